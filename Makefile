@@ -1,0 +1,82 @@
+# Every target sets up what it needs in .venv and .cache on first use; a second run is quick.
+#   make run      a node on 127.0.0.1:9092 with its data in ./data
+#   make test     lint, types, import directions and the tests in tests/
+#   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
+#   make compat-kafka   the same suite against Apache Kafka 4.3.0, which certifies the suite
+#   make bench    figures, beside Apache Kafka where Java and Maven are there
+#   make fuzz     damaged requests against a node (SECONDS=60)
+
+BIN := .venv/bin
+RUNTIME := .venv/.installed
+DEV := .venv/.installed-dev
+SPARK := .venv/.installed-spark
+JARS := .cache/kafka/.fetched
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_ENV := PIP_ROOT_USER_ACTION=ignore
+
+ARGS ?=
+SECONDS ?= 60
+SIZE_MB ?= 50
+WORKERS ?= 2
+
+.PHONY: run test lint unit compat compat-kafka bench fuzz clean
+
+run: $(RUNTIME)
+	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
+
+test: lint unit
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+unit: $(DEV)
+	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
+
+compat: $(DEV) $(SPARK) $(JARS)
+	$(BIN)/python -m pytest compat_tests --size-mb $(SIZE_MB) $(ARGS)
+
+compat-kafka: $(DEV) $(SPARK) $(JARS)
+	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
+
+bench: $(DEV) $(JARS)
+	$(BIN)/python -m bench $(ARGS)
+
+fuzz: $(DEV)
+	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+clean:
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  $$python -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "$$python has no venv module: install it (Debian: apt install python3-venv)"; exit 1; }; \
+	  exec $$python -m venv .venv; \
+	done; echo "Python 3.11 or newer is needed, and none was found"; exit 1
+
+$(RUNTIME): requirements.txt pyproject.toml | $(BIN)/python
+	$(PIP_ENV) $(PIP) -r requirements.txt -e .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	$(PIP_ENV) $(PIP) -r requirements-dev.txt
+	@touch $@
+
+# Without a JDK the stamp is not made, so that the next run looks again.
+$(SPARK): requirements-spark.txt $(RUNTIME)
+	@if command -v java >/dev/null; then \
+	  $(PIP_ENV) $(PIP) -r requirements-spark.txt && touch $@; \
+	else echo "java is missing (Debian: apt install openjdk-17-jdk): Spark's tests are left out"; fi
+
+# Maven keeps a repository of its own here: Spark's resolver trips over one that holds POMs alone.
+$(JARS): compat_tests/pom.xml
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
+	  rm -rf .cache/kafka && mvn -q -B -f compat_tests/pom.xml \
+	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/.cache/kafka/lib \
+	    dependency:copy-dependencies && touch $@; \
+	else echo "java or mvn is missing (Debian: apt install openjdk-17-jdk maven):" \
+	  "what needs Apache Kafka's jars is left out"; fi

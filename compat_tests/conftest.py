@@ -1,0 +1,128 @@
+"""Options and fixtures: which server the suite runs against, and names that nobody else uses."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat_tests.servers import KINDS, ServerProcess
+
+TEST_TIMEOUT_S = 180
+_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bootstrap", metavar="HOST:PORT", help="run against this server, started by somebody else"
+    )
+    parser.addoption(
+        "--server",
+        choices=sorted(KINDS),
+        default="barnabas",
+        help="which server to start (kafka: Apache Kafka from its jars); with --bootstrap, which "
+        "one is expected to answer",
+    )
+    parser.addoption(
+        "--size-mb", type=int, default=50, help="megabytes of generated web-access events"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "barnabas_only: holds for our server by choice, not for Apache Kafka"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    ours = config.getoption("--server") == "barnabas"
+    skip = pytest.mark.skip(reason="holds for barnabas by choice, not for Apache Kafka")
+    for item in items:
+        # Clients that we do not maintain may warn; only their results are judged here.
+        item.add_marker(pytest.mark.filterwarnings("default"), append=False)
+        if not any(item.iter_markers("timeout")):
+            item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
+        if not ours and any(item.iter_markers("barnabas_only")):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def start_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., ServerProcess]]:
+    """Start a further server of the kind under test, for tests that stop or kill it."""
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a server that the test may kill, so not with --bootstrap")
+    started: list[ServerProcess] = []
+
+    def start(properties: dict[str, str] | None = None) -> ServerProcess:
+        process = KINDS[request.config.getoption("--server")](properties)
+        started.append(process)
+        process.start()
+        return process
+
+    yield start
+    for process in started:
+        process.close()
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess | None]:
+    """The server that the suite started; None with --bootstrap."""
+    if request.config.getoption("--bootstrap"):
+        yield None
+        return
+    process = KINDS[request.config.getoption("--server")]()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, server: ServerProcess | None) -> str:
+    """Where the server under test answers."""
+    return request.config.getoption("--bootstrap") or server.bootstrap
+
+
+@pytest.fixture(scope="session")
+def server_kind(request: pytest.FixtureRequest) -> str:
+    """Which server is under test, "barnabas" or "kafka", where outcomes differ by choice."""
+    return request.config.getoption("--server")
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Make a name for a topic or a group that no other test and no other run has."""
+
+    def name(prefix: str) -> str:
+        return f"{prefix}-{os.getpid():x}-{next(_numbers)}-{os.urandom(3).hex()}"
+
+    return name
+
+
+@dataclass
+class Topics:
+    """Creates topics through the admin client, waiting until they can be used."""
+
+    admin: AdminClient
+    unique: Callable[[str], str]
+
+    def create(
+        self, prefix: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
+    ) -> str:
+        topic = self.unique(prefix)
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+        self.admin.create_topics([new])[topic].result(30)
+        return topic
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def topics(admin: AdminClient, unique: Callable[[str], str]) -> Topics:
+    return Topics(admin, unique)

@@ -1,0 +1,166 @@
+"""Servers as processes of their own: start, wait until they answer, kill, start again."""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from compat_tests import jars
+
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+# ApiVersions v0, correlation id 1, no client id: the least that a ready server answers.
+PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+# Groups of a few members that come within moments need no three seconds to gather.
+FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    """Tell whether a Kafka server answers on the port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(PROBE)
+            return len(connection.recv(4)) == 4
+    except OSError:
+        return False
+
+
+class ServerProcess:
+    """One server process with a data directory that outlives it.
+
+    The port stays the same over restarts, so clients that were connected find it again.
+    """
+
+    kind = ""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="barnabas-compat-"))
+        self.data = self.directory / "data"
+        self.log_file = self.directory / "server.log"
+        self.port = free_port()
+        self.properties = {**FAST_GROUPS, **(properties or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the server is not running"
+        return self.process.pid
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not answers(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                status = self.process.poll()
+                self.kill()
+                raise AssertionError(f"{self.kind} did not start ({status}):\n{self.log_tail()}")
+            time.sleep(0.05)
+
+    def log_tail(self, lines: int = 60) -> str:
+        text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def stop(self) -> int:
+        """Ask the process to stop (SIGTERM) and return its exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process at once, as a crash of the process does."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        self.process = None
+
+    def close(self) -> None:
+        """Kill the process and remove what it wrote."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class BarnabasProcess(ServerProcess):
+    """`barnabas serve` as a person runs it."""
+
+    kind = "barnabas"
+
+    def command(self) -> list[str]:
+        settings = [f"--set={name}={value}" for name, value in self.properties.items()]
+        listen = ["--data", str(self.data), "--listen", self.bootstrap]
+        return [sys.executable, "-m", "barnabas", "serve", *listen, *settings]
+
+
+class KafkaProcess(ServerProcess):
+    """Apache Kafka from its jars: one node, both roles, as its own quick start formats it."""
+
+    kind = "kafka"
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        super().__init__(properties)
+        self.controller_port = free_port()
+        self.properties_file = self.directory / "server.properties"
+
+    def write_properties(self) -> None:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},"
+            f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},"
+            f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **self.properties,
+        }
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        self.properties_file.write_text("\n".join(lines) + "\n")
+
+    def start(self) -> None:
+        self.write_properties()
+        if not (self.data / "meta.properties").exists():
+            file = str(self.properties_file)
+            identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "--standalone"]
+            jars.java("kafka.tools.StorageTool", "format", *identity, "-c", file)
+        super().start()
+
+    def command(self) -> list[str]:
+        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *jars.LOG_OPTIONS]
+        path = ["-cp", jars.classpath()]
+        return ["java", *options, *path, "kafka.Kafka", str(self.properties_file)]
+
+
+KINDS: dict[str, type[ServerProcess]] = {"barnabas": BarnabasProcess, "kafka": KafkaProcess}
