@@ -1,0 +1,43 @@
+"""Feature levels (KIP-584): what this node could serve, and what a new cluster finalizes.
+
+A feature is finalized once it is served, so a new cluster starts with `metadata.version` alone.
+Clients read the finalized levels from ApiVersions and pick their protocol by them: with
+`transaction.version` below 2 they use the first transaction protocol, without `group.version`
+they stay with classic groups.
+"""
+
+from collections.abc import Mapping
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
+
+# org.apache.kafka.server.common.MetadataVersion: IBP_3_3_IV3 is 7, the oldest that 4.x knows.
+METADATA_VERSION_MIN = 7
+# IBP_4_3_IV0.
+METADATA_VERSION_LATEST = 30
+# Dynamic voters (KIP-853).
+KRAFT_VERSION_LATEST = 1
+
+# name -> (min, max) that this server serves, as its registrations and ApiVersions state it.
+SUPPORTED: Mapping[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
+    KRAFT_VERSION: (0, KRAFT_VERSION_LATEST),
+}
+
+# name -> level that formatting a directory writes to `bootstrap.checkpoint`.
+BOOTSTRAP: Mapping[str, int] = {METADATA_VERSION: METADATA_VERSION_LATEST}
+
+
+def served(finalized: Mapping[str, int]) -> dict[str, int]:
+    """The finalized levels that clients may rely on here.
+
+    A directory that Apache Kafka formatted finalizes more than this server serves; those levels
+    stay in the metadata (so that Kafka can take the directory back) but are not advertised.
+    """
+    levels: dict[str, int] = {}
+    for name, level in finalized.items():
+        if name in SUPPORTED and level > 0:
+            levels[name] = min(level, SUPPORTED[name][1])
+    return levels

@@ -1,0 +1,70 @@
+"""Formatting a data directory as Kafka 4.3's `kafka-storage format --standalone` does.
+
+Dynamic quorum (kraft.version 1): the voters stand in the snapshot `0-0.checkpoint` of the quorum's
+log, the feature levels that the first controller writes in `bootstrap.checkpoint`.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from barnabas.cluster.features import BOOTSTRAP, KRAFT_VERSION_LATEST
+from barnabas.cluster.image import Endpoint
+from barnabas.cluster.snapshot import BOOTSTRAP_CHECKPOINT, Snapshot, SnapshotId, encode_snapshot
+from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.protocol.records.metadata import FeatureLevelRecord
+from barnabas.protocol.types import Uuid
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+
+
+def format_metadata_directory(
+    log_directory: Path,
+    *,
+    node_id: int,
+    directory_id: Uuid,
+    controller_endpoints: Iterable[Endpoint],
+    now_ms: int,
+    features: Mapping[str, int] = BOOTSTRAP,
+) -> None:
+    """Write both checkpoints for a quorum whose only voter is this node.
+
+    `meta.properties` is the log's matter (`directory_id` is the one written there). Each file
+    appears whole or not at all; formatting again after a crash in between completes it.
+    """
+    bootstrap = Snapshot(
+        records=[
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in sorted(features.items(), key=_metadata_version_first)
+        ]
+    )
+    voter = Voter(ReplicaKey(node_id, directory_id), tuple(controller_endpoints))
+    quorum = Snapshot(
+        kraft_version=KRAFT_VERSION_LATEST,
+        voters=VoterSet.of(voter),
+        last_timestamp_ms=now_ms,
+    )
+    metadata_directory = log_directory / METADATA_DIRECTORY
+    metadata_directory.mkdir(parents=True, exist_ok=True)
+    write_durably(metadata_directory / SnapshotId(0, 0).file_name, encode_snapshot(quorum, now_ms))
+    write_durably(log_directory / BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, now_ms))
+
+
+def _metadata_version_first(feature: tuple[str, int]) -> tuple[bool, str]:
+    return feature[0] != "metadata.version", feature[0]
+
+
+def write_durably(path: Path, content: Iterable[bytes | bytearray]) -> None:
+    """Replace a file in one step that survives a power loss: written aside, synced, renamed."""
+    aside = path.with_name(path.name + ".part")
+    with aside.open("wb") as file:
+        for part in content:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

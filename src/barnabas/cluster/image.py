@@ -1,0 +1,160 @@
+"""The metadata image: what the committed records of `__cluster_metadata` add up to.
+
+Images are values. A `delta.MetadataDelta` replays records over one and gives the next, sharing
+what did not change, so a handler that took an image sees one consistent state for as long as it
+holds it. Names follow Kafka's `MetadataImage` and its parts.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.types import ZERO_UUID, Uuid
+
+NO_LEADER: Final = -1
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = Uuid(b"\x00" * 15 + b"\x01")
+# org.apache.kafka.common.DirectoryId
+DIRECTORY_UNASSIGNED: Final = ZERO_UUID
+DIRECTORY_LOST: Final = Uuid(b"\x00" * 15 + b"\x01")
+DIRECTORY_MIGRATING: Final = Uuid(b"\x00" * 15 + b"\x02")
+
+# org.apache.kafka.common.config.ConfigResource.Type
+RESOURCE_TOPIC: Final = 2
+RESOURCE_BROKER: Final = 4
+RESOURCE_BROKER_LOGGER: Final = 8
+RESOURCE_CLIENT_METRICS: Final = 16
+RESOURCE_GROUP: Final = 32
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+
+
+@attrs.frozen(slots=True)
+class Endpoint:
+    """Where a listener of a broker or controller is reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@attrs.frozen(slots=True)
+class PartitionImage:
+    """One partition: who holds it, who leads it (Kafka's `PartitionRegistration`)."""
+
+    replicas: tuple[int, ...]
+    directories: tuple[Uuid, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+
+    def directory(self, replica: int) -> Uuid:
+        """The log directory that the replica was assigned to; unassigned if it holds none."""
+        for candidate, directory in zip(self.replicas, self.directories, strict=False):
+            if candidate == replica:
+                return directory
+        return DIRECTORY_UNASSIGNED
+
+
+@attrs.frozen(slots=True)
+class TopicImage:
+    """A topic and its partitions by number."""
+
+    name: str
+    id: Uuid
+    partitions: Mapping[int, PartitionImage]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether Kafka itself keeps state in it."""
+        return self.name in INTERNAL_TOPICS
+
+
+@attrs.frozen(slots=True)
+class BrokerImage:
+    """A registered broker (Kafka's `BrokerRegistration`)."""
+
+    id: int
+    epoch: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    directories: tuple[Uuid, ...]
+    cordoned_directories: tuple[Uuid, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead partitions: neither fenced nor on its way out."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@attrs.frozen(slots=True)
+class ControllerImage:
+    """A registered controller (Kafka's `ControllerRegistration`)."""
+
+    id: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+
+
+@attrs.frozen(slots=True)
+class MetadataImage:
+    """All metadata up to and including `offset`.
+
+    `controller_id` and `epoch` are the quorum's leader (-1: unknown) and its epoch;
+    `record_epoch` is the epoch of the last record. `configs` maps (resource type, name) to the
+    overrides set there. `security` keeps ACL, quota, SCRAM and delegation token records by their
+    identity.
+    """
+
+    cluster_id: str = ""
+    offset: int = -1
+    record_epoch: int = 0
+    controller_id: int = -1
+    epoch: int = 0
+    topics_by_name: Mapping[str, TopicImage] = attrs.field(factory=dict[str, TopicImage])
+    topics_by_id: Mapping[Uuid, TopicImage] = attrs.field(factory=dict[Uuid, TopicImage])
+    brokers: Mapping[int, BrokerImage] = attrs.field(factory=dict[int, BrokerImage])
+    controllers: Mapping[int, ControllerImage] = attrs.field(factory=dict[int, ControllerImage])
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = attrs.field(
+        factory=dict[tuple[int, str], Mapping[str, str]]
+    )
+    features: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    security: Mapping[tuple[object, ...], Message] = attrs.field(
+        factory=dict[tuple[object, ...], Message]
+    )
+    next_producer_id: int = 0
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        """The partition, or None if the topic or the partition is unknown."""
+        image = self.topics_by_name.get(topic)
+        return image.partitions.get(partition) if image else None
+
+    def topic_config(self, topic: str) -> Mapping[str, str]:
+        """The overrides set on the topic."""
+        return self.configs.get((RESOURCE_TOPIC, topic), {})
+
+    def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
+        """Dynamic configuration set on one broker, or (None) on all of them."""
+        name = "" if broker_id is None else str(broker_id)
+        return self.configs.get((RESOURCE_BROKER, name), {})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no metadata record was ever replayed (controllers then bootstrap)."""
+        return not self.features
