@@ -1,0 +1,273 @@
+"""A node's configuration: the table's defaults, the file, `--set`, and what was altered since.
+
+A `NodeConfig` is a value: altering a broker property while the node runs gives a new one
+(`with_dynamic`). Values that the node needs at every turn are attributes, everything else is
+`config.get("log.segment.bytes")`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config import properties_file
+from barnabas.config.listeners import (
+    advertise,
+    check_distinct,
+    parse_listeners,
+    parse_protocol_map,
+)
+from barnabas.config.properties import BROKER_PROPERTIES, DYNAMIC_ONLY_PROPERTIES
+from barnabas.config.schema import ConfigError, Property
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The values of Kafka's shipped single-node server.properties. Two differ: only this machine is
+# listened to (nothing is authenticated), and the data lies under the working directory.
+SINGLE_NODE: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "log.dirs": "data",
+    "num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+# A property that another one stands in for where it is not set (`KafkaConfig.populateSynonyms`).
+_ALIASES = (("node.id", "broker.id"), ("broker.id", "node.id"), ("log.dirs", "log.dir"))
+
+_OPEN_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
+
+
+class NodeConfig:
+    """The effective configuration of one node.
+
+    `static` holds the texts that were given (file and overrides), `warnings` one line for each
+    property of the file that nobody knows.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        *,
+        cluster_dynamic: Mapping[str, str] | None = None,
+        broker_dynamic: Mapping[str, str] | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.static = dict(static)
+        self.cluster_dynamic = dict(cluster_dynamic or {})
+        self.broker_dynamic = dict(broker_dynamic or {})
+        self.warnings = warnings
+        self._values: dict[str, Any] = {}
+        self._topic_defaults: dict[str, Any] | None = None
+        for texts in (self.static, self.cluster_dynamic, self.broker_dynamic):
+            for name, text in texts.items():
+                row = lookup(name)
+                if row is not None:
+                    self._values[name] = row.parse(text)
+        for name, other in _ALIASES:
+            if name not in self._values and other in self._values:
+                self._values[name] = self._values[other]
+        self._resolve_identity()
+        self._resolve_listeners()
+
+    @classmethod
+    def load(
+        cls, file: Path | None = None, overrides: Mapping[str, str] | None = None
+    ) -> NodeConfig:
+        """Read the file (Kafka's defaults stand below it), or take the single-node values.
+
+        `overrides` are `--set` pairs: they win, and an unknown name among them is an error.
+        Raises `ConfigError`.
+        """
+        warnings: tuple[str, ...] = ()
+        if file is None:
+            static = dict(SINGLE_NODE)
+        else:
+            static = properties_file.read(file)
+            warnings = tuple(
+                f"{file}: {unknown_property(name)} It is ignored."
+                for name in static
+                if not is_known(name)
+            )
+        for name, text in (overrides or {}).items():
+            if not is_known(name):
+                raise ConfigError(unknown_property(name), name=name)
+            static[name] = text
+        return cls(static, warnings=warnings)
+
+    def with_dynamic(
+        self, cluster_dynamic: Mapping[str, str], broker_dynamic: Mapping[str, str]
+    ) -> NodeConfig:
+        """Give the configuration that results once these broker properties are altered.
+
+        The first are those of the cluster's default, the second this broker's own, which win.
+        """
+        return NodeConfig(
+            self.static,
+            cluster_dynamic=cluster_dynamic,
+            broker_dynamic=broker_dynamic,
+            warnings=self.warnings,
+        )
+
+    def get(self, name: str) -> Any:
+        """Give the effective value, parsed; KeyError for a name that the table lacks."""
+        try:
+            return self._values[name]
+        except KeyError:
+            row = lookup(name)
+            if row is None:
+                raise
+            return None if row.required else row.default
+
+    __getitem__ = get
+
+    def get_int(self, name: str) -> int:
+        """Give a whole number; TypeError where the property is none, or is not set."""
+        value = self.get(name)
+        if type(value) is not int:
+            raise TypeError(f"{name} is not a whole number: {value!r}")
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        """Give a truth value; TypeError where the property is none."""
+        value = self.get(name)
+        if type(value) is not bool:
+            raise TypeError(f"{name} is not a truth value: {value!r}")
+        return value
+
+    def get_str(self, name: str) -> str:
+        """Give a text; TypeError where the property is none, or is not set."""
+        value = self.get(name)
+        if type(value) is not str:
+            raise TypeError(f"{name} is not a text: {value!r}")
+        return value
+
+    @property
+    def topic_defaults(self) -> Mapping[str, Any]:
+        """The value of every topic property that a topic without overrides has."""
+        if self._topic_defaults is None:
+            from barnabas.config.topic_config import broker_values
+
+            self._topic_defaults = broker_values(self)
+        return self._topic_defaults
+
+    def _resolve_identity(self) -> None:
+        roles = self.get("process.roles")
+        if roles is None:
+            raise _missing("process.roles", "broker,controller for a single node")
+        if self._values.get("node.id") is None:
+            raise _missing("node.id", "a number of its own for each node")
+        self.process_roles: tuple[str, ...] = roles
+        self.node_id: int = self.get("node.id")
+        self.is_broker = "broker" in roles
+        self.is_controller = "controller" in roles
+        self.rack: str | None = self.get("broker.rack")
+        directories = self.get("log.dirs") or self.get("log.dir")
+        self.log_dirs: tuple[Path, ...] = tuple(Path(text) for text in directories)
+        metadata_dir = self.get("metadata.log.dir")
+        self.metadata_log_dir: Path = Path(metadata_dir) if metadata_dir else self.log_dirs[0]
+
+    def _resolve_listeners(self) -> None:
+        names = self.get("controller.listener.names")
+        if names is None:
+            raise _missing("controller.listener.names", "CONTROLLER, say")
+        self.controller_listener_names: tuple[str, ...] = tuple(n.strip().upper() for n in names)
+        protocols = parse_protocol_map(self.get("listener.security.protocol.map"))
+        if "listener.security.protocol.map" not in self._values:
+            # Kafka's default for a controller listener that the map leaves out (KIP-631).
+            for name in self.controller_listener_names:
+                protocols.setdefault(name, "PLAINTEXT")
+        self.security_protocols: Mapping[str, str] = protocols
+        texts = self.get("listeners")
+        self.listeners = parse_listeners("listeners", texts, protocols)
+        check_distinct(self.listeners, ",".join(texts))
+        controllers = set(self.controller_listener_names)
+        self.broker_listeners = tuple(x for x in self.listeners if x.name not in controllers)
+        self.controller_listeners = tuple(x for x in self.listeners if x.name in controllers)
+        self._check_roles()
+        advertised = self.get("advertised.listeners")
+        told = None
+        if advertised is not None:
+            told = parse_listeners("advertised.listeners", advertised, protocols)
+        everything = advertise(self.listeners, told, _host_name)
+        self.advertised_listeners = tuple(x for x in everything if x.name not in controllers)
+        # A controller that advertises nothing of its own is reached where it listens.
+        named = tuple(x for x in everything if x.name in controllers)
+        self.advertised_controller_listeners = named or advertise(
+            self.controller_listeners, None, _host_name
+        )
+        self._check_inter_broker()
+
+    def _check_roles(self) -> None:
+        if self.is_broker and not self.broker_listeners:
+            raise ConfigError(
+                "Invalid configuration listeners: a broker needs a listener besides "
+                f"{', '.join(self.controller_listener_names)} (controller.listener.names)",
+                name="listeners",
+            )
+        if self.is_controller and not self.controller_listeners:
+            raise ConfigError(
+                "Invalid configuration listeners: a controller needs a listener named "
+                f"{self.controller_listener_names[0]} (controller.listener.names), "
+                f"as {self.controller_listener_names[0]}://127.0.0.1:9093",
+                name="listeners",
+            )
+        voters = {int(text.partition("@")[0]) for text in self.get("controller.quorum.voters")}
+        if voters and self.is_controller and self.node_id not in voters:
+            raise ConfigError(
+                f"Invalid configuration controller.quorum.voters: node.id {self.node_id} is a "
+                f"controller and must be among the voters {sorted(voters)}",
+                name="controller.quorum.voters",
+            )
+
+    def _check_inter_broker(self) -> None:
+        given = self.get("inter.broker.listener.name")
+        name = (given or self.get("security.inter.broker.protocol")).upper()
+        self.inter_broker_listener_name: str = name
+        if self.is_broker and name not in {x.name for x in self.advertised_listeners}:
+            told = ", ".join(x.name for x in self.advertised_listeners)
+            raise ConfigError(
+                f"Invalid value {name} for configuration inter.broker.listener.name: brokers "
+                f"must reach each other through an advertised listener, one of: {told}",
+                name="inter.broker.listener.name",
+            )
+
+
+def lookup(name: str) -> Property | None:
+    """Find a broker property's row, also for its `listener.name.<listener>.` form."""
+    row = BROKER_PROPERTIES.get(name) or DYNAMIC_ONLY_PROPERTIES.get(name)
+    if row is None and name.startswith("listener.name."):
+        return BROKER_PROPERTIES.get(name.split(".", 3)[-1])
+    return row
+
+
+def is_known(name: str) -> bool:
+    """Whether a file may set the property: a row, or a plugin's under an open prefix."""
+    return lookup(name) is not None or name.startswith(_OPEN_PREFIXES)
+
+
+def unknown_property(name: str, known: Mapping[str, Property] = BROKER_PROPERTIES) -> str:
+    """Say that there is no such property, and which one may be meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no property {name}.{meant}"
+
+
+def _missing(name: str, example: str) -> ConfigError:
+    return ConfigError(f"Missing required configuration {name}: set it ({example})", name=name)
+
+
+def _host_name() -> str:
+    import socket
+
+    return socket.getfqdn()

@@ -1,0 +1,34 @@
+"""What Kafka has no property for: barnabas' own."""
+
+from barnabas.config.properties.vocabulary import BOOLEAN, INT, LONG, LOW, MEDIUM, STRING, P
+from barnabas.config.schema import OneOf, Range
+
+# A table, read a row at a time.
+# fmt: off
+PROPERTIES: tuple[P, ...] = (
+    P("barnabas.validate.records", BOOLEAN, False, MEDIUM,
+      "Look at every record of a produced batch, as Kafka does, instead of at its header alone."),
+    P("barnabas.decompression.max.bytes", INT, 268_435_456, LOW,
+      "Bytes to which one batch may decompress where its records must be read; a larger one is "
+      "refused.",
+      validator=Range(1024)),
+    P("barnabas.metrics.port", INT, -1, MEDIUM,
+      "Port of the HTTP endpoint with /metrics for Prometheus and /health; 0 takes a free one, "
+      "-1 serves none.",
+      validator=Range(-1, 65_535)),
+    P("barnabas.metrics.host", STRING, "127.0.0.1", MEDIUM,
+      "Address on which the metrics endpoint listens."),
+    P("barnabas.slow.request.ms", LONG, 1000, MEDIUM,
+      "Requests that keep the node busy for at least this many milliseconds are logged; -1 logs "
+      "none. Time in which a request merely waits (for data, for members) does not count.",
+      validator=Range(-1)),
+    P("barnabas.log.level", STRING, "info", MEDIUM,
+      "Least level of the node's own log lines.",
+      validator=OneOf("debug", "info", "warning", "error")),
+    P("barnabas.log.format", STRING, "text", MEDIUM,
+      "Form of the node's own log lines: text for people, json for programs.",
+      validator=OneOf("text", "json")),
+    P("barnabas.open.files.max", INT, 0, LOW,
+      "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
+      validator=Range(0)),
+)

@@ -1,0 +1,156 @@
+"""A topic's effective configuration, and the judgement of what a client asks it to be.
+
+A topic property is the topic's own override, else what the broker's synonyms say
+(`log.retention.minutes` for `retention.ms`), else its default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config.properties import TOPIC_PROPERTIES
+from barnabas.config.schema import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barnabas.config.node_config import NodeConfig
+
+
+def broker_values(node: NodeConfig) -> dict[str, Any]:
+    """Give each topic property's value for a topic without overrides."""
+    values: dict[str, Any] = {}
+    for name, row in TOPIC_PROPERTIES.items():
+        value = row.default
+        for synonym, factor in row.synonyms:
+            found = node.get(synonym)
+            if found is not None:
+                value = found * factor if factor != 1 else found
+                break
+        values[name] = value
+    if values["retention.ms"] < 0:
+        values["retention.ms"] = -1  # any negative time means for ever
+    return values
+
+
+class TopicConfig:
+    """The values that a topic's logs work with. Times in ms, sizes in bytes.
+
+    `overrides` are the texts of the topic's own Config records; unknown names among them (of a
+    later version's metadata, say) are kept and ignored.
+    """
+
+    __slots__ = (
+        "_values",
+        "cleanup_policy",
+        "compression_type",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "index_interval_bytes",
+        "is_compacted",
+        "is_deleted",
+        "max_message_bytes",
+        "message_timestamp_after_max_ms",
+        "message_timestamp_before_max_ms",
+        "message_timestamp_type",
+        "min_insync_replicas",
+        "overrides",
+        "preallocate",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "unclean_leader_election_enable",
+    )
+
+    def __init__(self, node: NodeConfig, overrides: Mapping[str, str] | None = None) -> None:
+        self.overrides = dict(overrides or {})
+        values = dict(node.topic_defaults)
+        for name, text in self.overrides.items():
+            row = TOPIC_PROPERTIES.get(name)
+            if row is not None:
+                values[name] = row.parse(text)
+        self._values = values
+        self.cleanup_policy: tuple[str, ...] = values["cleanup.policy"]
+        self.is_compacted = "compact" in self.cleanup_policy
+        self.is_deleted = "delete" in self.cleanup_policy
+        self.compression_type: str = values["compression.type"]
+        self.file_delete_delay_ms: int = values["file.delete.delay.ms"]
+        self.flush_messages: int = values["flush.messages"]
+        self.flush_ms: int = values["flush.ms"]
+        self.index_interval_bytes: int = values["index.interval.bytes"]
+        self.max_message_bytes: int = values["max.message.bytes"]
+        self.message_timestamp_after_max_ms: int = values["message.timestamp.after.max.ms"]
+        self.message_timestamp_before_max_ms: int = values["message.timestamp.before.max.ms"]
+        self.message_timestamp_type: str = values["message.timestamp.type"]
+        self.min_insync_replicas: int = values["min.insync.replicas"]
+        self.preallocate: bool = values["preallocate"]
+        self.retention_bytes: int = values["retention.bytes"]
+        self.retention_ms: int = values["retention.ms"]
+        # The internal property lets tests have segments below the least that topics may ask for.
+        self.segment_bytes: int = values["internal.segment.bytes"] or values["segment.bytes"]
+        self.segment_index_bytes: int = values["segment.index.bytes"]
+        self.segment_jitter_ms: int = values["segment.jitter.ms"]
+        self.segment_ms: int = values["segment.ms"]
+        self.unclean_leader_election_enable: bool = values["unclean.leader.election.enable"]
+
+    def get(self, name: str) -> Any:
+        """Give the effective value of a topic property, parsed; KeyError for an unknown one."""
+        return self._values[name]
+
+    __getitem__ = get
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None], node: NodeConfig) -> None:
+    """Judge the overrides that a topic would have, as CreateTopics and AlterConfigs do.
+
+    Raises `ConfigError` whose message is that of INVALID_CONFIG (`LogConfig.validate`).
+    """
+    missing = sorted(name for name, text in overrides.items() if text is None)
+    if missing:
+        raise ConfigError(f"Null value not supported for topic configs: {', '.join(missing)}")
+    values: dict[str, Any] = dict(node.topic_defaults)
+    for name, text in overrides.items():
+        row = TOPIC_PROPERTIES.get(name)
+        if row is None:
+            raise ConfigError(f"Unknown topic config name: {name}", name=name)
+        values[name] = row.parse(text or "")
+    if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
+        raise ConfigError(
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({values['min.compaction.lag.ms']}) > max.compaction.lag.ms "
+            f"({values['max.compaction.lag.ms']})",
+            name="min.compaction.lag.ms",
+        )
+    _check_tiering(values, node)
+
+
+def _check_tiering(values: Mapping[str, Any], node: NodeConfig) -> None:
+    if not values["remote.storage.enable"]:
+        return
+    if not node.get("remote.log.storage.system.enable"):
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage.",
+            name="remote.storage.enable",
+        )
+    if values["cleanup.policy"] != ("delete",):
+        raise ConfigError(
+            "Remote log storage only supports topics with cleanup.policy=delete",
+            name="cleanup.policy",
+        )
+    for whole, local in (
+        ("retention.ms", "local.retention.ms"),
+        ("retention.bytes", "local.retention.bytes"),
+    ):
+        if values[local] == -2 or values[whole] == -1:
+            continue
+        if values[local] == -1 or values[local] > values[whole]:
+            raise ConfigError(
+                f"Value {values[local]} for configuration {local} must not be more than "
+                f"{whole} = {values[whole]}",
+                name=local,
+            )
