@@ -31,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Clients that we do not maintain may warn; only their results are judged here.
+    config.addinivalue_line("filterwarnings", "default")
     config.addinivalue_line(
         "markers", "barnabas_only: holds for our server by choice, not for Apache Kafka"
     )
@@ -40,8 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = config.getoption("--server") == "barnabas"
     skip = pytest.mark.skip(reason="holds for barnabas by choice, not for Apache Kafka")
     for item in items:
-        # Clients that we do not maintain may warn; only their results are judged here.
-        item.add_marker(pytest.mark.filterwarnings("default"), append=False)
         if not any(item.iter_markers("timeout")):
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
         if not ours and any(item.iter_markers("barnabas_only")):

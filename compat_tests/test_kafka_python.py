@@ -1,0 +1,133 @@
+"""kafka-python 3: producer, consumer groups and admin client, in pure Python."""
+
+import time
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, codec
+from kafka.admin import NewTopic
+from kafka.errors import TopicAlreadyExistsError
+
+CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
+
+
+def usable(name: str | None) -> bool:
+    return name is None or getattr(codec, f"has_{name}")()
+
+
+def poll_until(consumer: KafkaConsumer, count: int, timeout_s: float = 30) -> list:
+    records: list = []
+    deadline = time.monotonic() + timeout_s
+    while len(records) < count and time.monotonic() < deadline:
+        for batch in consumer.poll(timeout_ms=200).values():
+            records.extend(batch)
+    return records
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_records_come_back_with_every_codec(bootstrap, topics, name) -> None:
+    if not usable(name):
+        pytest.skip(f"kafka-python has no package for {name} here")
+    topic = topics.create("kp-codec")
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=name, linger_ms=5)
+    headers = [("h", b"1")]
+    sent = [
+        producer.send(topic, key=b"k%d" % i, value=b"v" * i, headers=headers, timestamp_ms=1000 + i)
+        for i in range(500)
+    ]
+    producer.flush(timeout=30)
+    assert [future.get(timeout=10).offset for future in sent] == list(range(500))
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(topic, 0)])
+    records = poll_until(consumer, 500)
+    consumer.close()
+    assert [(r.key, r.value, r.timestamp) for r in records] == [
+        (b"k%d" % i, b"v" * i, 1000 + i) for i in range(500)
+    ]
+    assert [list(map(tuple, r.headers)) for r in records[:1]] == [headers]
+
+
+def test_an_idempotent_producer_delivers_once(bootstrap, topics) -> None:
+    topic = topics.create("kp-idempotent")
+    producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+    sent = [producer.send(topic, value=b"%d" % i) for i in range(2000)]
+    producer.flush(timeout=30)
+    producer.close()
+    assert [future.get(timeout=10).offset for future in sent] == list(range(2000))
+
+
+def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> None:
+    topic, group = topics.create("kp-group", partitions=4), unique("g")
+    settings = {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "heartbeat_interval_ms": 200,
+        "session_timeout_ms": 6000,
+    }
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for i in range(200):
+        producer.send(topic, value=b"%d" % i, partition=i % 4)
+    producer.flush(timeout=30)
+    members = [KafkaConsumer(topic, **settings) for _ in range(2)]
+    read: set[int] = set()
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        for member in members:
+            for batch in member.poll(timeout_ms=100).values():
+                read.update(int(record.value) for record in batch)
+        owned = [len(member.assignment()) for member in members]
+        if owned == [2, 2] and len(read) == 200:
+            break
+    assert owned == [2, 2]
+    assert read == set(range(200))
+    for member in members:
+        member.commit()
+        member.close()
+    for i in range(4):
+        producer.send(topic, value=b"later", partition=i)
+    producer.flush(timeout=30)
+    producer.close()
+    again = KafkaConsumer(topic, **settings)
+    assert [record.value for record in poll_until(again, 4)] == [b"later"] * 4
+    again.close()
+
+
+def test_positions_are_sought_and_looked_up_by_time(bootstrap, topics) -> None:
+    topic = topics.create("kp-seek")
+    partition = TopicPartition(topic, 0)
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for i in range(50):
+        producer.send(topic, value=b"%d" % i, timestamp_ms=1_700_000_000_000 + i * 10)
+    producer.flush(timeout=30)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    consumer.assign([partition])
+    assert consumer.beginning_offsets([partition]) == {partition: 0}
+    assert consumer.end_offsets([partition]) == {partition: 50}
+    found = consumer.offsets_for_times({partition: 1_700_000_000_101})
+    assert found[partition].offset == 11
+    consumer.seek(partition, 30)
+    assert poll_until(consumer, 1)[0].offset == 30
+    consumer.seek_to_beginning(partition)
+    assert poll_until(consumer, 1)[0].offset == 0
+    consumer.close()
+
+
+def test_the_admin_client_makes_describes_and_deletes(bootstrap, unique) -> None:
+    topic = unique("kp-admin")
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])
+    with pytest.raises(TopicAlreadyExistsError):
+        admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])
+    (described,) = admin.describe_topics([topic])
+    assert len(described["partitions"]) == 2
+    assert topic in admin.list_topics()
+    assert len(admin.describe_cluster()["brokers"]) == 1
+    admin.delete_topics([topic])
+    deadline = time.monotonic() + 10
+    while topic in admin.list_topics() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert topic not in admin.list_topics()
+    admin.close()
