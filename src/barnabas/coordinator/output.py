@@ -42,10 +42,11 @@ class Output:
     """The decision on one event.
 
     The shell appends `records` as one batch. When that succeeds it replays each of them, sends
-    `replies` once they are committed, and then runs `then(now_ms)`, which decides what follows
-    from the new state. When the append is refused nothing is replayed: `refused(error, now_ms)`,
-    with the error already translated by `append_error`, decides instead. Records that are not
-    `atomic` may be split over batches.
+    `replies` once they are committed, and runs `then(now_ms)`, which decides what follows from
+    the new state. When the append is refused nothing is replayed: `refused(error, now_ms)`, with
+    the error already translated by `append_error`, decides instead, and replies that do not hang
+    on the records still go out; without `refused` each reply becomes that error. Records that
+    are not `atomic` may be split over batches.
     """
 
     records: list[Record] = attrs.Factory(list)

@@ -1,0 +1,23 @@
+import pytest
+
+from barnabas.coordinator.routing import java_hash, partition_for
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("console-consumer-12345", 158455506),
+        ("polygenelubricants", -(2**31)),
+        ("grüße", 98768023),
+        ("\U0001f600", 1772899),
+    ],
+)
+def test_hashes_are_those_of_java(text: str, expected: int) -> None:
+    assert java_hash(text) == expected
+
+
+def test_the_lowest_hash_goes_to_partition_zero() -> None:
+    assert partition_for("polygenelubricants", 50) == 0
+    assert partition_for("console-consumer-12345", 50) == 6
