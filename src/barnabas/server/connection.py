@@ -1,0 +1,303 @@
+"""One client's connection: frames in, responses out in order, one task.
+
+Requests are worked on one at a time, as Kafka mutes a channel; only Produce may start while
+earlier Produce requests await replication (`Deferred`). Responses of one wakeup leave together.
+Nothing more is read while the peer does not take what it asked for, so memory stays bounded.
+"""
+
+import logging
+import socket
+from collections import deque
+from math import inf
+from time import monotonic
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+import trio
+from trio.lowlevel import notify_closing, wait_readable
+
+from barnabas.protocol.errors import ProtocolError
+from barnabas.server.context import Deferred, RequestContext
+from barnabas.server.dispatch import Dispatcher
+from barnabas.server.frames import FrameReader
+from barnabas.server.sending import inlined, send, send_now
+
+if TYPE_CHECKING:
+    from barnabas.server.listeners import Listener, Transport
+
+logger = logging.getLogger(__name__)
+
+_PRODUCE = 0
+# So many receives in a row may succeed without giving other tasks a turn.
+_TURNS_MAX = 8
+# Responses of one wakeup are sent when they reach this size, not only at its end.
+_OUT_BYTES = 64 * 1024
+_OUT_PARTS = 256
+# Produce requests of one connection that may await replication at a time.
+_DEFERRED_MAX = 64
+# A peer that closed its sending side may still read what is answered within this time.
+_HALF_CLOSED_GRACE_S = 1.0
+
+
+class Connection:
+    """A connection and what handlers may know of it (`context.Peer`)."""
+
+    __slots__ = (
+        "_discarding",
+        "_drained",
+        "_out",
+        "_out_bytes",
+        "_queue",
+        "_sending",
+        "_sent",
+        "client_host",
+        "closing",
+        "deferred",
+        "dispatcher",
+        "handling",
+        "hung_up",
+        "last_active_s",
+        "listener",
+        "listener_name",
+        "principal",
+        "reader",
+        "scope",
+        "sock",
+        "transport",
+        "watched",
+    )
+
+    def __init__(
+        self, transport: "Transport", listener: "Listener", sock: socket.socket, client_host: str
+    ) -> None:
+        self.transport = transport
+        self.listener = listener
+        self.dispatcher: Dispatcher = listener.dispatcher
+        self.listener_name: str = listener.name
+        self.principal = "User:ANONYMOUS"
+        self.client_host = client_host
+        self.sock = sock
+        self.reader = FrameReader(transport.limits.request_bytes_max)
+        self.scope = trio.CancelScope()
+        self.closing = False  # no further request is started
+        self.handling = False  # a handler is being awaited
+        self.watched = False  # known to the transport's PeerWatch
+        self.hung_up = False  # the peer has sent its last byte
+        self.last_active_s = monotonic()
+        self._discarding = False  # the request being handled gets no response
+        self._out: list[Any] = []  # encoded, not yet taken by the socket
+        self._out_bytes = 0  # about how much was encoded in this wakeup
+        # Deferred responses, and finished ones behind them, in the order of their requests.
+        self._queue: deque[tuple[RequestContext, Any]] = deque()
+        self._drained: trio.Event | None = None
+        self._sending = False
+        self._sent: trio.Event | None = None
+
+    @property
+    def is_controller_listener(self) -> bool:
+        """Whether it came in on a listener of the controller."""
+        return self.listener.is_controller
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is owed to the peer and nothing of it is half received."""
+        return not (self.handling or self._queue or self._out or self.reader.within_frame)
+
+    def close(self) -> None:
+        """A handler's wish: close once earlier responses are out, without one to this request."""
+        self.closing = self._discarding = True
+
+    def finish(self) -> None:
+        """Close as soon as what is being worked on is answered; at once when that is nothing."""
+        self.closing = True
+        if self.idle:
+            self.scope.cancel()
+
+    def peer_hung_up(self, *, reset: bool) -> None:
+        """The peer closed its side: what it still waits for gets little time, or none."""
+        self.hung_up = True
+        if reset:
+            self.scope.cancel()
+        elif self.handling:
+            self.scope.deadline = trio.current_time() + _HALF_CLOSED_GRACE_S
+
+    async def run(self) -> None:
+        """Serve until either side closes; never raises for what the peer did."""
+        try:
+            with self.scope:
+                await self._serve()
+        except ProtocolError as error:
+            self._log_closed(error)
+        except OSError as error:
+            logger.debug("connection lost host=%s error=%s", self.client_host, error)
+        except Exception:
+            logger.exception("connection failed host=%s", self.client_host)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        for _, response in self._queue:
+            if isinstance(response, Deferred):
+                response.when_resolved(None)
+        self._queue.clear()
+        self.transport.forget(self)
+        if self._sending:
+            notify_closing(self.sock)
+        self.sock.close()
+
+    def _log_closed(self, error: ProtocolError) -> None:
+        logger.info(
+            "closing connection host=%s listener=%s reason=%s",
+            self.client_host,
+            self.listener_name,
+            error,
+        )
+
+    async def _serve(self) -> None:
+        reader, sock, scratch = self.reader, self.sock, self.transport.scratch
+        fd = sock.fileno()
+        turns = _TURNS_MAX
+        while True:
+            if turns >= _TURNS_MAX:
+                turns = 0
+                await wait_readable(fd)
+            try:
+                count = reader.receive(sock, scratch)
+            except BlockingIOError:
+                turns = _TURNS_MAX
+                continue
+            if not count:
+                return
+            self.last_active_s = monotonic()
+            frames = reader.frames
+            if frames:
+                reader.frames = []
+                await self._handle_frames(frames)
+            if self.closing:
+                return await self._drain()
+            if reader.error is not None:
+                await self._drain()
+                raise reader.error
+            # A peer in mid-frame or sending several requests likely has more for us already.
+            turns = turns + 1 if reader.within_frame or len(frames) > 1 else _TURNS_MAX
+
+    async def _handle_frames(self, frames: list[bytearray]) -> None:
+        try:
+            for frame in frames:
+                await self._handle(frame)
+                if self.closing:
+                    return
+                if self._out_bytes > _OUT_BYTES:
+                    await self._flush()
+        except ProtocolError:
+            await self._drain()  # what was asked before the bad request is answered
+            raise
+        if self._out and not self._sending:
+            self._out = send_now(self.sock, self._out)
+        if self._out:
+            await self._flush()
+        self._out_bytes = 0
+
+    async def _handle(self, frame: bytearray) -> None:
+        context = self.dispatcher.decode(self, frame)
+        if self._queue and (context.api_key != _PRODUCE or len(self._queue) >= _DEFERRED_MAX):
+            await self._drain()
+        try:
+            response = context.route.handler(context, context.request)
+            if type(response) is CoroutineType:
+                response = await self._awaited(response)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            response = error
+        if response is None or self._discarding:
+            self.dispatcher.count(context)
+        elif type(response) is Deferred and not response.resolved:
+            self._queue.append((context, response))
+            response.when_resolved(self._send_resolved)
+        else:
+            if type(response) is Deferred:
+                response = response.response
+            if self._queue:
+                self._queue.append((context, response))
+            else:
+                parts = self.dispatcher.encode(context, response)
+                if len(parts) == 1:
+                    self._out.append(parts[0])
+                    self._out_bytes += len(parts[0])
+                else:
+                    self._out += inlined(parts)
+                    self._out_bytes += _OUT_BYTES
+
+    async def _awaited(self, response: "CoroutineType[Any, Any, Any]") -> Any:
+        """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
+        self.handling = True
+        try:
+            if self._out:
+                await self._flush()
+            self.transport.watch(self)
+            return await response
+        finally:
+            self.handling = False
+            if self.hung_up:  # the answer itself may take as long as the peer reads it
+                self.scope.deadline = inf
+
+    def _send_resolved(self) -> None:
+        """Send the responses that are no longer waited for; called as replication completes."""
+        queue = self._queue
+        while queue:
+            context, response = queue[0]
+            if type(response) is Deferred:
+                if not response.resolved:
+                    break
+                response = response.response
+            queue.popleft()
+            try:
+                self._out += self.dispatcher.encode(context, response)
+            except ProtocolError as error:
+                self._log_closed(error)
+                self.scope.cancel()
+                return
+        if not queue and self._drained is not None:
+            self._drained.set()
+        if self._sending or not self._out:
+            return
+        try:
+            self._out = send_now(self.sock, self._out)
+        except OSError:
+            self.scope.cancel()
+            return
+        if self._out:
+            self.transport.start_soon(self._flush_in_background)
+
+    async def _flush_in_background(self) -> None:
+        try:
+            await self._flush()
+        except (OSError, trio.ClosedResourceError):
+            self.scope.cancel()
+
+    async def _drain(self) -> None:
+        """Wait until every deferred response is out."""
+        while self._queue:
+            self._drained = trio.Event()
+            await self._drained.wait()
+        self._drained = None
+        await self._flush()
+
+    async def _flush(self) -> None:
+        """Send all that is encoded. One task sends at a time, so that bytes stay in order."""
+        while self._sending:
+            self._sent = trio.Event()
+            await self._sent.wait()
+        if not self._out:
+            return
+        self._sending = True
+        try:
+            while self._out:
+                out, self._out, self._out_bytes = self._out, [], 0
+                await send(self.sock, out, self.transport.read_ahead)
+        finally:
+            self._sending = False
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None

@@ -1,0 +1,127 @@
+"""Cuts what a socket delivers into request frames; nothing is allocated from a declared size.
+
+Small frames are received through one scratch buffer of the node, as many as it holds, and copied
+out (nobody may find another connection's bytes in a buffer that it still reads). The rest of a big
+frame is received straight into the frame's own buffer, which grows with what has arrived.
+"""
+
+import socket
+from struct import Struct
+
+from barnabas.protocol.errors import ProtocolError
+
+SCRATCH_BYTES = 128 * 1024
+# From this many missing bytes on, a frame is received into its own buffer instead of the scratch.
+_DIRECT_BYTES_MIN = 32 * 1024
+# A frame's own buffer starts with this much room and then doubles.
+_ROOM_BYTES_MIN = 256 * 1024
+
+_LENGTH = Struct(">i")
+_ZEROS = memoryview(bytes(1024 * 1024))
+
+
+class FrameReader:
+    """The receiving half of one connection: call `receive`, then take `frames`.
+
+    A frame is a `bytearray` of its own, without its length prefix: handlers may keep it and write
+    in it (offsets are assigned in place).
+    """
+
+    __slots__ = ("_filled", "_frame", "_head", "_missing", "error", "frames", "size_max")
+
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
+        self.frames: list[bytearray] = []
+        # What was wrong behind the frames received so far; they are answered first.
+        self.error: ProtocolError | None = None
+        self._head = b""  # a length prefix that has only partly arrived
+        self._frame: bytearray | None = None  # a frame that has only partly arrived
+        self._filled = 0  # bytes of it that are there
+        self._missing = 0  # bytes of it that are not
+
+    @property
+    def within_frame(self) -> bool:
+        """Whether the peer is in the middle of a frame."""
+        return self._frame is not None or bool(self._head)
+
+    def receive(self, sock: socket.socket, scratch: memoryview) -> int:
+        """Receive once, into `frames` and what is under way; returns the bytes, 0 at the end.
+
+        Raises BlockingIOError when nothing is there, OSError when the connection broke.
+        """
+        if self._missing >= _DIRECT_BYTES_MIN:
+            return self._receive_into_frame(sock)
+        count = sock.recv_into(scratch)
+        if count:
+            self._cut(scratch, count)
+        return count
+
+    def _receive_into_frame(self, sock: socket.socket) -> int:
+        frame = self._frame
+        if frame is None:
+            raise RuntimeError("bytes are missing from no frame")
+        filled = self._filled
+        if len(frame) == filled:
+            room = min(self._missing, max(filled, _ROOM_BYTES_MIN), len(_ZEROS))
+            frame += _ZEROS[:room]
+        with memoryview(frame) as whole, whole[filled:] as room_left:
+            count = sock.recv_into(room_left)
+        self._filled = filled + count
+        self._missing -= count
+        if not self._missing:
+            self._complete(frame)
+        return count
+
+    def _complete(self, frame: bytearray) -> None:
+        self.frames.append(frame)
+        self._frame = None
+        self._filled = self._missing = 0
+
+    def _cut(self, scratch: memoryview, count: int) -> None:
+        position = 0
+        frame = self._frame
+        if frame is not None:
+            position = min(self._missing, count)
+            # Room beyond what is filled exists only while receiving directly.
+            frame[self._filled :] = scratch[:position]
+            self._filled += position
+            self._missing -= position
+            if self._missing:
+                return
+            self._complete(frame)
+        elif self._head:
+            position = 4 - len(self._head)
+            self._head += bytes(scratch[: min(position, count)])
+            if count < position:
+                return
+            head, self._head = self._head, b""
+            position = self._cut_one(scratch, position, count, _LENGTH.unpack(head)[0])
+        frames, size_max = self.frames, self.size_max
+        while not self._missing and self.error is None:
+            start = position + 4
+            if start > count:
+                self._head = bytes(scratch[position:count])
+                return
+            size = _LENGTH.unpack_from(scratch, position)[0]
+            end = start + size
+            if 0 < size <= size_max and end <= count:
+                frames.append(bytearray(scratch[start:end]))
+                position = end
+            else:
+                position = self._cut_one(scratch, start, count, size)
+
+    def _cut_one(self, scratch: memoryview, start: int, count: int, size: int) -> int:
+        """Take a frame of `size` bytes from `start`, whole or begun; returns where it ended."""
+        if not 0 < size <= self.size_max:
+            limit = f"1 to {self.size_max} bytes (socket.request.max.bytes)"
+            self.error = ProtocolError(f"a frame of {size} bytes where {limit} are allowed")
+            return count
+        end = min(start + size, count)
+        frame = bytearray(scratch[start:end])
+        if end == start + size:
+            self.frames.append(frame)
+        else:
+            self._frame = frame
+            self._filled = end - start
+            self._missing = size - self._filled
+        return end

@@ -1,0 +1,39 @@
+"""What can be wrong before a node serves, and the limits of the process it runs in."""
+
+import logging
+import sys
+
+logger = logging.getLogger(__name__)
+
+# Below it a node runs, but a few thousand partitions or connections will not fit.
+OPEN_FILES_COMFORTABLE = 8192
+
+
+class StartupError(Exception):
+    """The node cannot start; the text is one line that says what to do about it."""
+
+
+def refuse_unknown_systems() -> None:
+    """Raise StartupError where the node's files and sockets cannot work."""
+    if sys.platform == "win32":
+        raise StartupError("barnabas serves on Linux and macOS; on Windows, run it in WSL 2")
+
+
+def raise_open_files_limit() -> int:
+    """Take as many open files as the system allows this process; returns the limit."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):  # macOS caps it below "unlimited"
+            logger.debug("open-files limit stays soft=%d hard=%d", soft, hard)
+    if soft != resource.RLIM_INFINITY and soft < OPEN_FILES_COMFORTABLE:
+        logger.warning(
+            "open-files limit is low limit=%d hint=%s",
+            soft,
+            f"set 'ulimit -n' (or LimitNOFILE of the service) to at least {OPEN_FILES_COMFORTABLE}",
+        )
+    return soft
