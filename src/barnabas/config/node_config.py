@@ -41,7 +41,7 @@ SINGLE_NODE: Mapping[str, str] = {
 }
 
 # A property that another one stands in for where it is not set (`KafkaConfig.populateSynonyms`).
-_ALIASES = (("node.id", "broker.id"), ("broker.id", "node.id"), ("log.dirs", "log.dir"))
+_ALIASES = (("node.id", "broker.id"), ("broker.id", "node.id"))
 
 _OPEN_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
 
@@ -73,7 +73,8 @@ class NodeConfig:
                 if row is not None:
                     self._values[name] = row.parse(text)
         for name, other in _ALIASES:
-            if name not in self._values and other in self._values:
+            if name not in self.static and other in self.static:
+                self.static[name] = self.static[other]
                 self._values[name] = self._values[other]
         self._resolve_identity()
         self._resolve_listeners()
@@ -165,6 +166,12 @@ class NodeConfig:
             raise _missing("process.roles", "broker,controller for a single node")
         if self._values.get("node.id") is None:
             raise _missing("node.id", "a number of its own for each node")
+        if self.get("broker.id") != self.get("node.id"):
+            raise ConfigError(
+                f"Invalid value {self.get('broker.id')} for configuration broker.id: it must "
+                f"equal node.id, which is {self.get('node.id')}",
+                name="broker.id",
+            )
         self.process_roles: tuple[str, ...] = roles
         self.node_id: int = self.get("node.id")
         self.is_broker = "broker" in roles
@@ -189,6 +196,13 @@ class NodeConfig:
         texts = self.get("listeners")
         self.listeners = parse_listeners("listeners", texts, protocols)
         check_distinct(self.listeners, ",".join(texts))
+        for listener in self.listeners:
+            if listener.security_protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"Invalid value {listener} for configuration listeners: security protocol "
+                    f"{listener.security_protocol} is not served yet, only PLAINTEXT",
+                    name="listeners",
+                )
         controllers = set(self.controller_listener_names)
         self.broker_listeners = tuple(x for x in self.listeners if x.name not in controllers)
         self.controller_listeners = tuple(x for x in self.listeners if x.name in controllers)

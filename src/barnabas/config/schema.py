@@ -136,7 +136,7 @@ class OneOf(Validator):
 
 
 class ListOf(Validator):
-    """A list without repeated or empty members, of a few texts where `choices` names them."""
+    """A list without empty members, of a few texts where `choices` names them."""
 
     __slots__ = ("choices", "empty", "null")
 
@@ -147,13 +147,11 @@ class ListOf(Validator):
         self.null = null
 
     def refusal(self, value: tuple[str, ...] | None) -> str | None:
-        """Refuse repeated, empty and unknown members."""
+        """Refuse empty and unknown members."""
         if value is None:
             return None if self.null else "it must be set"
         if not value and not self.empty:
             return "it must not be empty"
-        if len(set(value)) < len(value):
-            return "its members must not be repeated"
         if "" in value:
             return "its members must not be empty"
         if self.choices and not set(value) <= set(self.choices):
@@ -312,18 +310,25 @@ def _integer(bits: int) -> Callable[[str], int]:
 
 
 def _double(text: str) -> float:
+    """Read what Java's `Double.parseDouble` reads: also a suffix, hex, NaN and Infinity."""
     trimmed = text.strip()
-    try:
-        if "_" not in trimmed:
-            return float(trimmed)
-    except ValueError:
-        pass
+    bare = trimmed.lstrip("+-")
+    if bare in ("NaN", "Infinity"):
+        return float(trimmed)
+    if bare[:1] and bare[0] in "0123456789." and "_" not in bare:
+        try:
+            if bare[:2] in ("0x", "0X"):
+                return float.fromhex(trimmed.rstrip("fFdD") if "p" in bare.lower() else "")
+            return float(trimmed[:-1] if trimmed[-1] in "fFdD" else trimmed)
+        except (ValueError, OverflowError):
+            pass
     raise ValueError("a number")
 
 
 def _list(text: str) -> tuple[str, ...]:
+    """Split at commas; a repeated member counts once."""
     trimmed = text.strip()
-    return tuple(part.strip() for part in trimmed.split(",")) if trimmed else ()
+    return tuple(dict.fromkeys(part.strip() for part in trimmed.split(","))) if trimmed else ()
 
 
 PARSERS: Mapping[Type, Callable[[str], Any]] = {
@@ -354,15 +359,15 @@ def to_text(value: Any) -> str | None:
 
 def _java_double(value: float) -> str:
     """Write a double as Java's `Double.toString`: 0.5, 1.0E10, 1.0E-4."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    digits, _, exponent = f"{value!r}".partition("e")
-    if not exponent:
-        scaled = f"{value:.17e}".partition("e")[2]
-        power = int(scaled)
-        mantissa = repr(value).replace(".", "").replace("-", "").strip("0")
-        sign = "-" if value < 0 else ""
-        return f"{sign}{mantissa[0]}.{mantissa[1:] or '0'}E{power}"
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+    from decimal import Decimal
+
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    mantissa = "".join(map(str, digits))
+    power = int(exponent) + len(mantissa) - 1
+    return f"{'-' * sign}{mantissa[0]}.{mantissa[1:] or '0'}E{power}"

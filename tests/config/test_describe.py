@@ -1,0 +1,115 @@
+"""Our answers to DescribeConfigs against those that Apache Kafka 4.3.0 gave.
+
+tests/data/describe-configs-4.3.0.json holds, for each resource, what Kafka's AdminClient saw of
+a broker with log.retention.hours=100 and log.roll.hours=50 in its file: before and after
+log.retention.ms was altered on both levels, min.insync.replicas on the cluster's.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.config import NodeConfig, Source, TopicConfig, Type
+from barnabas.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+
+DATA = Path(__file__).parents[1] / "data" / "describe-configs-4.3.0.json"
+KAFKA: dict[str, dict[str, Any]] = json.loads(DATA.read_text())
+
+STATIC = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:19093",
+    "listeners": "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "data",
+    "offsets.topic.replication.factor": "1",
+    "log.retention.hours": "100",
+    "log.roll.hours": "50",
+    "ssl.key.password": "hunter2",
+}
+# Kafka's controller sets min.insync.replicas for the cluster when it finalizes ELR (KIP-966),
+# and a broker accepts names that it does not know.
+BEFORE = NodeConfig(
+    STATIC, cluster_dynamic={"min.insync.replicas": "1"}, broker_dynamic={"foo": "3"}
+)
+AFTER = BEFORE.with_dynamic(
+    {"min.insync.replicas": "2", "log.retention.ms": "2000"},
+    {"foo": "3", "log.retention.ms": "1000", "max.connections": "500"},
+)
+TOPIC = {"retention.bytes": "77", "cleanup.policy": "compact"}
+
+
+def shown(entries: Sequence[ConfigEntry]) -> dict[str, list[Any]]:
+    return {
+        entry.name: [
+            entry.value,
+            entry.source.name,
+            entry.read_only,
+            entry.sensitive,
+            Type(entry.type).name if entry.type else "UNKNOWN",
+            [[s.name, s.value, s.source.name] for s in entry.synonyms],
+        ]
+        for entry in entries
+    }
+
+
+@pytest.mark.parametrize(("node", "key"), [(BEFORE, "topic"), (AFTER, "topic_dynamic")])
+def test_a_topic_is_described_as_kafka_describes_it(node: NodeConfig, key: str) -> None:
+    assert shown(describe_topic(TopicConfig(node, TOPIC), node)) == KAFKA[key]
+
+
+@pytest.mark.parametrize(("node", "key"), [(BEFORE, "broker"), (AFTER, "broker_dynamic")])
+def test_a_broker_is_described_as_kafka_describes_it(node: NodeConfig, key: str) -> None:
+    ours, kafkas = shown(describe_broker(node)), dict(KAFKA[key])
+    ours = {name: said for name, said in ours.items() if not name.startswith("barnabas.")}
+    if node is AFTER:
+        # Kafka forgets log.retention.hours once log.retention.ms is set; the file still has it.
+        assert kafkas.pop("log.retention.hours")[0] == "168"
+        assert ours.pop("log.retention.hours")[0] == "100"
+    assert ours == kafkas
+
+
+@pytest.mark.parametrize(("node", "key"), [(BEFORE, "default"), (AFTER, "default_dynamic")])
+def test_the_clusters_default_is_described_as_kafka_describes_it(
+    node: NodeConfig, key: str
+) -> None:
+    assert shown(describe_broker_defaults(node)) == KAFKA[key]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [({}, "group"), ({"consumer.session.timeout.ms": "50000"}, "group_dynamic")],
+)
+def test_a_group_is_described_as_kafka_describes_it(overrides: dict[str, str], key: str) -> None:
+    assert shown(describe_group(overrides, BEFORE)) == KAFKA[key]
+
+
+def test_a_metrics_subscription_is_described_as_kafka_describes_it() -> None:
+    assert shown(describe_client_metrics({"interval.ms": "5000"})) == KAFKA["client_metrics"]
+
+
+def test_asked_names_alone_are_described() -> None:
+    topic = TopicConfig(BEFORE, TOPIC)
+    names = [entry.name for entry in describe_topic(topic, BEFORE, ["retention.ms", "nonsense"])]
+    assert names == ["retention.ms"]
+
+
+def test_a_secret_shows_nowhere() -> None:
+    assert "hunter2" not in repr(describe_broker(BEFORE))
+
+
+def test_a_value_from_the_file_is_static() -> None:
+    node = NodeConfig({**STATIC, "log.segment.bytes": "2000000"})
+    (entry,) = describe_topic(TopicConfig(node), node, ["segment.bytes"])
+    assert (entry.value, entry.source) == ("2000000", Source.STATIC_BROKER_CONFIG)
+    assert [s.name for s in entry.synonyms] == ["log.segment.bytes", "log.segment.bytes"]
