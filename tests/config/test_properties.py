@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.config import BROKER_PROPERTIES, GROUP_PROPERTIES, TOPIC_PROPERTIES, Property
+from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES, Property
 from barnabas.config.__main__ import page
+from barnabas.config.properties.group import GROUP_PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 KAFKA: dict[str, dict[str, dict[str, Any]]] = json.loads(

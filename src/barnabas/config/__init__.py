@@ -9,19 +9,12 @@ checked values go out; nothing here knows the network or the log.
 
 from barnabas.config.listeners import Listener
 from barnabas.config.node_config import NodeConfig
-from barnabas.config.properties import (
-    BROKER_PROPERTIES,
-    CLIENT_METRICS_PROPERTIES,
-    GROUP_PROPERTIES,
-    TOPIC_PROPERTIES,
-)
+from barnabas.config.properties import BROKER_PROPERTIES, TOPIC_PROPERTIES
 from barnabas.config.schema import ConfigError, Dynamic, Importance, Property, Source, Type
 from barnabas.config.topic_config import TopicConfig, validate_topic_overrides
 
 __all__ = [
     "BROKER_PROPERTIES",
-    "CLIENT_METRICS_PROPERTIES",
-    "GROUP_PROPERTIES",
     "TOPIC_PROPERTIES",
     "ConfigError",
     "Dynamic",

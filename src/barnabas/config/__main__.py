@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from barnabas.config.properties import (
-    CLIENT_METRICS_PROPERTIES,
-    GROUP_PROPERTIES,
-    SUBJECTS,
-    TOPIC_PROPERTIES,
-)
+from barnabas.config.properties import SUBJECTS, TOPIC_PROPERTIES
+from barnabas.config.properties.client_metrics import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group import GROUP_PROPERTIES
 from barnabas.config.schema import Property, to_text
 
 INTRODUCTION = """\

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.config.node_config import NodeConfig, lookup
-from barnabas.config.properties import CLIENT_METRICS_PROPERTIES, GROUP_PROPERTIES
+from barnabas.config.properties.client_metrics import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group import GROUP_PROPERTIES
 from barnabas.config.schema import ConfigError, Dynamic
 from barnabas.config.topic_config import validate_topic_overrides
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.config.node_config import lookup
-from barnabas.config.properties import (
-    BROKER_PROPERTIES,
-    CLIENT_METRICS_PROPERTIES,
-    GROUP_PROPERTIES,
-    TOPIC_PROPERTIES,
-)
+from barnabas.config.properties import BROKER_PROPERTIES, TOPIC_PROPERTIES
+from barnabas.config.properties.client_metrics import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group import GROUP_PROPERTIES
 from barnabas.config.schema import Source, to_text
 from barnabas.config.topic_config import TopicConfig
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.config import properties_file
 from barnabas.config.listeners import (
     advertise,
     check_distinct,
@@ -92,6 +91,8 @@ class NodeConfig:
         if file is None:
             static = dict(SINGLE_NODE)
         else:
+            from barnabas.config import properties_file
+
             static = properties_file.read(file)
             warnings = tuple(
                 f"{file}: {unknown_property(name)} It is ignored."

@@ -3,7 +3,8 @@
 One module per subject, one row per property: Kafka's name, type, default and importance, what
 it does in our words, its validator, whether it may change while the node runs, and whether it
 has an effect here yet. Nothing else lives here: `barnabas.config` reads the rows to parse
-files, to answer DescribeConfigs and to write `docs/configuration.md`.
+files, to answer DescribeConfigs and to write `docs/configuration.md`. The tables of `group` and
+`client_metrics` are imported where they are used: a start needs neither.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.config.properties import (
-    client_metrics,
     coordinators,
-    group,
     network,
     node,
     own,
@@ -46,10 +45,6 @@ BROKER_PROPERTIES: Mapping[str, Property] = {
     row.name: row for subject in SUBJECTS for row in subject.PROPERTIES
 }
 TOPIC_PROPERTIES: Mapping[str, Property] = {row.name: row for row in topic.PROPERTIES}
-GROUP_PROPERTIES: Mapping[str, Property] = {row.name: row for row in group.PROPERTIES}
-CLIENT_METRICS_PROPERTIES: Mapping[str, Property] = {
-    row.name: row for row in client_metrics.PROPERTIES
-}
 
 # Set by AlterConfigs alone, never in a file: the rates of throttled replication.
 DYNAMIC_ONLY_PROPERTIES: Mapping[str, Property] = {

@@ -16,3 +16,6 @@ PROPERTIES: tuple[P, ...] = (
       "client_software_name, client_software_version, client_source_address and "
       "client_source_port."),
 )
+# fmt: on
+
+CLIENT_METRICS_PROPERTIES = {row.name: row for row in PROPERTIES}

@@ -66,3 +66,6 @@ PROPERTIES: tuple[P, ...] = (
       "Least milliseconds between two assignments.",
       validator=Range(0), synonyms=(("group.streams.assignment.interval.ms", 1),)),
 )
+# fmt: on
+
+GROUP_PROPERTIES = {row.name: row for row in PROPERTIES}
