@@ -8,6 +8,7 @@ them. On a single node that is at once.
 import logging
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import Any
 
 import attrs
@@ -17,16 +18,17 @@ from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.coordinator.output import Output, Reply, append_error
 from barnabas.coordinator.output import Record as CoordinatorRecord
 from barnabas.coordinator.shard import GroupShard
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.log import PartitionLog
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.records.batch import (
     BatchHeader,
-    Codec,
+    CorruptBatch,
     Record,
     build_batch,
     iter_batches,
     read_records,
 )
-from barnabas.protocol.records.control import is_commit_marker
+from barnabas.protocol.records.compression import Codec
 from barnabas.protocol.records.groups import (
     decode_group_record,
     encode_coordinator_key,
@@ -40,8 +42,12 @@ OFFSETS_TOPIC = "__consumer_offsets"
 # A loading coordinator lets the loop go after this many records.
 _RECORDS_IN_A_SLICE = 500
 _READ_BYTES = 1 << 20
-# Records that may be split go out in batches of about this many bytes.
-_BATCH_BYTES = 256 * 1024
+# What may be split over batches are tombstones: this many stay well below any message size.
+_SPLIT_RECORDS = 500
+
+# A control record's key: its version and type.
+_CONTROL_KEY = Struct(">hh")
+_COMMIT_MARKER = 1
 
 
 class Waiter:
@@ -107,7 +113,9 @@ class GroupPartition:
         self._commit_timeout_ms = commit_timeout_ms
         self._codec = codec
         self._partition: Partition | None = None
+        # The end of what this coordinator wrote or read, and up to where it is known committed.
         self._written = 0
+        self._committed = 0
         self._held: deque[_Held] = deque()
 
     # Loading
@@ -118,32 +126,44 @@ class GroupPartition:
         Raises KafkaError where the partition is not (yet, or any more) led here.
         """
         partition = self._replicas.partition(OFFSETS_TOPIC, self.index)
-        log = partition.log
-        offset = log.log_start_offset
-        records = 0
         started_ms = self._now_ms()
+        # A partition that was never written to has no log yet, and needs none until it is.
+        if self._replicas.logs.get(OFFSETS_TOPIC, self.index) is not None:
+            self._written = await self._replay(partition.log)
+            self._committed = partition.high_watermark
+        self._partition = partition
+        self.shard.loaded(self._now_ms())
+        self.is_loaded = True
+        self.forget_topics({})
+        if self._written:
+            elapsed_ms = self._now_ms() - started_ms
+            logger.info(
+                "loaded groups partition=%d offset=%d ms=%d",
+                self.index,
+                self._written,
+                elapsed_ms,
+            )
+
+    async def _replay(self, log: PartitionLog) -> int:
+        """Replays the log in slices; the offset of its end."""
+        offset = log.log_start_offset
+        in_slice = 0
         while offset < log.log_end_offset:
             data = log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
             reached = offset
             for position, header in iter_batches(data):
                 reached = header.next_offset
-                records += self._replay_batch(data, position, header, offset)
-                if records >= _RECORDS_IN_A_SLICE:
-                    records = 0
+                try:
+                    in_slice += self._replay_batch(data, position, header, offset)
+                except (CorruptBatch, ProtocolError) as error:
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+                if in_slice >= _RECORDS_IN_A_SLICE:
+                    in_slice = 0
                     await trio.lowlevel.checkpoint()
             if reached == offset:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at offset {offset}")
             offset = reached
-        self._partition = partition
-        self._written = offset
-        self.shard.loaded(self._now_ms())
-        self.is_loaded = True
-        self.forget_topics({})
-        if offset:
-            elapsed_ms = self._now_ms() - started_ms
-            logger.info(
-                "loaded groups partition=%d offset=%d ms=%d", self.index, offset, elapsed_ms
-            )
+        return offset
 
     def _replay_batch(self, data: bytes, position: int, header: BatchHeader, first: int) -> int:
         records = read_records(data, position, header)
@@ -152,8 +172,10 @@ class GroupPartition:
             if record.offset < first or record.key is None:
                 continue
             if header.is_control:
-                commit = is_commit_marker(record.key)
-                self.shard.end_transaction(header.producer_id, commit=commit)
+                _, marker = _CONTROL_KEY.unpack_from(record.key)
+                self.shard.end_transaction(
+                    header.producer_id, commit=marker == _COMMIT_MARKER
+                )
                 continue
             key, value = decode_group_record(record.key, record.value)
             self.shard.replay(key, value, record_offset=record.offset, producer_id=producer_id)
@@ -196,13 +218,12 @@ class GroupPartition:
             ],
             codec=self._codec,
         )
-        offset = self._partition.log.log_end_offset
-        self._replicas.append(
+        result = self._replicas.append(
             OFFSETS_TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
-        for delta, record in enumerate(records):
-            self.shard.replay(record.key, record.value, record_offset=offset + delta)
-        self._written = offset + len(records)
+        for offset, record in enumerate(records, result.first_offset):
+            self.shard.replay(record.key, record.value, record_offset=offset)
+        self._written = result.last_offset + 1
 
     def _refuse(self, output: Output, error: ErrorCode) -> Output | None:
         logger.warning("append refused partition=%d error=%s", self.index, error.name)
@@ -215,23 +236,21 @@ class GroupPartition:
 
     def _send(self, replies: list[Reply]) -> None:
         partition = self._partition
-        if partition is None or partition.high_watermark >= self._written:
+        if self._committed < self._written and partition is not None:
+            self._committed = partition.high_watermark
+        if self._committed >= self._written or partition is None:
             deliver(replies)
             return
-        if not self._held:
-            partition.listeners.add(self._advanced)
+        partition.listeners.add(self)
         deadline_ms = self._now_ms() + self._commit_timeout_ms
         self._held.append(_Held(self._written, deadline_ms, replies))
 
-    def _advanced(self) -> None:
-        """The high watermark has moved."""
-        partition = self._partition
-        if partition is None:
-            return
+    def partition_changed(self, partition: Partition) -> None:
+        """Replies go out as far as the high watermark has come."""
         while self._held and self._held[0].offset <= partition.high_watermark:
             deliver(self._held.popleft().replies)
         if not self._held:
-            partition.listeners.discard(self._advanced)
+            partition.listeners.discard(self)
 
     # Time and ending
 
@@ -261,7 +280,7 @@ class GroupPartition:
     def resign(self) -> None:
         """Another node leads: whoever waits is told so."""
         if self._partition is not None:
-            self._partition.listeners.discard(self._advanced)
+            self._partition.listeners.discard(self)
             self._partition = None
         self.is_loaded = False
         for held in self._held:
@@ -291,6 +310,7 @@ def _batches(output: Output) -> list[list[CoordinatorRecord]]:
         return []
     if output.atomic:
         return [records]
-    # Tombstones are what is split: their size is that of the names in their keys.
-    step = max(1, _BATCH_BYTES // 512)
-    return [records[start : start + step] for start in range(0, len(records), step)]
+    return [
+        records[start : start + _SPLIT_RECORDS]
+        for start in range(0, len(records), _SPLIT_RECORDS)
+    ]

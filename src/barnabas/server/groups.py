@@ -60,8 +60,8 @@ def group_settings(config: "NodeConfig") -> GroupSettings:
 class GroupCoordinator:
     """Coordinates the groups whose partitions of `__consumer_offsets` this node leads.
 
-    Methods raise KafkaError: NOT_COORDINATOR for a group of another node, and
-    COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE while none can be had.
+    Methods raise KafkaError: NOT_COORDINATOR for a group of another node (or of none yet), and
+    COORDINATOR_LOAD_IN_PROGRESS while what it is told of them is being read.
     """
 
     def __init__(self, node: "Node") -> None:
@@ -94,15 +94,6 @@ class GroupCoordinator:
         return self._clock_offset_ms + _monotonic_ms()
 
     # Which partitions
-
-    def partition_for(self, group_id: str) -> int:
-        """The partition that a group belongs to; COORDINATOR_NOT_AVAILABLE without the topic."""
-        topic = self._node.image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} does not exist yet"
-            )
-        return partition_for(group_id, len(topic.partitions))
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The metadata has changed: partitions come and go, deleted topics lose their offsets."""
@@ -152,7 +143,10 @@ class GroupCoordinator:
                 return
 
     def _lead(self, group_id: str) -> GroupPartition:
-        led = self._led.get(self.partition_for(group_id))
+        topic = self._node.image.topics_by_name.get(OFFSETS_TOPIC)
+        led = None
+        if topic is not None:
+            led = self._led.get(partition_for(group_id, len(topic.partitions)))
         if led is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates the group")
         if not led.is_loaded:

@@ -1,0 +1,66 @@
+"""The invariants of groups (see `simulation`) over many seeds, and that breaking one is seen."""
+
+import os
+from typing import Any
+
+import pytest
+
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.rebalance import Rebalancer
+from barnabas.coordinator.offsets import Offsets
+from tests.coordinator.simulation import Simulation, Violation
+
+SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
+
+
+def test_the_invariants_hold_whatever_happens() -> None:
+    for seed in range(SEEDS):
+        try:
+            Simulation(seed).run()
+        except Violation as violation:
+            raise AssertionError(f"seed {seed}") from violation
+
+
+def caught(invariant: str) -> bool:
+    for seed in range(30):
+        try:
+            Simulation(seed).run()
+        except Violation as violation:
+            return str(violation).startswith(invariant)
+        except Exception:  # the mistake may also break something else first
+            continue
+    return False
+
+
+def test_commits_of_a_past_generation_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClassicGroup, "validate_offset_commit", lambda *_: None)
+    assert caught("G3")
+
+
+def test_lost_commits_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = Offsets.replay
+
+    def forgetful(self: Offsets, key: Any, value: Any, offset: int, producer_id: int) -> None:
+        if offset % 7:
+            replay(self, key, value, offset, producer_id)
+
+    monkeypatch.setattr(Offsets, "replay", forgetful)
+    assert caught("G2")
+
+
+def test_members_that_never_expire_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rebalancer, "schedule_session", lambda *_: None)
+    assert caught("G5")
+
+
+def test_an_assignment_of_another_generation_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = ClassicGroup.begin_generation
+
+    def stuck(self: ClassicGroup, now_ms: int) -> None:
+        begin(self, now_ms)
+        self.generation_id = max(1, self.generation_id - 1)
+
+    monkeypatch.setattr(ClassicGroup, "begin_generation", stuck)
+    assert caught("G1")
