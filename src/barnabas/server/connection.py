@@ -167,7 +167,7 @@ class Connection:
                 turns = _TURNS_MAX
                 continue
             if not count:
-                return
+                return None
             self.last_active_s = monotonic()
             frames = reader.frames
             if frames:

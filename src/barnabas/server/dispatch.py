@@ -197,7 +197,7 @@ class Dispatcher:
                 context.connection.client_host,
                 exc_info=error,
             )
-        response = error_response(route.api, context.request, code, message)
+        response = error_response(route.api, context.request, route.version, code, message)
         if response is None:
             raise ProtocolError(f"{route.name} v{route.version} has no place for {code.name}")
         return response

@@ -1,74 +1,157 @@
 """The error response of each api, for what its handler did not answer itself.
 
-As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top level where the response
-has one, otherwise to every item that the request named.
+As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top level where that version of
+the response has one, otherwise to every item that the request named.
 """
 
 from typing import Any
 
+import attrs
+
 from barnabas.protocol.apis import ApiKey
 from barnabas.protocol.errors import ErrorCode
 
-# Where the items are, level by level: a field of the request, the field of the response that
-# answers it. Fields of the same name (index, name, ...) are copied from each item to its answer.
+
+@attrs.frozen
+class _Level:
+    """Items of a request and where the response answers each."""
+
+    asked: str  # field of the request (or of the item above)
+    answers: str  # field of the response (or of the answer above)
+    struct: str  # class of an answer, nested in the response
+    # Fields that name an item and its answer alike; a plain string stands for the first.
+    names: tuple[str, ...]
+
+
+_TOPIC = ("name", "topic_id")
+
 # The code is set at the innermost level.
-_Levels = tuple[tuple[str, str], ...]
-
-_ITEMS: dict[str, _Levels] = {
-    "Produce": (("topic_data", "responses"), ("partition_data", "partition_responses")),
-    "Fetch": (("topics", "responses"), ("partitions", "partitions")),
-    "ListOffsets": (("topics", "topics"), ("partitions", "partitions")),
-    "Metadata": (("topics", "topics"),),
-    "OffsetCommit": (("topics", "topics"), ("partitions", "partitions")),
-    "OffsetFetch": (("groups", "groups"),),
-    "FindCoordinator": (("coordinator_keys", "coordinators"),),
-    "DescribeGroups": (("groups", "groups"),),
-    "DeleteGroups": (("groups_names", "results"),),
-    "CreateTopics": (("topics", "topics"),),
-    "DeleteTopics": (("topics", "responses"),),
-    "CreatePartitions": (("topics", "results"),),
-    "DeleteRecords": (("topics", "topics"), ("partitions", "partitions")),
-    "DescribeConfigs": (("resources", "results"),),
-    "AlterConfigs": (("resources", "responses"),),
-    "IncrementalAlterConfigs": (("resources", "responses"),),
-    "OffsetForLeaderEpoch": (("topics", "topics"), ("partitions", "partitions")),
-    "DescribeTopicPartitions": (("topics", "topics"),),
-    "DescribeProducers": (("topics", "topics"), ("partitions", "partitions")),
-    "ConsumerGroupDescribe": (("group_ids", "groups"),),
-    "ShareGroupDescribe": (("group_ids", "groups"),),
-    "StreamsGroupDescribe": (("group_ids", "groups"),),
+_ITEMS: dict[str, tuple[_Level, ...]] = {
+    "Produce": (
+        _Level("topic_data", "responses", "TopicProduceResponse", _TOPIC),
+        _Level("partition_data", "partition_responses", "PartitionProduceResponse", ("index",)),
+    ),
+    "Fetch": (
+        _Level("topics", "responses", "FetchableTopicResponse", ("topic", "topic_id")),
+        _Level("partitions", "partitions", "PartitionData", ("partition_index",)),
+    ),
+    "ListOffsets": (
+        _Level("topics", "topics", "ListOffsetsTopicResponse", ("name",)),
+        _Level("partitions", "partitions", "ListOffsetsPartitionResponse", ("partition_index",)),
+    ),
+    "Metadata": (_Level("topics", "topics", "MetadataResponseTopic", _TOPIC),),
+    "OffsetCommit": (
+        _Level("topics", "topics", "OffsetCommitResponseTopic", _TOPIC),
+        _Level("partitions", "partitions", "OffsetCommitResponsePartition", ("partition_index",)),
+    ),
+    "OffsetFetch": (_Level("groups", "groups", "OffsetFetchResponseGroup", ("group_id",)),),
+    "FindCoordinator": (_Level("coordinator_keys", "coordinators", "Coordinator", ("key",)),),
+    "DescribeGroups": (_Level("groups", "groups", "DescribedGroup", ("group_id",)),),
+    "DeleteGroups": (_Level("groups_names", "results", "DeletableGroupResult", ("group_id",)),),
+    "CreateTopics": (_Level("topics", "topics", "CreatableTopicResult", ("name",)),),
+    "DeleteTopics": (_Level("topics", "responses", "DeletableTopicResult", _TOPIC),),
+    "CreatePartitions": (_Level("topics", "results", "CreatePartitionsTopicResult", ("name",)),),
+    "DeleteRecords": (
+        _Level("topics", "topics", "DeleteRecordsTopicResult", ("name",)),
+        _Level("partitions", "partitions", "DeleteRecordsPartitionResult", ("partition_index",)),
+    ),
+    "DescribeConfigs": (
+        _Level("resources", "results", "DescribeConfigsResult", ("resource_type", "resource_name")),
+    ),
+    "AlterConfigs": (
+        _Level(
+            "resources",
+            "responses",
+            "AlterConfigsResourceResponse",
+            ("resource_type", "resource_name"),
+        ),
+    ),
+    "IncrementalAlterConfigs": (
+        _Level(
+            "resources",
+            "responses",
+            "AlterConfigsResourceResponse",
+            ("resource_type", "resource_name"),
+        ),
+    ),
+    "OffsetForLeaderEpoch": (
+        _Level("topics", "topics", "OffsetForLeaderTopicResult", ("topic",)),
+        _Level("partitions", "partitions", "EpochEndOffset", ("partition",)),
+    ),
+    "DescribeTopicPartitions": (
+        _Level("topics", "topics", "DescribeTopicPartitionsResponseTopic", ("name",)),
+    ),
 }
 
-# The field of an answer that takes an item which is a plain string.
-_STRING_ITEMS = {
-    "FindCoordinator": "key",
-    "DescribeGroups": "group_id",
-    "DeleteGroups": "group_id",
-    "ConsumerGroupDescribe": "group_id",
-    "ShareGroupDescribe": "group_id",
-    "StreamsGroupDescribe": "group_id",
-}
-# Names that differ between an item and its answer.
-_RENAMED = {"partition": "partition_index", "partition_index": "partition"}
-_PARTITIONS = frozenset({"partition", "partition_index", "index"})
+# First version whose response has the code at its top level, where that is not version 0;
+# and the last one, where later ones answer item by item again.
+_TOP_LEVEL_SINCE = {"Fetch": 7, "OffsetFetch": 2}
+_TOP_LEVEL_UNTIL = {"OffsetFetch": 7, "FindCoordinator": 3}
+# Metadata v13 has one for rebootstrapping only.
+_NEVER_TOP_LEVEL = frozenset({"Metadata"})
+_DELETE_TOPICS_BY_NAME_UNTIL = 5
 
 
 def error_response(
     api: ApiKey, request: Any, version: int, code: ErrorCode, message: str | None
 ) -> Any | None:
     """The response of `api` that says `code` for all of `request`; None where it has no place."""
+    if api.name == "Produce" and code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
+        code = ErrorCode.KAFKA_STORAGE_ERROR
     response = api.response_type()
-    if request is None:
+    levels = _ITEMS.get(api.name, ())
+    at_top = (
+        hasattr(response, "error_code")
+        and api.name not in _NEVER_TOP_LEVEL
+        and version >= _TOP_LEVEL_SINCE.get(api.name, 0)
+        and version <= _TOP_LEVEL_UNTIL.get(api.name, version)
+    )
+    if at_top or request is None:
         return response if _set_code(response, code, message) else None
-    if api.name == "DeleteTopics" and version < 6:
-        topic = type(response).DeletableTopicResult
-        response.responses = [topic(name=name) for name in request.topic_names]
-        for answer in response.responses:
-            _set_code(answer, code, message if version >= 5 else None)
-        return response
-    levels = _ITEMS.get(api.name)
-    at_top = hasattr(response, "error_code") and _in_version(response, "error_code", version)
-    if at_top or levels is None:
-        return response if _set_code(response, code, message) else None
-    _answer_items(api.name, response, request, levels, code, message)
+    if api.name == "DeleteTopics" and version <= _DELETE_TOPICS_BY_NAME_UNTIL:
+        answer_type = api.response_type.DeletableTopicResult
+        response.responses = [answer_type(name=name) for name in request.topic_names]
+        answers = response.responses
+    elif levels:
+        answers = _answers(api.response_type, response, request, levels)
+    else:
+        return None
+    for answer in answers:
+        _set_code(answer, code, message)
     return response
+
+
+def _set_code(answer: Any, code: ErrorCode, message: str | None) -> bool:
+    if not hasattr(answer, "error_code"):
+        return False
+    answer.error_code = code
+    if message is not None and hasattr(answer, "error_message"):
+        answer.error_message = message
+    return True
+
+
+def _answers(
+    response_type: type, response: Any, request: Any, levels: tuple[_Level, ...]
+) -> list[Any]:
+    """Give `response` an answer to each item of `request`; returns the innermost ones."""
+    pairs = [(request, response)]
+    for level in levels:
+        struct = getattr(response_type, level.struct)
+        below: list[tuple[Any, Any]] = []
+        for asked, answered in pairs:
+            items = getattr(asked, level.asked) or []
+            answers = [struct(**_names(item, level)) for item in items]
+            setattr(answered, level.answers, answers)
+            below += zip(items, answers, strict=True)
+        pairs = below
+    return [answer for _, answer in pairs]
+
+
+def _names(item: Any, level: _Level) -> dict[str, Any]:
+    if isinstance(item, str):
+        return {level.names[0]: item}
+    names = {name: getattr(item, name) for name in level.names if hasattr(item, name)}
+    if level.names == ("partition_index",) and not names:  # Fetch says "partition" when it asks
+        names["partition_index"] = item.partition
+    return names

@@ -15,6 +15,8 @@ import attrs
 import trio
 from trio.lowlevel import wait_readable
 
+from barnabas.config import Listener as Endpoint
+from barnabas.config import NodeConfig
 from barnabas.server.connection import Connection
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.frames import SCRATCH_BYTES
@@ -44,15 +46,21 @@ class Limits:
     receive_buffer_bytes: int
     backlog: int
 
-
-@attrs.frozen(kw_only=True)
-class Endpoint:
-    """One address to listen on: `NAME://host:port`, an empty host for all addresses."""
-
-    name: str
-    host: str
-    port: int
-    is_controller: bool = False
+    @classmethod
+    def of(cls, config: NodeConfig) -> "Limits":
+        """The limits that a node's configuration sets."""
+        overrides = config.get("max.connections.per.ip.overrides") or ""
+        pairs = (text.rpartition(":") for text in overrides.split(",") if text.strip())
+        return cls(
+            request_bytes_max=config.get_int("socket.request.max.bytes"),
+            idle_ms_max=config.get_int("connections.max.idle.ms"),
+            connections_max=config.get_int("max.connections"),
+            connections_per_ip_max=config.get_int("max.connections.per.ip"),
+            connections_per_ip_overrides={host.strip(): int(count) for host, _, count in pairs},
+            send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
+            receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
+            backlog=config.get_int("socket.listen.backlog.size"),
+        )
 
 
 class Listener:
@@ -61,7 +69,7 @@ class Listener:
     def __init__(self, endpoint: Endpoint, sock: socket.socket, dispatcher: Dispatcher) -> None:
         self.name = endpoint.name
         self.host = endpoint.host
-        self.is_controller = endpoint.is_controller
+        self.is_controller = dispatcher.controller
         self.sock = sock
         self.port: int = sock.getsockname()[1]
         self.dispatcher = dispatcher
@@ -75,7 +83,7 @@ def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:
             host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise StartupError(f"listeners: {endpoint.host}: {error.strerror or error}") from error
+        raise StartupError(f"listeners: {endpoint}: {error.strerror or error}") from error
     # Without a host, the address that takes IPv4 and IPv6 alike, where the system has both.
     found.sort(key=lambda info: info[0] == socket.AF_INET6, reverse=host is None)
     problem: OSError | None = None
@@ -85,9 +93,7 @@ def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:
         except OSError as error:
             problem = error
     reason = problem.strerror if problem else "no address"
-    raise StartupError(
-        f"listeners: {endpoint.name}://{endpoint.host}:{endpoint.port} cannot be opened: {reason}"
-    ) from problem
+    raise StartupError(f"listeners: {endpoint} cannot be opened: {reason}") from problem
 
 
 def _bound(
@@ -150,6 +156,7 @@ class Transport:
         with self._accepting:
             async with trio.open_nursery() as nursery:
                 for listener in listeners:
+                    listener.sock.listen(self.limits.backlog)
                     nursery.start_soon(self._accept, listener)
 
     async def stop(self, grace_s: float) -> None:
@@ -186,7 +193,7 @@ class Transport:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     continue  # the client went away before it was accepted
-                logger.error(  # noqa: TRY400 - the reason is the line, not the place
+                logger.error(
                     "cannot accept listener=%s connections=%d error=%s hint=%s",
                     listener.name,
                     len(self.connections),

@@ -1,0 +1,86 @@
+"""What may block on a disk runs here, in threads: the loop only waits for it.
+
+fsync is grouped: while one runs for a log, later callers share the next one. Only calls that
+release the interpreter's lock belong here (a busy Python thread would stall the loop).
+"""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+# Threads at a time for reads and file operations, and as many for fsync.
+THREADS = 8
+
+
+class _Round:
+    """One fsync and all who share it."""
+
+    __slots__ = ("done", "error")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.error: BaseException | None = None
+
+
+class _Rounds:
+    """The rounds of one key: the one that runs, and the one that gathers behind it."""
+
+    __slots__ = ("gathering", "running")
+
+    def __init__(self) -> None:
+        self.running: _Round | None = None
+        self.gathering: _Round | None = None
+
+
+class DiskWorker:
+    """Runs blocking calls in a bounded number of threads."""
+
+    def __init__(self) -> None:
+        self._files = trio.CapacityLimiter(THREADS)
+        self._syncs = trio.CapacityLimiter(THREADS)
+        self._by_key: dict[Hashable, _Rounds] = {}
+        self.fsyncs = 0
+
+    async def run(self, call: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """The result of `call(*args)`, made in a thread."""
+        return await trio.to_thread.run_sync(call, *args, limiter=self._files)
+
+    async def fsync(self, key: Hashable, sync: Callable[[], object]) -> None:
+        """Return after a `sync()` that began after this call; callers of one `key` share it.
+
+        Raises what `sync` raised, to each who shared it: it is never retried here.
+        """
+        rounds = self._by_key.get(key)
+        if rounds is None:
+            rounds = self._by_key[key] = _Rounds()
+        mine = rounds.gathering
+        if mine is None:
+            mine = _Round()
+            # Others may share this round, so its leader sees it through even when cancelled.
+            with trio.CancelScope(shield=True):
+                await self._lead(rounds, mine, sync)
+            if rounds.running is None and rounds.gathering is None:
+                self._by_key.pop(key, None)
+        else:
+            await mine.done.wait()
+        if mine.error is not None:
+            raise mine.error
+
+    async def _lead(self, rounds: _Rounds, mine: _Round, sync: Callable[[], object]) -> None:
+        if rounds.running is not None:
+            rounds.gathering = mine
+            await rounds.running.done.wait()
+            rounds.gathering = None
+        rounds.running = mine
+        try:
+            self.fsyncs += 1
+            await trio.to_thread.run_sync(sync, limiter=self._syncs)
+        except Exception as error:
+            mine.error = error
+        finally:
+            rounds.running = None
+            mine.done.set()

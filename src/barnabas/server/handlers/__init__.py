@@ -1,0 +1,26 @@
+"""One module per family of apis; a module is imported when one of its apis is first asked for.
+
+A handler takes a `RequestContext` and the decoded request and returns the response (or awaits
+first, or returns a `Deferred`, or None for no response). It is bound by `@handles`. An api is
+served, and told of in ApiVersions, when it stands in the table below.
+"""
+
+# api name -> module of this package.
+HANDLER_MODULES: dict[str, str] = {
+    "Produce": "produce",
+    "Fetch": "fetch",
+    "ListOffsets": "list_offsets",
+    "Metadata": "metadata",
+    "OffsetCommit": "offsets",
+    "OffsetFetch": "offsets",
+    "FindCoordinator": "find_coordinator",
+    "JoinGroup": "groups",
+    "Heartbeat": "groups",
+    "LeaveGroup": "groups",
+    "SyncGroup": "groups",
+    "DescribeGroups": "groups",
+    "ListGroups": "groups",
+    "ApiVersions": "api_versions",
+    "DeleteGroups": "groups",
+    "OffsetDelete": "offsets",
+}

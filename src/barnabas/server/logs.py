@@ -1,0 +1,58 @@
+"""The node's own log lines: one line each, `key=value`, or JSON for programs."""
+
+import json
+import logging
+import re
+import sys
+import time
+
+_PAIR = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31T12:00:00.000Z info server.node message key=value`."""
+
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; a traceback follows on lines of its own."""
+        name, level = record.name, record.levelname
+        record.name, record.levelname = name.removeprefix("barnabas."), level.lower()
+        try:
+            return super().format(record)
+        finally:
+            record.name, record.levelname = name, level
+
+
+class JsonFormatter(TextFormatter):
+    """One JSON object a line; the message's `key=value` pairs are members of their own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, a traceback within it."""
+        message = record.getMessage()
+        pairs = dict(_PAIR.findall(message))
+        entry = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name.removeprefix("barnabas."),
+            "message": _PAIR.sub("", message).strip(),
+            **pairs,
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def set_up_logging(level: str, form: str) -> None:
+    """Send the node's lines to stderr, from `level` up, as "text" or "json"."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    root = logging.getLogger("barnabas")
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False
