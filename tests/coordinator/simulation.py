@@ -250,9 +250,7 @@ class Consumer:
             request = LeaveGroupRequest(group_id="g", members=[member])
             shard = self.world.coordinator
             self.world.send(
-                lambda token: shard.do(
-                    shard.shard.leave_group, request, shard.now_ms, token=token
-                ),
+                lambda token: shard.do(shard.shard.leave_group, request, shard.now_ms, token=token),
                 lambda _response: None,
             )
             self.crash()
@@ -374,13 +372,15 @@ class Consumer:
         coordinator = self.world.coordinator
         request = fetch_request("t", *self.assigned)
         self.ask(
-            lambda token: coordinator.do(
-                lambda token: coordinator.shard.fetch_offsets(
-                    request, require_stable=True, token=token
-                ),
-                token=token,
-            )
-            and self.check_fetched(coordinator),
+            lambda token: (
+                coordinator.do(
+                    lambda token: coordinator.shard.fetch_offsets(
+                        request, require_stable=True, token=token
+                    ),
+                    token=token,
+                )
+                and self.check_fetched(coordinator)
+            ),
             self.fetched,
             self.join,
         )

@@ -1,0 +1,51 @@
+"""What a new leader knows is what the former one had written."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.coordinator.classic.group import ClassicGroup
+from tests.coordinator.harness import Coordinator
+from tests.coordinator.simulation import Simulation
+
+
+def picture(coordinator: Coordinator) -> dict[str, object]:
+    return {
+        group_id: group.record_value({m.member_id: m.assignment for m in group.members.values()})
+        for group_id, group in coordinator.shard._groups.items()
+    }
+
+
+def offsets(coordinator: Coordinator) -> dict[tuple[str, str, int], int]:
+    table = coordinator.shard._offsets._committed
+    return {(g, t, p): committed.value.offset for g, t, p, committed in table.items()}
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, derandomize=True, deadline=None)
+def test_a_shard_read_from_its_log_equals_the_one_that_wrote_it(seed: int) -> None:
+    simulation = Simulation(seed)
+    for client in simulation.clients:
+        simulation.at(Random(seed).randrange(4_000), client.start)
+    simulation.faulty = False
+    simulation.run_until(30_000)
+    before = simulation.coordinator
+    assert [g.state_name for g in before.shard._groups.values()] == ["Stable"]
+    written, known = picture(before), offsets(before)
+    before.restart()
+    assert picture(before) == written
+    assert offsets(before) == known
+
+
+def test_a_record_without_a_rebalance_timeout_takes_the_session_timeout() -> None:
+    from barnabas.protocol.records.groups import GroupMetadataValue
+
+    group = ClassicGroup("g")
+    member = GroupMetadataValue.MemberMetadata(
+        member_id="a", session_timeout=7, rebalance_timeout=-1, subscription=b"", assignment=b""
+    )
+    group.replay(GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member]))
+    assert group.members["a"].rebalance_timeout_ms == 7
+    assert group.state_name == "Stable"
+    assert group.subscribed_topics is None
