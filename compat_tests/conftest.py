@@ -11,6 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat_tests.servers import KINDS, ServerProcess
 
 TEST_TIMEOUT_S = 180
+# Tests write timestamps that are long past; retention by time must not take them away.
+KEEP_OLD_RECORDS = {"retention.ms": "-1"}
 _numbers = itertools.count(1)
 
 
@@ -32,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # Clients that we do not maintain may warn; only their results are judged here.
-    config.addinivalue_line("filterwarnings", "default")
+    for action in ("default", "ignore::ResourceWarning", "ignore::DeprecationWarning"):
+        config.addinivalue_line("filterwarnings", action)
     config.addinivalue_line(
         "markers", "barnabas_only: holds for our server by choice, not for Apache Kafka"
     )
@@ -113,7 +116,8 @@ class Topics:
         self, prefix: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
     ) -> str:
         topic = self.unique(prefix)
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+        kept = {**KEEP_OLD_RECORDS, **(config or {})}
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=kept)
         self.admin.create_topics([new])[topic].result(30)
         return topic
 

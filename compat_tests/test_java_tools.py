@@ -83,12 +83,6 @@ def test_groups_are_listed_described_reset_and_deleted(bootstrap, topics, unique
         return next(line.split() for line in out.splitlines() if topic in line)
 
     assert row()[1:6] == [topic, "0", "15", "20", "5"]
-        topic,
-        "0",
-        "20",
-        "20",
-        "0",
-    ]
     out = tool(bootstrap, CONSUMER_GROUP, "--describe", "--group", group, "--state")
     assert "Empty" in out
     reset = ["--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "3"]

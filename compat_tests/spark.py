@@ -1,0 +1,33 @@
+"""What PySpark needs around it: a JDK, and folders of its own for the connector's jars."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+CACHE = Path(__file__).parent.parent / ".cache"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+
+def missing() -> str | None:
+    """Say in one line what keeps Spark from running here, None if nothing does."""
+    if shutil.which("java") is None:
+        return "java is missing, which Spark needs: install a JDK 17 (Debian: openjdk-17-jdk)"
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is missing: run `make compat`, which installs it"
+    return None
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which Spark resolves its connector.
+
+    Spark's resolver (Ivy) takes a POM in the user's Maven repository for the jar itself and fails
+    when the jar is not there; a home of its own keeps it away from that repository.
+    """
+    home = CACHE / "spark"
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        **os.environ,
+        "SPARK_SUBMIT_OPTS": f"-Duser.home={home}",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }

@@ -1,0 +1,110 @@
+"""Raw requests over a socket: any version of any api, and bytes that no client would send."""
+
+import itertools
+import socket
+import struct
+import time
+from typing import Any
+
+from barnabas.protocol.apis import API
+
+CLIENT_ID = "wire"
+ANSWER_TIMEOUT_S = 30.0
+
+
+def header(api_key: int, version: int, correlation_id: int, *, header_version: int = 1) -> bytes:
+    """Encode a request header; version 2 ends in an empty section of tagged fields."""
+    name = CLIENT_ID.encode()
+    fixed = struct.pack(">hhih", api_key, version, correlation_id, len(name))
+    return fixed + name + (b"\x00" if header_version >= 2 else b"")
+
+
+def request_frame(message: Any, version: int, correlation_id: int) -> bytes:
+    """Encode a whole request, without the length before it."""
+    api = API[message.API_KEY]
+    flexible = api.request_header_version(version)
+    return header(api.key, version, correlation_id, header_version=flexible) + bytes(
+        message.encode(version)
+    )
+
+
+class Connection:
+    """One connection to a server, blocking, with a correlation id counted up by each request."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.correlation_ids = itertools.count(1)
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send_frame(self, payload: bytes) -> None:
+        self.socket.sendall(struct.pack(">i", len(payload)) + payload)
+
+    def receive_frame(self) -> bytes:
+        """Return the next whole frame; raises EOFError when the server closes instead."""
+        (length,) = struct.unpack(">i", self._receive(4))
+        return self._receive(length)
+
+    def _receive(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            try:
+                piece = self.socket.recv(size - len(received))
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                raise EOFError(f"closed after {len(received)} of {size} bytes")
+            received += piece
+        return bytes(received)
+
+    def closes_silently(self, timeout_s: float = 10.0) -> bool:
+        """Tell whether the server closes the connection without having sent a byte more."""
+        self.socket.settimeout(timeout_s)
+        try:
+            return self.socket.recv(1) == b""
+        except (ConnectionResetError, BrokenPipeError):
+            return True
+        except TimeoutError:
+            return False
+
+    def send(self, message: Any, version: int) -> int:
+        """Send a request and return its correlation id."""
+        correlation_id = next(self.correlation_ids)
+        self.send_frame(request_frame(message, version, correlation_id))
+        return correlation_id
+
+    def receive(self, api_key: int, version: int, correlation_id: int) -> Any:
+        """Decode the next answer, which must be to this request and hold nothing more."""
+        frame = self.receive_frame()
+        api = API[api_key]
+        (answered,) = struct.unpack_from(">i", frame)
+        assert answered == correlation_id, f"answer {answered}, not {correlation_id}"
+        start = 4 + (api.response_header_version(version) >= 1)
+        response, end = api.response_type.decode_from(frame, start, version)
+        assert end == len(frame), f"{len(frame) - end} bytes after the answer"
+        return response
+
+    def call(self, message: Any, version: int) -> Any:
+        """Send a request and return its answer."""
+        return self.receive(message.API_KEY, version, self.send(message, version))
+
+
+def call(bootstrap: str, message: Any, version: int) -> Any:
+    """Send one request over a connection of its own."""
+    with Connection(bootstrap) as connection:
+        return connection.call(message, version)
+
+
+def retry(bootstrap: str, message: Any, version: int, ready: Any, timeout_s: float = 20) -> Any:
+    """Repeat a request until its answer is `ready`, as clients do on errors that pass."""
+    deadline = time.monotonic() + timeout_s
+    while not ready(answer := call(bootstrap, message, version)):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.1)
+    return answer
