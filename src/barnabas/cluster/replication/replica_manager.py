@@ -1,0 +1,209 @@
+"""All partitions of this broker, in step with the metadata image (Kafka's `ReplicaManager`)."""
+
+from collections.abc import Callable, Iterator
+
+from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.image import RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas.cluster.replication.partition import AppendResult, Partition, Records
+from barnabas.config import NodeConfig, TopicConfig
+from barnabas.log import LogConfig, LogManager, PartitionLog
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.types import Uuid
+
+
+class ReplicaManager:
+    """Finds partitions, and creates, updates and deletes them as the metadata says.
+
+    `config` gives the node's configuration as it stands, `now_ms` the wall clock.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        logs: LogManager,
+        config: Callable[[], NodeConfig],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self.image = MetadataImage()
+        self._config = config
+        self._now_ms = now_ms
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self._by_id: dict[Uuid, dict[int, Partition]] = {}
+        self._topic_configs: dict[str, TopicConfig] = {}
+        self._is_started = False
+
+    # Finding partitions
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """The partition, led by this broker.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when it is led or
+        held elsewhere.
+        """
+        try:
+            found = self._by_name[topic][partition]
+        except KeyError:
+            raise self._unknown(topic, partition) from None
+        if not found.is_leader:
+            found.check_leader()
+        return found
+
+    def partition_by_id(self, topic_id: Uuid, partition: int) -> Partition:
+        """As `partition`, by topic id; UNKNOWN_TOPIC_ID for an id that no topic has."""
+        try:
+            found = self._by_id[topic_id][partition]
+        except KeyError:
+            topic = self.image.topics_by_id.get(topic_id)
+            if topic is None:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}"
+                ) from None
+            raise self._unknown(topic.name, partition) from None
+        if not found.is_leader:
+            found.check_leader()
+        return found
+
+    def hosted(self, topic: str, partition: int) -> Partition | None:
+        """The replica held here, led here or not."""
+        return self._by_name.get(topic, {}).get(partition)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Every replica held here."""
+        for topic in self._by_name.values():
+            yield from topic.values()
+
+    def _unknown(self, topic: str, partition: int) -> KafkaError:
+        if self.image.partition(topic, partition) is not None:
+            return KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{partition} is not held here"
+            )
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}"
+        )
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The effective configuration of a topic."""
+        config = self._topic_configs.get(topic)
+        if config is None:
+            config = TopicConfig(self._config(), self.image.topic_config(topic))
+            self._topic_configs[topic] = config
+        return config
+
+    # Writing
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        records: Records,
+        *,
+        required_acks: int,
+        origin: str = "coordinator",
+    ) -> AppendResult:
+        """Append one batch (its offsets are written into it); see `Partition.append`."""
+        found = self.partition(topic, partition)
+        info = found.append(
+            records, required_acks=required_acks, origin=origin, now_ms=self._now_ms()
+        )
+        return AppendResult(found, info)
+
+    # Following the metadata
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta | None = None) -> None:
+        """Take over a new image; `delta` says what changed, without one everything may have."""
+        self.image = image
+        if delta is None or not self._is_started:
+            self._apply_all(image)
+            self._is_started = True
+            return
+        for topic in delta.deleted_topics.values():
+            self._remove_topic(topic.name, topic.id)
+        for resource_type, name in delta.configs:
+            if resource_type == RESOURCE_TOPIC:
+                self._configure(name)
+            else:
+                self.reconfigure()
+        for changed in delta.topics.values():
+            topic = image.topics_by_id[changed.id]
+            for number in changed.changed:
+                self._update_partition(topic, number)
+
+    def reconfigure(self) -> None:
+        """The node's configuration changed, and with it every topic's defaults."""
+        self._topic_configs.clear()
+        for name in self._by_name:
+            self._configure(name)
+
+    def _apply_all(self, image: MetadataImage) -> None:
+        self._topic_configs.clear()
+        for topic_id, partitions in list(self._by_id.items()):
+            if topic_id not in image.topics_by_id:
+                self._remove_topic(next(iter(partitions.values())).topic, topic_id)
+        for topic in image.topics_by_name.values():
+            for number in topic.partitions:
+                self._update_partition(topic, number)
+        self._delete_strays(image)
+
+    def _delete_strays(self, image: MetadataImage) -> None:
+        """Delete logs of topics that were deleted while this broker was away."""
+        for log in list(self.logs.logs()):
+            topic = image.topics_by_name.get(log.topic)
+            partition = topic.partitions.get(log.partition) if topic else None
+            held = partition is not None and self.broker_id in partition.replicas
+            if topic is None or not held or topic.id != log.topic_id:
+                self.logs.delete(log.topic, log.partition)
+
+    def _update_partition(self, topic: TopicImage, number: int) -> None:
+        image = topic.partitions[number]
+        found = self._by_id.get(topic.id, {}).get(number)
+        if self.broker_id not in image.replicas:
+            if found is not None:
+                self._remove_partition(found)
+            return
+        if found is None:
+            found = Partition(topic.name, number, topic.id, self.broker_id, self._open_log)
+            self._by_name.setdefault(topic.name, {})[number] = found
+            self._by_id.setdefault(topic.id, {})[number] = found
+        found.update(image, self.topic_config(topic.name))
+
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        config = LogConfig.from_topic(self.topic_config(partition.topic))
+        log = self.logs.get(partition.topic, partition.partition)
+        if log is not None:  # found on disk, where its configuration was not known
+            log.update_config(config)
+            return log
+        return self.logs.create(partition.topic, partition.topic_id, partition.partition, config)
+
+    def _configure(self, topic: str) -> None:
+        """Give the topic's partitions its configuration as it is now."""
+        self._topic_configs.pop(topic, None)
+        partitions = self._by_name.get(topic)
+        if not partitions:
+            return
+        config = self.topic_config(topic)
+        log_config = LogConfig.from_topic(config)
+        for partition in partitions.values():
+            log = self.logs.get(topic, partition.partition)
+            if log is not None:
+                log.update_config(log_config)
+            if partition.image is not None:
+                partition.update(partition.image, config)
+
+    def _remove_topic(self, name: str, topic_id: Uuid) -> None:
+        self._topic_configs.pop(name, None)
+        for partition in list(self._by_id.get(topic_id, {}).values()):
+            self._remove_partition(partition)
+
+    def _remove_partition(self, partition: Partition) -> None:
+        by_id = self._by_id[partition.topic_id]
+        by_name = self._by_name[partition.topic]
+        del by_id[partition.partition], by_name[partition.partition]
+        if not by_id:
+            del self._by_id[partition.topic_id]
+        if not by_name:
+            del self._by_name[partition.topic]
+        partition.remove()
+        if self.logs.get(partition.topic, partition.partition) is not None:
+            self.logs.delete(partition.topic, partition.partition)

@@ -1,0 +1,249 @@
+"""Incremental fetch sessions (KIP-227) without I/O: Kafka's `FetchSession` and its cache.
+
+A session keeps what a client wants to fetch, so that its requests name only what changed. Ours
+also listens to its partitions: `dirty` holds those that may have something to say, so a fetch costs
+what has happened since the last one and not what the session contains.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.protocol.types import Uuid
+
+SLOTS_DEFAULT: Final = 1000
+"""max.incremental.fetch.session.cache.slots"""
+EVICTION_MS: Final = 120_000
+"""A session idle for so long may go (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_EPOCH_MAX: Final = (1 << 31) - 1
+
+Key = tuple["str | Uuid", int]
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after one of `epoch`; past 2**31 - 1 comes 1."""
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+class FetchedPartition:
+    """One partition of a fetch: what is asked, and what was read for the answer under way.
+
+    `asked` is the request's FetchPartition. `answer` is the response's PartitionData, `size` the
+    bytes of its records. `high_watermark` and `log_start_offset` are what the client was last
+    told, -1 for nothing. `turn` orders the partitions of a session.
+    """
+
+    __slots__ = (
+        "answer",
+        "asked",
+        "has_more",
+        "high_watermark",
+        "key",
+        "log_start_offset",
+        "partition",
+        "size",
+        "turn",
+    )
+
+    def __init__(self, key: Key, asked: Any) -> None:
+        self.key = key
+        self.asked = asked
+        self.partition: Partition | None = None
+        self.answer: Any = None
+        self.size = 0
+        self.has_more = False
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.turn = 0
+
+    def must_be_told(self) -> bool:
+        """Whether an incremental response has to hold the answer; notes what it tells.
+
+        After an error the next success is told in any case (`CachedPartition`).
+        """
+        answer = self.answer
+        must = (
+            self.size > 0
+            or answer.error_code != 0
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+            or answer.preferred_read_replica != -1
+            or answer.diverging_epoch.epoch >= 0
+        )
+        self.high_watermark = -1 if answer.error_code else answer.high_watermark
+        self.log_start_offset = answer.log_start_offset
+        return must
+
+
+class Watch:
+    """Listens to partitions: what changed is in `dirty`, and `wake` is called if it is set."""
+
+    __slots__ = ("by_id", "dirty", "wake")
+
+    def __init__(self, *, by_id: bool) -> None:
+        self.by_id = by_id
+        self.dirty: set[Key] = set()
+        self.wake: Callable[[], None] | None = None
+
+    def partition_changed(self, partition: "Partition") -> None:
+        """Called by a partition that it listens to."""
+        topic = partition.topic_id if self.by_id else partition.topic
+        self.dirty.add((topic, partition.partition))
+        if self.wake is not None:
+            self.wake()
+
+    def follow(self, fetched: FetchedPartition, partition: "Partition | None") -> None:
+        """Listen to the partition that `fetched` was found to be."""
+        old = fetched.partition
+        if old is not partition:
+            if old is not None:
+                old.listeners.discard(self)
+            if partition is not None:
+                partition.listeners.add(self)
+            fetched.partition = partition
+
+
+class FetchSession:
+    """What one client fetches, from request to request. Times in ms."""
+
+    __slots__ = (
+        "_turns",
+        "created_ms",
+        "epoch",
+        "id",
+        "last_used_ms",
+        "partitions",
+        "privileged",
+        "watch",
+    )
+
+    def __init__(self, session_id: int, *, by_id: bool, privileged: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.privileged = privileged
+        self.created_ms = self.last_used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.partitions: dict[Key, FetchedPartition] = {}
+        self.watch = Watch(by_id=by_id)
+        self._turns = 0
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """How much it is worth keeping: a follower's first, then the larger one."""
+        return self.privileged, len(self.partitions), self.id
+
+    def ask(self, key: Key, asked: Any) -> None:
+        """Add a partition, or change what is asked of it; either makes it dirty."""
+        fetched = self.partitions.get(key)
+        if fetched is None:
+            fetched = self.partitions[key] = FetchedPartition(key, asked)
+            self.to_end(fetched)
+        else:
+            fetched.asked = asked
+        self.watch.dirty.add(key)
+
+    def forget(self, key: Key) -> None:
+        """Drop a partition; an unknown one is no error."""
+        fetched = self.partitions.pop(key, None)
+        if fetched is not None:
+            self.watch.follow(fetched, None)
+            self.watch.dirty.discard(key)
+
+    def to_end(self, fetched: FetchedPartition) -> None:
+        """Let the others come first next time."""
+        self._turns += 1
+        fetched.turn = self._turns
+
+    def take_dirty(self) -> list[FetchedPartition]:
+        """The partitions to look at, in their turn; nothing is dirty afterwards."""
+        dirty = self.watch.dirty
+        found = [fetched for key in dirty if (fetched := self.partitions.get(key)) is not None]
+        dirty.clear()
+        if len(found) > 1:
+            found.sort(key=_turn)
+        return found
+
+    def close(self) -> None:
+        """Stop listening."""
+        for fetched in self.partitions.values():
+            self.watch.follow(fetched, None)
+
+
+class FetchSessionCache:
+    """The sessions of a broker, at most `slots`; the least recently used stands first.
+
+    `random_id` gives positive int32 numbers.
+    """
+
+    def __init__(self, slots: int, random_id: Callable[[], int]) -> None:
+        self.slots = slots
+        self.evictions = 0
+        self._random_id = random_id
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session, if it is still there."""
+        return self._sessions.get(session_id)
+
+    def touch(self, session: FetchSession, now_ms: int) -> None:
+        """Note that it was used."""
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.id)
+
+    def remove(self, session_id: int) -> None:
+        """End a session; an unknown one is no error."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def create(
+        self, asked: Iterable[tuple[Key, Any]], *, by_id: bool, privileged: bool, now_ms: int
+    ) -> FetchSession | None:
+        """A new session for `asked`; None when there is no room for it."""
+        session = FetchSession(0, by_id=by_id, privileged=privileged, now_ms=now_ms)
+        for key, partition in asked:
+            session.ask(key, partition)
+        if len(self._sessions) >= self.slots and not self._evict(session, now_ms):
+            return None
+        while session.id == NO_SESSION or session.id in self._sessions:
+            session.id = self._random_id()
+        self._sessions[session.id] = session
+        return session
+
+    def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
+        """Make room: the one unused for longest if stale, else one worth less (`tryEvict`)."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        victim = oldest
+        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+            candidates = [
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > EVICTION_MS
+                or (newcomer.privileged and not session.privileged)
+            ]
+            if not candidates:
+                return False
+            victim = min(candidates, key=_rank)
+            if newcomer.rank < victim.rank:
+                return False
+        self.remove(victim.id)
+        self.evictions += 1
+        return True
+
+
+def _turn(fetched: FetchedPartition) -> int:
+    return fetched.turn
+
+
+def _rank(session: FetchSession) -> tuple[bool, int, int]:
+    return session.rank

@@ -1,0 +1,233 @@
+"""Produce: batches into logs (versions 3-13).
+
+The plain case looks at each batch's header only. An answer that has to wait, for followers or for
+a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cluster.replication.partition import NEVER_FLUSH
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.records.batch import HEADER_SIZE
+from barnabas.protocol.records.compression import Codec
+from barnabas.server.context import Deferred, RequestContext
+from barnabas.server.dispatch import handles
+from barnabas.server.handlers.leaders import current_leader
+from barnabas.server.handlers.pending_produce import PendingProduce
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.log import AppendInfo
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+TopicResponse = ProduceResponse.TopicProduceResponse
+
+_TOPIC_IDS_VERSION = 13
+_LEADERS_VERSION = 10
+_ABORTABLE_VERSION = 11
+_ZSTD_VERSION = 7
+
+_ACKS_ALL = -1
+_ADMIN_CLIENT = "__admin_client"  # what may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)
+
+_LENGTH = Struct(">i")
+_LENGTH_AT = 8
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 22  # the byte that holds codec, transactional and control bits
+_LOG_OVERHEAD = 12
+_CODEC_MASK = 0x07
+_TRANSACTIONAL = 0x10
+_LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+
+
+@handles(ProduceRequest)
+def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Deferred | None:
+    """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
+    acks = request.acks
+    if acks not in (-1, 0, 1):
+        return _refuse_acks(context, request)
+    node = context.node
+    replicas = node.replicas
+    by_id = context.version >= _TOPIC_IDS_VERSION
+    pending: list[tuple[PartitionResponse, Partition, int]] = []
+    failed = False
+    topics: list[TopicResponse] = []
+    now_ms = node.now_ms()
+    for topic in request.topic_data:
+        answers: list[PartitionResponse] = []
+        for data in topic.partition_data:
+            number = data.index
+            try:
+                if by_id:
+                    partition = replicas.partition_by_id(topic.topic_id, number)
+                else:
+                    partition = replicas.partition(topic.name, number)
+                info = _append(context, request, partition, data.records, now_ms)
+            except KafkaError as error:
+                answers.append(_refused(number, error))
+                failed = True
+                continue
+            answer = PartitionResponse(
+                index=number,
+                base_offset=info.first_offset,
+                log_append_time_ms=info.log_append_time_ms,
+                log_start_offset=partition.log.log_start_offset,
+            )
+            answers.append(answer)
+            if partition.flush_messages != NEVER_FLUSH or (
+                acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
+            ):
+                pending.append((answer, partition, info.last_offset))
+        if by_id:
+            topics.append(TopicResponse(topic_id=topic.topic_id, partition_responses=answers))
+        else:
+            topics.append(TopicResponse(name=topic.name, partition_responses=answers))
+    response = ProduceResponse(responses=topics)
+    if acks == 0:
+        if failed:
+            context.connection.close()
+        return None
+    if failed and context.version >= _LEADERS_VERSION:
+        _tell_leaders(context, response)
+    if pending:
+        return PendingProduce(context, request, response, pending).deferred
+    return response
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    partition: "Partition",
+    records: Any,
+    now_ms: int,
+) -> "AppendInfo":
+    version = context.version
+    plain = (
+        records is not None
+        and len(records) > HEADER_SIZE
+        and _LENGTH.unpack_from(records, _LENGTH_AT)[0] + _LOG_OVERHEAD == len(records)
+        and records[_MAGIC_AT] == 2
+    )
+    if not plain:
+        records = _only_batch(records, version)
+    attributes = records[_ATTRIBUTES_AT]
+    if attributes & _TRANSACTIONAL:
+        raise _unverified(request, version)
+    if version < _ZSTD_VERSION and attributes & _CODEC_MASK == Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if partition.is_internal and context.client_id != _ADMIN_CLIENT:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
+        )
+    return partition.append(records, required_acks=request.acks, origin="client", now_ms=now_ms)
+
+
+def _only_batch(records: Any, version: int) -> Any:
+    """The one batch of a partition's records, without a torn one behind it.
+
+    Raises INVALID_RECORD unless there is exactly one and it is of magic 2, and CORRUPT_MESSAGE
+    where its length or magic is impossible (`ProduceRequest.validateRecords`).
+    """
+    sizes: list[int] = []
+    position, end = 0, 0 if records is None else len(records)
+    while len(sizes) < 2 and end - position > _LOG_OVERHEAD:
+        size: int = _LENGTH.unpack_from(records, position + _LENGTH_AT)[0]
+        if size < _LEGACY_OVERHEAD_MIN:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record size {size} is less than the minimum record overhead "
+                f"({_LEGACY_OVERHEAD_MIN})",
+            )
+        size += _LOG_OVERHEAD
+        if size > end - position:
+            break
+        magic = records[position + _MAGIC_AT]
+        if magic > 2:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        if magic < 2:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"Produce requests with version {version} are only allowed to contain record "
+                "batches with magic version 2",
+            )
+        sizes.append(size)
+        position += size
+    if len(sizes) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} must have exactly one record batch per "
+            "partition",
+        )
+    if sizes[0] < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of {sizes[0]} bytes")
+    return records[: sizes[0]]
+
+
+def _unverified(request: ProduceRequest, version: int) -> KafkaError:
+    """What Kafka answers for a partition that its coordinator does not know in the transaction."""
+    if request.transactional_id is None:
+        return KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactional records need a transactional id",
+        )
+    code = ErrorCode.INVALID_TXN_STATE
+    if version >= _ABORTABLE_VERSION:
+        code = ErrorCode.TRANSACTION_ABORTABLE
+    return KafkaError(code, "this node does not serve transactions yet")
+
+
+def _refused(number: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        index=number, error_code=error.code, base_offset=-1, error_message=error.message or None
+    )
+
+
+def _refuse_acks(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
+    by_id = context.version >= _TOPIC_IDS_VERSION
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answer = TopicResponse(
+            partition_responses=[
+                PartitionResponse(
+                    index=data.index,
+                    error_code=ErrorCode.INVALID_REQUIRED_ACKS,
+                    base_offset=-1,
+                    error_message=ErrorCode.INVALID_REQUIRED_ACKS.message,
+                )
+                for data in topic.partition_data
+            ]
+        )
+        if by_id:
+            answer.topic_id = topic.topic_id
+        else:
+            answer.name = topic.name
+        response.responses.append(answer)
+    return response
+
+
+def _tell_leaders(context: RequestContext, response: ProduceResponse) -> None:
+    """Name the leader where the client asked the wrong one (KIP-951)."""
+    by_id = context.node.image.topics_by_id
+    endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
+    for topic in response.responses:
+        name = topic.name
+        if context.version >= _TOPIC_IDS_VERSION:
+            found = by_id.get(topic.topic_id)
+            name = "" if found is None else found.name
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            leader, epoch, endpoint, rack = current_leader(context, name, answer.index)
+            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=leader, leader_epoch=epoch
+            )
+            if endpoint is not None:
+                endpoints[leader] = ProduceResponse.NodeEndpoint(
+                    node_id=leader, host=endpoint.host, port=endpoint.port, rack=rack
+                )
+    response.node_endpoints = list(endpoints.values())
