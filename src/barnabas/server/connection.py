@@ -101,7 +101,8 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Whether nothing is owed to the peer and nothing of it is half received."""
-        return not (self.handling or self._queue or self._out or self.reader.within_frame)
+        owed = self.handling or self._queue or self._out or self._sending
+        return not (owed or self.reader.within_frame)
 
     def close(self) -> None:
         """A handler's wish: close once earlier responses are out, without one to this request."""

@@ -1,0 +1,104 @@
+"""Work that comes round: retention, checkpoints, flushes, deleted files, expired producers.
+
+Each kind has its interval, told by Kafka's property; between them nothing runs. A fault on one
+partition is logged and touches no other.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from barnabas.log import PartitionLog
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+# LogManager.InitialTaskDelayMs: at the start there is enough to do.
+_INITIAL_DELAY_MS = 30_000
+# Logs handled before other tasks get a turn.
+_LOGS_PER_TURN = 100
+# A node that is never flushed by time has this in place of an interval.
+_NEVER_MS = 2**63 - 1
+
+
+class Background:
+    """The round tasks of a node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        config = self._node.config
+        async with trio.open_nursery() as nursery:
+            for name, work in (
+                ("log.retention.check.interval.ms", self.apply_retention),
+                ("log.flush.scheduler.interval.ms", self.flush_old),
+                ("log.flush.offset.checkpoint.interval.ms", self.checkpoint),
+                ("producer.id.expiration.check.interval.ms", self.expire_producers),
+            ):
+                interval_ms = config.get_int(name)
+                if interval_ms < _NEVER_MS:
+                    nursery.start_soon(_every, interval_ms, work)
+
+    async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
+        for count, log in enumerate(list(self._node.logs.logs())):
+            try:
+                work(log)
+            except Exception:
+                logger.exception("%s failed topic=%s partition=%d", what, log.topic, log.partition)
+            if count % _LOGS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def apply_retention(self) -> None:
+        """Delete segments that size and time no longer keep (log.retention.*)."""
+        now_ms = self._node.now_ms()
+        for count, partition in enumerate(list(self._node.replicas.partitions())):
+            try:
+                deleted = partition.apply_retention(now_ms)
+            except Exception:
+                logger.exception(
+                    "retention failed topic=%s partition=%d",
+                    partition.topic,
+                    partition.partition,
+                )
+                continue
+            if deleted:
+                logger.info(
+                    "retention deleted segments=%d topic=%s partition=%d",
+                    deleted,
+                    partition.topic,
+                    partition.partition,
+                )
+            if count % _LOGS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def expire_producers(self) -> None:
+        """Forget idle producers (producer.id.expiration.ms)."""
+        now_ms = self._node.now_ms()
+        await self._each_log(lambda log: log.expire_producers(now_ms), "producer expiry")
+
+    async def flush_old(self) -> None:
+        """Sync logs that were last flushed longer than flush.ms ago."""
+        now_ms = self._node.now_ms()
+        for log in list(self._node.logs.logs()):
+            if log.needs_flush(now_ms):
+                await self._node.disk.fsync(log, log.flush)
+
+    async def checkpoint(self) -> None:
+        """Write recovery points, log starts and high watermarks."""
+        await self._node.disk.run(self._node.logs.checkpoint)
+
+
+async def _every(interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
+    await trio.sleep(min(interval_ms, _INITIAL_DELAY_MS) / 1000)
+    while True:
+        try:
+            await work()
+        except Exception:
+            logger.exception("background work failed")
+        await trio.sleep(interval_ms / 1000)
