@@ -12,7 +12,6 @@ from barnabas.coordinator.classic.rebalance import Rebalancer
 from barnabas.coordinator.classic.responses import (
     UNKNOWN_MEMBER,
     join_error,
-    join_fenced,
     joined,
     sync_error,
 )
@@ -164,7 +163,7 @@ class Joins:
         try:
             group.validate_member(member_id, request.group_instance_id)
         except KafkaError as error:
-            out.reply(token, join_fenced(member_id, error.code))
+            out.reply(token, join_error(member_id, error.code))
             return out
         member = group.members[member_id]
         is_leader = group.is_leader(member_id)
@@ -269,7 +268,7 @@ class Joins:
         out = Output()
         old = group.members[old_id]
         if old.awaiting_join is not None:
-            out.reply(old.awaiting_join, join_fenced(old_id, ErrorCode.FENCED_INSTANCE_ID))
+            out.reply(old.awaiting_join, join_error(old_id, ErrorCode.FENCED_INSTANCE_ID))
         if old.awaiting_sync is not None:
             out.reply(old.awaiting_sync, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         self._rebalancer.timers.cancel(("session", group.group_id, old_id))

@@ -14,11 +14,6 @@ UNKNOWN_MEMBER = ""
 
 def join_error(member_id: str, error: ErrorCode) -> JoinGroupResponse:
     """A refused join."""
-    return JoinGroupResponse(member_id=member_id, error_code=error)
-
-
-def join_fenced(member_id: str, error: ErrorCode) -> JoinGroupResponse:
-    """A join of a member that is unknown or that another has replaced."""
     return JoinGroupResponse(
         member_id=member_id, error_code=error, protocol_type=None, protocol_name=None
     )

@@ -42,7 +42,7 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
     try:
         response = await ctx.node.groups.join_group(request, caller(ctx))
     except KafkaError as error:
-        response = JoinGroupResponse(error_code=error.code)
+        response = JoinGroupResponse(error_code=error.code, protocol_name=None)
     if ctx.version < 7 and response.protocol_name is None:
         response.protocol_name = ""
     return response
@@ -121,9 +121,7 @@ async def describe_groups(
         try:
             group = await ctx.node.groups.describe_group(group_id, ctx.version)
         except KafkaError as error:
-            group = DescribeGroupsResponse.DescribedGroup(
-                group_id=group_id, error_code=error.code
-            )
+            group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = _GROUP_OPERATIONS
         groups.append(group)

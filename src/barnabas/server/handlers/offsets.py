@@ -16,17 +16,17 @@ from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
 
 CommitTopic: TypeAlias = OffsetCommitRequest.OffsetCommitRequestTopic
+CommitPartition: TypeAlias = OffsetCommitRequest.OffsetCommitRequestPartition
+CommittedTopic: TypeAlias = OffsetCommitResponse.OffsetCommitResponseTopic
 FetchTopic: TypeAlias = OffsetFetchRequest.OffsetFetchRequestTopics
 FetchedTopic: TypeAlias = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartition: TypeAlias = OffsetFetchResponse.OffsetFetchResponsePartitions
+DeletedTopic: TypeAlias = OffsetDeleteResponse.OffsetDeleteResponseTopic
 DeleteTopic: TypeAlias = OffsetDeleteRequest.OffsetDeleteRequestTopic
 
 TOPIC_ID_VERSION = 10
 BATCHED_FETCH_VERSION = 8
 FETCH_TOP_LEVEL_ERROR_VERSION = 2
-
-# Errors of a request's partitions: by the topic's place in the request and the partition.
-Errors: TypeAlias = dict[tuple[int, int], ErrorCode]
 
 
 # OffsetCommit
@@ -34,78 +34,74 @@ Errors: TypeAlias = dict[tuple[int, int], ErrorCode]
 
 @handles(OffsetCommitRequest)
 async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Partitions that do not exist are refused here, the others go to the coordinator."""
-    errors: Errors = {}
-    asked = request.topics
-    request.topics = _existing_topics(ctx.node.image, ctx.version, asked, errors)
-    if request.topics:
-        try:
-            response = await ctx.node.groups.commit_offsets(request, ctx.version)
-        except KafkaError as error:
-            _set_rest(asked, errors, error.code)
+    """Partitions that do not exist are refused here, the others go to the coordinator.
+
+    As with Kafka the refused ones come first in the response.
+    """
+    answers: list[CommittedTopic] = []
+    accepted: list[CommitTopic] = []
+    for topic in request.topics:
+        _sort_out(ctx.node.image, ctx.version, topic, accepted, answers)
+    if not accepted:
+        return OffsetCommitResponse(topics=answers)
+    request.topics = accepted
+    try:
+        response = await ctx.node.groups.commit_offsets(request, ctx.version)
+        decided = response.topics
+    except KafkaError as error:
+        decided = [_answer(topic, topic.partitions, error.code) for topic in accepted]
+    for topic in decided:
+        refused = next((answer for answer in answers if _same(answer, topic)), None)
+        if refused is None:
+            answers.append(topic)
         else:
-            codes = {
-                (topic.name, partition.partition_index): partition.error_code
-                for topic in response.topics
-                for partition in topic.partitions
-            }
-            for place, topic in enumerate(asked):
-                for partition in topic.partitions:
-                    index = partition.partition_index
-                    if (topic.name, index) in codes:
-                        errors.setdefault((place, index), ErrorCode(codes[topic.name, index]))
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponse.OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponse.OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index,
-                        error_code=errors[place, partition.partition_index],
-                    )
-                    for partition in topic.partitions
-                ],
+            refused.partitions += topic.partitions
+    return OffsetCommitResponse(topics=answers)
+
+
+def _sort_out(
+    image: MetadataImage,
+    version: int,
+    topic: CommitTopic,
+    accepted: list[CommitTopic],
+    refused: list[CommittedTopic],
+) -> None:
+    """What exists of a topic is accepted, under both its name and its id."""
+    if version >= TOPIC_ID_VERSION:
+        known = image.topics_by_id.get(topic.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        known = image.topics_by_name.get(topic.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if known is None:
+        refused.append(_answer(topic, topic.partitions, missing))
+        return
+    topic.name, topic.topic_id = known.name, known.id
+    there = [p for p in topic.partitions if p.partition_index in known.partitions]
+    not_there = [p for p in topic.partitions if p.partition_index not in known.partitions]
+    if there:
+        accepted.append(CommitTopic(name=known.name, topic_id=known.id, partitions=there))
+    if not_there:
+        refused.append(_answer(topic, not_there, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
+def _answer(
+    topic: CommitTopic, partitions: list[CommitPartition], code: ErrorCode
+) -> CommittedTopic:
+    return CommittedTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponse.OffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=code
             )
-            for place, topic in enumerate(asked)
-        ]
+            for partition in partitions
+        ],
     )
 
 
-def _existing_topics(
-    image: MetadataImage, version: int, asked: list[CommitTopic], errors: Errors
-) -> list[CommitTopic]:
-    """The topics with the partitions that exist; each gets both its name and its id."""
-    existing: list[CommitTopic] = []
-    by_id = version >= TOPIC_ID_VERSION
-    for place, topic in enumerate(asked):
-        if by_id:
-            known = image.topics_by_id.get(topic.topic_id)
-        else:
-            known = image.topics_by_name.get(topic.name)
-        if known is None:
-            missing = (
-                ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            errors.update({(place, p.partition_index): missing for p in topic.partitions})
-            continue
-        topic.name, topic.topic_id = known.name, known.id
-        partitions = [p for p in topic.partitions if p.partition_index in known.partitions]
-        for partition in topic.partitions:
-            if partition.partition_index not in known.partitions:
-                where = place, partition.partition_index
-                errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partitions:
-            existing.append(
-                CommitTopic(name=known.name, topic_id=known.id, partitions=partitions)
-            )
-    return existing
-
-
-def _set_rest(asked: list[CommitTopic], errors: Errors, code: ErrorCode) -> None:
-    for place, topic in enumerate(asked):
-        for partition in topic.partitions:
-            errors.setdefault((place, partition.partition_index), code)
+def _same(one: CommittedTopic, other: CommittedTopic) -> bool:
+    return (one.name, one.topic_id) == (other.name, other.topic_id)
 
 
 # OffsetFetch
@@ -240,38 +236,32 @@ def _single_group_response(
 @handles(OffsetDeleteRequest)
 async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Partitions that do not exist are refused here, the others go to the coordinator."""
-    image = ctx.node.image
-    asked = request.topics
-    request.topics = []
-    for topic in asked:
-        known = image.topics_by_name.get(topic.name)
-        partitions = [
-            p for p in topic.partitions if known is not None and p.partition_index in known.partitions
-        ]
-        if partitions:
-            request.topics.append(DeleteTopic(name=topic.name, partitions=partitions))
+    answers: dict[str, DeletedTopic] = {}
+    accepted: list[DeleteTopic] = []
+    for topic in request.topics:
+        known = ctx.node.image.topics_by_name.get(topic.name)
+        existing = {} if known is None else known.partitions
+        there = [p for p in topic.partitions if p.partition_index in existing]
+        if there:
+            accepted.append(DeleteTopic(name=topic.name, partitions=there))
+        if len(there) < len(topic.partitions):
+            answers[topic.name] = DeletedTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for partition in topic.partitions
+                    if partition.partition_index not in existing
+                ],
+            )
+    request.topics = accepted
     try:
         response = await ctx.node.groups.delete_offsets(request)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
-    codes = {
-        (topic.name, partition.partition_index): partition.error_code
-        for topic in response.topics
-        for partition in topic.partitions
-    }
-    response.topics = [
-        OffsetDeleteResponse.OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponse.OffsetDeleteResponsePartition(
-                    partition_index=p.partition_index,
-                    error_code=codes.get(
-                        (topic.name, p.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    ),
-                )
-                for p in topic.partitions
-            ],
-        )
-        for topic in asked
-    ]
-    return response
+    for topic in response.topics:
+        answer = answers.setdefault(topic.name, DeletedTopic(name=topic.name))
+        answer.partitions = [*answer.partitions, *topic.partitions]
+    return OffsetDeleteResponse(topics=list(answers.values()))
