@@ -278,7 +278,8 @@ class Connection:
             self.scope.cancel()
 
     async def _drain(self) -> None:
-        """Wait until every deferred response is out."""
+        """Wait until every response is out, deferred ones too."""
+        await self._flush()
         while self._queue:
             self._drained = trio.Event()
             await self._drained.wait()
@@ -288,7 +289,8 @@ class Connection:
     async def _flush(self) -> None:
         """Send all that is encoded. One task sends at a time, so that bytes stay in order."""
         while self._sending:
-            self._sent = trio.Event()
+            if self._sent is None:
+                self._sent = trio.Event()
             await self._sent.wait()
         if not self._out:
             return

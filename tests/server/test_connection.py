@@ -1,0 +1,442 @@
+"""Connections over real sockets, with a dispatcher whose requests are one word."""
+
+import errno
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from barnabas.protocol.errors import ProtocolError
+
+from barnabas.config import Listener as Endpoint
+from barnabas.server import sending
+from barnabas.server.context import Deferred
+from barnabas.server.listeners import Limits, Listener, Transport, bind
+
+LIMITS = Limits(
+    request_bytes_max=1024 * 1024,
+    idle_ms_max=600_000,
+    connections_max=1000,
+    connections_per_ip_max=1000,
+    connections_per_ip_overrides={},
+    send_buffer_bytes=-1,
+    receive_buffer_bytes=-1,
+    backlog=50,
+)
+PRODUCE, OTHER = 0, 3
+
+
+@attrs.define
+class Slice:
+    file: Any
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class Words:
+    """A dispatcher: `echo x` answers at once, `park` waits, `defer` is answered on demand."""
+
+    controller = False
+
+    def __init__(self) -> None:
+        self.deferred: list[Deferred] = []
+        self.started: list[bytes] = []
+        self.cancelled = 0
+        self.parked = trio.Event()
+        self.release = trio.Event()
+        self.file: Any = None
+        self.size = 0
+
+    def decode(self, connection: Any, frame: bytearray) -> Any:
+        if frame.startswith(b"bad"):
+            raise ProtocolError("bad")
+        key = PRODUCE if frame.startswith(b"defer") else OTHER
+        route = SimpleNamespace(handler=self.handle)
+        return SimpleNamespace(
+            api_key=key, route=route, request=bytes(frame), connection=connection
+        )
+
+    def handle(self, context: Any, request: bytes) -> Any:
+        self.started.append(request)
+        match request.split()[0]:
+            case b"park":
+                return self.park()
+            case b"defer":
+                self.deferred.append(Deferred())
+                return self.deferred[-1]
+            case b"none":
+                return None
+            case b"close":
+                context.connection.close()
+                return None
+            case b"fail":
+                raise ValueError("a bug")
+            case b"file":
+                return [b"head", Slice(self.file, 3, self.size - 3), b"tail"]
+            case _:
+                return request
+
+    async def park(self) -> bytes:
+        self.parked.set()
+        try:
+            await self.release.wait()
+        except trio.Cancelled:
+            self.cancelled += 1
+            raise
+        return b"released"
+
+    def encode(self, context: Any, response: Any) -> list[Any]:
+        if isinstance(response, Exception):
+            response = b"error " + type(response).__name__.encode()
+        parts = response if isinstance(response, list) else [response]
+        return [struct.pack(">i", sum(map(len, parts))), *parts]
+
+    def count(self, context: Any) -> None:
+        pass
+
+
+class Client:
+    """A peer that frames what it sends."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._buffer = b""
+
+    async def send(self, *words: bytes) -> None:
+        await self.stream.send_all(b"".join(struct.pack(">i", len(w)) + w for w in words))
+
+    async def receive(self) -> bytes | None:
+        """The next response; None when the server closed."""
+        head = await self._exactly(4)
+        return None if head is None else await self._exactly(struct.unpack(">i", head)[0])
+
+    async def _exactly(self, size: int) -> bytes | None:
+        while len(self._buffer) < size:
+            data = await self.stream.receive_some(1 << 20)
+            if not data:
+                return None
+            self._buffer += data
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
+
+
+class Served:
+    """A transport with one listener, and clients for it."""
+
+    def __init__(self, transport: Transport, words: Words, port: int) -> None:
+        self.transport = transport
+        self.words = words
+        self.port = port
+        self.clients: list[Client] = []
+
+    async def client(self, receive_buffer: int | None = None) -> Client:
+        sock = trio.socket.socket()
+        if receive_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        try:
+            await sock.connect(("127.0.0.1", self.port))
+        except OSError:
+            sock.close()
+            raise
+        self.clients.append(Client(trio.SocketStream(sock)))
+        return self.clients[-1]
+
+
+@asynccontextmanager
+async def served(
+    limits: Limits = LIMITS,
+    read_ahead: Callable[[int, int, int], Awaitable[object]] = trio.lowlevel.checkpoint,  # type: ignore[assignment]
+) -> AsyncIterator[Served]:
+    words = Words()
+    transport = Transport(limits, read_ahead)
+    sock = bind(Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"), limits)
+    listener = Listener(
+        Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"),
+        sock,
+        words,  # type: ignore[arg-type]
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(transport.run, [listener])
+        await trio.testing.wait_all_tasks_blocked()
+        server = Served(transport, words, listener.port)
+        with trio.fail_after(20):
+            yield server
+        for client in server.clients:
+            client.stream.socket.close()
+        nursery.cancel_scope.cancel()
+
+
+def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        trio.run(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+@in_trio
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    async with served() as server:
+        client = await server.client()
+        asked = [b"echo %d" % i for i in range(3000)]
+        await client.send(*asked)
+        assert [await client.receive() for _ in asked] == asked
+
+
+@in_trio
+async def test_a_waiting_request_holds_back_those_behind_it() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"echo 1", b"park", b"echo 2")
+        assert await client.receive() == b"echo 1"
+        await server.words.parked.wait()
+        assert server.words.started == [b"echo 1", b"park"]
+        server.words.release.set()
+        assert [await client.receive(), await client.receive()] == [b"released", b"echo 2"]
+
+
+@in_trio
+async def test_deferred_answers_keep_their_order_and_only_produce_passes_them() -> None:
+    async with served() as server:
+        client, words = await server.client(), server.words
+        await client.send(b"defer 1", b"defer 2", b"echo 3")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert words.started == [b"defer 1", b"defer 2"]
+        words.deferred[1].resolve(b"second")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        words.deferred[0].resolve(b"first")
+        answers = [await client.receive() for _ in range(3)]
+        assert answers == [b"first", b"second", b"echo 3"]
+
+
+@in_trio
+async def test_a_deferred_answer_larger_than_the_socket_takes_arrives_whole() -> None:
+    async with served(attrs.evolve(LIMITS, send_buffer_bytes=65536)) as server:
+        client, words = await server.client(receive_buffer=65536), server.words
+        await client.send(b"defer 1", b"defer 2", b"echo 3")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        words.deferred[0].resolve(b"a" * 3_000_000)
+        words.deferred[1].resolve(b"b" * 1_000_000)
+        assert await client.receive() == b"a" * 3_000_000
+        assert await client.receive() == b"b" * 1_000_000
+        assert await client.receive() == b"echo 3"
+
+
+@in_trio
+async def test_a_deferred_answer_to_a_peer_that_went_is_dropped() -> None:
+    async with served() as server:
+        client, words = await server.client(), server.words
+        await client.send(b"defer 1")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await client.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert not server.transport.connections
+        words.deferred[0].resolve(b"nobody hears it")
+
+
+@in_trio
+async def test_a_parked_request_is_cancelled_when_its_peer_goes() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"park")
+        await server.words.parked.wait()
+        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await client.stream.aclose()
+        while server.transport.connections:  # noqa: ASYNC110 - nothing tells of it but this
+            await trio.sleep(0.01)
+        assert server.words.cancelled == 1
+
+
+@in_trio
+async def test_a_peer_that_only_stopped_sending_is_still_answered() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"park", b"echo behind")
+        await server.words.parked.wait()
+        await client.stream.send_eof()
+        await trio.sleep(0.05)
+        server.words.release.set()
+        assert await client.receive() == b"released"
+        assert await client.receive() == b"echo behind"
+        assert await client.receive() is None
+
+
+@in_trio
+async def test_a_bad_request_closes_after_earlier_ones_are_answered() -> None:
+    async with served() as server:
+        client, bystander = await server.client(), await server.client()
+        await client.send(b"echo 1", b"defer 2", b"bad")
+        assert await client.receive() == b"echo 1"
+        server.words.deferred[0].resolve(b"second")
+        assert await client.receive() == b"second"
+        assert await client.receive() is None
+        await bystander.send(b"echo me")
+        assert await bystander.receive() == b"echo me"
+
+
+@in_trio
+async def test_a_failing_handler_is_answered_and_the_connection_lives_on() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"fail", b"none", b"echo on")
+        assert await client.receive() == b"error ValueError"
+        assert await client.receive() == b"echo on"
+
+
+@in_trio
+async def test_a_handler_can_close_without_an_answer() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"echo 1", b"close", b"echo never")
+        assert await client.receive() == b"echo 1"
+        assert await client.receive() is None
+        assert b"echo never" not in server.words.started
+
+
+@contextmanager
+def data_file(size: int) -> Iterator[tuple[Any, bytes]]:
+    with tempfile.TemporaryFile() as file:
+        data = os.urandom(size)
+        file.write(data)
+        file.flush()
+        yield file, data
+
+
+@pytest.mark.parametrize("size", [100, 3_000_000])
+def test_a_file_slice_arrives_between_its_neighbours(size: int) -> None:
+    @in_trio
+    async def run() -> None:
+        with data_file(size) as (file, data):
+            async with served(attrs.evolve(LIMITS, send_buffer_bytes=16384)) as server:
+                server.words.file, server.words.size = file, size
+                client = await server.client(receive_buffer=8192)
+                await client.send(b"file", b"echo 2")
+                assert await client.receive() == b"head" + data[3:] + b"tail"
+                assert await client.receive() == b"echo 2"
+
+    run()
+
+
+def test_cold_pages_are_read_ahead_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
+    asked: list[tuple[int, int]] = []
+
+    async def read_ahead(fd: int, position: int, size: int) -> None:
+        asked.append((position, size))
+
+    @in_trio
+    async def run() -> None:
+        with data_file(600_000) as (file, data):
+            async with served(read_ahead=read_ahead) as server:
+                server.words.file, server.words.size = file, 600_000
+                client = await server.client()
+                await client.send(b"file")
+                assert await client.receive() == b"head" + data[3:] + b"tail"
+
+    run()
+    assert asked[0] == (3, sending.SLICE_BYTES)
+    assert max(position + size for position, size in asked) == 600_000
+
+
+@in_trio
+async def test_a_peer_that_reads_nothing_is_not_read_from_either() -> None:
+    async with served(attrs.evolve(LIMITS, send_buffer_bytes=8192)) as server:
+        client = await server.client(receive_buffer=4096)
+        big = b"echo " + bytes(100_000)
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                await client.send(*[big] * 100)
+
+            nursery.start_soon(ask)
+            await trio.sleep(0.2)
+            assert len(server.words.started) < 100
+            for _ in range(100):
+                assert await client.receive() == big
+
+
+@in_trio
+async def test_silent_connections_are_closed_and_busy_ones_are_not() -> None:
+    async with served(attrs.evolve(LIMITS, idle_ms_max=200)) as server:
+        silent, parked = await server.client(), await server.client()
+        await parked.send(b"park")
+        assert await silent.receive() is None
+        await trio.sleep(0.3)
+        server.words.release.set()
+        assert await parked.receive() == b"released"
+
+
+@in_trio
+async def test_connections_over_the_limit_of_their_address_are_closed() -> None:
+    async with served(attrs.evolve(LIMITS, connections_per_ip_max=1)) as server:
+        first, second = await server.client(), await server.client()
+        assert await second.receive() is None
+        await first.send(b"echo 1")
+        assert await first.receive() == b"echo 1"
+        assert server.transport.refused == 1
+
+
+@in_trio
+async def test_connections_over_max_connections_wait_for_a_slot() -> None:
+    async with served(attrs.evolve(LIMITS, connections_max=1)) as server:
+        first, second = await server.client(), await server.client()
+        await second.send(b"echo 2")
+        await trio.sleep(0.05)
+        assert server.words.started == []
+        await first.stream.aclose()
+        assert await second.receive() == b"echo 2"
+
+
+@in_trio
+async def test_running_out_of_descriptors_pauses_accepting() -> None:
+    async with served() as server:
+        real = socket.socket.accept
+        failures = [OSError(errno.EMFILE, "Too many open files")]
+
+        def accept(sock: socket.socket) -> Any:
+            if failures:
+                raise failures.pop()
+            return real(sock)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket.socket, "accept", accept)
+            client = await server.client()
+            await client.send(b"echo 1")
+            assert await client.receive() == b"echo 1"
+
+
+@in_trio
+async def test_stopping_answers_what_is_in_flight_and_closes_the_rest() -> None:
+    async with served() as server:
+        idle, busy = await server.client(), await server.client()
+        await busy.send(b"park", b"echo not started")
+        await server.words.parked.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.transport.stop, 5)
+            assert await idle.receive() is None
+            server.words.release.set()
+            assert await busy.receive() == b"released"
+            assert await busy.receive() is None
+        with pytest.raises(OSError):  # noqa: PT011 - nobody listens: refused or reset
+            await server.client()
+
+
+@in_trio
+async def test_stopping_does_not_wait_for_ever() -> None:
+    async with served() as server:
+        stuck = await server.client()
+        await stuck.send(b"park")
+        await server.words.parked.wait()
+        await server.transport.stop(0.1)
+        assert await stuck.receive() is None
