@@ -1,6 +1,7 @@
 """Record batches: header, in-place changes, records, and what damaged ones are answered with."""
 
 import struct
+import time
 import warnings
 from collections.abc import Callable
 
@@ -208,6 +209,22 @@ def test_a_batch_length_that_cannot_be_is_corrupt_and_never_loops() -> None:
         struct.pack_into(">i", batch, 8, length)
         with pytest.raises(CorruptBatch):
             list(iter_batches(bytes(batch)))
+
+
+def test_an_old_message_of_impossible_length_never_loops() -> None:
+    batch = build_batch(plain_records(1))
+    struct.pack_into(">i", batch, 8, -12)
+    batch[16] = 1
+    with pytest.raises(CorruptBatch):
+        list(iter_batches(bytes(batch)))
+
+
+def test_an_endless_varint_is_refused_in_linear_time() -> None:
+    batch = batch_of(b"\xff" * 2_000_000, 1)
+    started = time.process_time()
+    with pytest.raises(InvalidRecords, match="ten bytes"):
+        read_records(batch, 0, read_header(batch))
+    assert time.process_time() - started < 0.5
 
 
 def test_old_messages_are_told_from_damaged_batches() -> None:

@@ -1,0 +1,216 @@
+"""Fetch sessions: epochs, what is dirty, whose turn it is, and who must go when it is full."""
+
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from barnabas.server.fetch_sessions import (
+    EVICTION_MS,
+    FetchedPartition,
+    FetchSession,
+    FetchSessionCache,
+    Watch,
+    next_epoch,
+)
+
+NOW_MS = 1_700_000_000_000
+
+
+def cache_of(slots: int) -> FetchSessionCache:
+    numbers = count(1)
+    return FetchSessionCache(slots, lambda: next(numbers))
+
+
+def asked(number: int = 0) -> Any:
+    return SimpleNamespace(partition=number)
+
+
+def create(
+    cache: FetchSessionCache, *, partitions: int = 1, privileged: bool = False, now_ms: int = NOW_MS
+) -> FetchSession | None:
+    return cache.create(
+        ((("t", number), asked(number)) for number in range(partitions)),
+        by_id=False,
+        privileged=privileged,
+        now_ms=now_ms,
+    )
+
+
+def partition(topic: str = "t", number: int = 0) -> Any:
+    return SimpleNamespace(topic=topic, topic_id=b"id", partition=number, listeners=set())
+
+
+def answer(**changes: Any) -> Any:
+    values = {
+        "error_code": 0,
+        "high_watermark": 5,
+        "log_start_offset": 0,
+        "preferred_read_replica": -1,
+        "diverging_epoch": SimpleNamespace(epoch=-1),
+    }
+    return SimpleNamespace(**(values | changes))
+
+
+def test_epochs_wrap_to_one() -> None:
+    assert next_epoch(0) == 1
+    assert next_epoch(1) == 2
+    assert next_epoch((1 << 31) - 1) == 1
+
+
+def test_a_new_session_starts_with_epoch_one_and_everything_dirty() -> None:
+    session = create(cache_of(2), partitions=3)
+    assert session is not None
+    assert session.epoch == 1
+    assert [fetched.key for fetched in session.take_dirty()] == [("t", 0), ("t", 1), ("t", 2)]
+    assert session.take_dirty() == []
+
+
+def test_only_a_partition_that_changed_is_looked_at_again() -> None:
+    session = create(cache_of(2), partitions=3)
+    assert session is not None
+    partitions = [partition(number=number) for number in range(3)]
+    for fetched in session.take_dirty():
+        session.watch.follow(fetched, partitions[fetched.key[1]])
+    session.watch.partition_changed(partitions[1])
+    assert [fetched.key for fetched in session.take_dirty()] == [("t", 1)]
+    session.ask(("t", 2), asked(2))
+    assert [fetched.key for fetched in session.take_dirty()] == [("t", 2)]
+
+
+def test_a_partition_that_gave_records_comes_last_next_time() -> None:
+    session = create(cache_of(2), partitions=3)
+    assert session is not None
+    first = session.take_dirty()[0]
+    session.to_end(first)
+    session.watch.dirty |= {("t", 0), ("t", 1), ("t", 2)}
+    assert [fetched.key[1] for fetched in session.take_dirty()] == [1, 2, 0]
+
+
+def test_a_forgotten_partition_is_no_longer_listened_to() -> None:
+    session = create(cache_of(2))
+    assert session is not None
+    followed = partition()
+    session.watch.follow(session.partitions["t", 0], followed)
+    assert followed.listeners == {session.watch}
+    session.forget(("t", 0))
+    session.forget(("t", 7))
+    assert followed.listeners == set()
+    assert session.take_dirty() == []
+    assert not session.partitions
+
+
+def test_a_recreated_partition_is_followed_instead_of_the_old_one() -> None:
+    watch = Watch(by_id=True)
+    fetched = FetchedPartition((b"id", 0), asked())
+    old, new = partition(), partition()
+    watch.follow(fetched, old)
+    watch.follow(fetched, new)
+    assert (old.listeners, new.listeners) == (set(), {watch})
+    watch.partition_changed(new)
+    assert watch.dirty == {(b"id", 0)}
+
+
+def test_a_change_wakes_whoever_is_parked() -> None:
+    watch = Watch(by_id=False)
+    woken: list[str] = []
+    watch.partition_changed(partition())
+    watch.wake = lambda: woken.append("up")
+    watch.partition_changed(partition())
+    assert woken == ["up"]
+
+
+def test_what_the_client_knows_already_is_not_told_again() -> None:
+    fetched = FetchedPartition(("t", 0), asked())
+    told: list[bool] = []
+    for change in (
+        {},
+        {},
+        {"high_watermark": 6},
+        {"high_watermark": 6, "log_start_offset": 1},
+        {"high_watermark": 6, "log_start_offset": 1},
+    ):
+        fetched.answer = answer(**change)
+        told.append(fetched.must_be_told())
+    assert told == [True, False, True, True, False]
+
+
+def test_errors_are_always_told_and_so_is_the_success_after_them() -> None:
+    fetched = FetchedPartition(("t", 0), asked())
+    told: list[bool] = []
+    for change in ({}, {"error_code": 6}, {"error_code": 6}, {}, {}):
+        fetched.answer = answer(**change)
+        told.append(fetched.must_be_told())
+    assert told == [True, True, True, True, False]
+
+
+def test_records_and_diverging_epochs_are_always_told() -> None:
+    fetched = FetchedPartition(("t", 0), asked())
+    fetched.answer = answer()
+    fetched.must_be_told()
+    fetched.size = 10
+    assert fetched.must_be_told()
+    fetched.size = 0
+    fetched.answer = answer(diverging_epoch=SimpleNamespace(epoch=3))
+    assert fetched.must_be_told()
+
+
+def test_a_session_has_an_id_that_no_other_has() -> None:
+    numbers = iter([7, 0, 7, 9])
+    cache = FetchSessionCache(5, lambda: next(numbers))
+    first, second = create(cache), create(cache)
+    assert first is not None
+    assert second is not None
+    assert (first.id, second.id) == (7, 9)
+
+
+def test_a_full_cache_gives_no_session_while_all_are_in_use() -> None:
+    cache = cache_of(2)
+    assert create(cache)
+    assert create(cache)
+    assert create(cache, partitions=50) is None
+    assert len(cache) == 2
+
+
+def test_the_session_unused_for_longest_goes_once_it_is_stale() -> None:
+    cache = cache_of(2)
+    first, second = create(cache), create(cache)
+    assert first is not None
+    assert second is not None
+    followed = partition()
+    second.watch.follow(second.partitions["t", 0], followed)
+    cache.touch(first, NOW_MS + 1000)
+    newcomer = create(cache, now_ms=NOW_MS + EVICTION_MS + 1)
+    assert newcomer is not None
+    assert cache.get(second.id) is None
+    assert followed.listeners == set()
+    assert cache.get(first.id) is first
+    assert cache.evictions == 1
+
+
+def test_an_old_session_gives_way_only_to_one_worth_more() -> None:
+    cache = cache_of(1)
+    old = create(cache, partitions=5)
+    assert old is not None
+    now_ms = NOW_MS + EVICTION_MS + 1
+    cache.touch(old, now_ms)
+    assert create(cache, partitions=4, now_ms=now_ms) is None
+    assert create(cache, partitions=6, now_ms=now_ms) is not None
+    assert cache.get(old.id) is None
+
+
+def test_a_follower_takes_a_consumers_place_at_once() -> None:
+    cache = cache_of(1)
+    consumer = create(cache, partitions=100)
+    assert consumer is not None
+    follower = create(cache, privileged=True)
+    assert follower is not None
+    assert cache.get(consumer.id) is None
+    assert create(cache, partitions=100, now_ms=NOW_MS + 1) is None
+
+
+def test_a_cache_without_slots_gives_no_session() -> None:
+    assert create(cache_of(0)) is None
+
+
+def test_removing_an_unknown_session_is_no_error() -> None:
+    cache_of(1).remove(5)
