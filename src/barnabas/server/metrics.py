@@ -58,7 +58,9 @@ class Metrics:
             labels=["api", "version"],
         )
         errors = CounterMetricFamily(
-            "barnabas_request_errors", "Requests answered by the server's error path", ["api"]
+            "barnabas_request_errors",
+            "Requests answered by the server's error path",
+            labels=["api"],
         )
         failed: dict[str, int] = {}
         for dispatcher in self._node.dispatchers:

@@ -1,0 +1,115 @@
+"""The disk worker: blocking calls in threads, and syncs that are shared."""
+
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+
+from barnabas.server.disk import DiskWorker
+
+
+def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        trio.run(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+class Disk:
+    """Counts syncs; the first one waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.let_go = threading.Event()
+
+    def sync(self) -> None:
+        self.began += 1
+        if self.began == 1:
+            self.let_go.wait(5)
+
+
+@in_trio
+async def test_syncs_asked_for_during_one_share_the_next() -> None:
+    worker, disk = DiskWorker(), Disk()
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        disk.let_go.set()
+    assert disk.began == 2
+
+
+@in_trio
+async def test_a_sync_never_counts_for_writes_made_after_it_began() -> None:
+    worker, disk = DiskWorker(), Disk()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert disk.began == 1
+        nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        disk.let_go.set()
+    assert disk.began == 2
+
+
+@in_trio
+async def test_files_of_different_logs_are_synced_at_once() -> None:
+    worker, disk = DiskWorker(), Disk()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.fsync, "slow", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await worker.fsync("other", disk.sync)
+        disk.let_go.set()
+
+
+@in_trio
+async def test_everybody_who_shared_a_failed_sync_learns_of_it() -> None:
+    worker, disk = DiskWorker(), Disk()
+    failed = 0
+
+    def broken() -> None:
+        raise OSError("EIO")
+
+    async def ask() -> None:
+        nonlocal failed
+        with pytest.raises(OSError, match="EIO"):
+            await worker.fsync("log", broken)
+        failed += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        for _ in range(3):
+            nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        disk.let_go.set()
+    assert failed == 3
+
+
+@in_trio
+async def test_a_cancelled_leader_does_not_take_the_round_of_others_with_it() -> None:
+    worker, disk = DiskWorker(), Disk()
+    leader = trio.CancelScope()
+
+    async def lead() -> None:
+        with leader:
+            await worker.fsync("log", disk.sync)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        nursery.start_soon(lead)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        nursery.start_soon(worker.fsync, "log", disk.sync)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        leader.cancel()
+        disk.let_go.set()
+    assert disk.began == 2
+
+
+@in_trio
+async def test_a_call_gives_its_result() -> None:
+    assert await DiskWorker().run(pow, 2, 10) == 1024
