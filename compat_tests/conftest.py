@@ -2,11 +2,13 @@
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from compat_tests.servers import KINDS, ServerProcess
 
@@ -119,7 +121,21 @@ class Topics:
         kept = {**KEEP_OLD_RECORDS, **(config or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=kept)
         self.admin.create_topics([new])[topic].result(30)
+        self.wait_until_led(topic, partitions)
         return topic
+
+    def wait_until_led(self, topic: str, partitions: int) -> None:
+        """Wait until the broker has taken up its partitions, which clients otherwise retry."""
+        ends = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+        for _ in range(100):
+            try:
+                for future in self.admin.list_offsets(ends).values():
+                    future.result(30)
+            except KafkaException:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError(f"nobody leads {topic}")
 
 
 @pytest.fixture(scope="session")

@@ -66,8 +66,9 @@ CLOSING_FRAMES = {
     "negative version": wire.header(METADATA, -1, 1) + bytes(10),
     "body cut short": metadata_frame(struct.pack(">i", 1) + struct.pack(">h", 50) + b"cut"),
     "array longer than the frame": metadata_frame(struct.pack(">i", 2**30) + b"\x00\x01a\x01"),
-    "array length below null": metadata_frame(struct.pack(">i", -2) + b"\x01"),
-    "null where none may be": metadata_frame(struct.pack(">ih", 1, -1) + b"\x01"),
+    "null array where none may be": wire.header(PRODUCE, 8, 1)
+    + struct.pack(">hhii", -1, -1, 9, -1),
+    "null string": metadata_frame(struct.pack(">ih", 1, -1) + b"\x01"),
     "tag count longer than the frame": wire.header(METADATA, 9, 1) + b"\xff\xff\xff\xff\x0f",
     "overlong varint": wire.header(METADATA, 9, 1) + b"\xff" * 12,
     "compact string longer than the frame": wire.header(METADATA, 9, 1, header_version=2)
@@ -199,9 +200,14 @@ def test_a_crc_that_does_not_match_is_a_corrupt_message(bootstrap, topics) -> No
     assert code(bootstrap, topic, bytes(damaged)) == ErrorCode.CORRUPT_MESSAGE
 
 
+def test_a_magic_that_nobody_knows_is_a_corrupt_message(bootstrap, topics) -> None:
+    topic = topics.create("bad")
+    unknown = patched(plain_batch(), 16, ">b", 9, checksum=False)
+    assert code(bootstrap, topic, unknown) == ErrorCode.CORRUPT_MESSAGE
+
+
 INVALID_BATCHES = {
     "old magic": lambda: patched(plain_batch(), 16, ">b", 1, checksum=False),
-    "unknown magic": lambda: patched(plain_batch(), 16, ">b", 9, checksum=False),
     "two batches": lambda: plain_batch() + plain_batch(),
     "base offset": lambda: plain_batch(base_offset=5),
     "fewer records than offsets": lambda: patched(plain_batch(3), 57, ">i", 2),
