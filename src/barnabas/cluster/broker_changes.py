@@ -1,0 +1,161 @@
+"""Registering, fencing and unfencing nodes (Kafka's `ClusterControlManager`)."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from barnabas.cluster.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage
+from barnabas.cluster.result import ControllerResult
+from barnabas.protocol.base import Message
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from barnabas.protocol.types import Uuid
+
+# Values of `fenced` and `in_controlled_shutdown` in a BrokerRegistrationChangeRecord.
+_UNFENCE, _FENCE, _SHUTTING_DOWN = -1, 1, 1
+
+
+@attrs.frozen(slots=True)
+class BrokerRegistration:
+    """What a starting broker says of itself."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: Uuid
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, tuple[int, int]]
+    rack: str | None
+    directories: tuple[Uuid, ...]
+
+
+@attrs.frozen(slots=True)
+class ControllerRegistration:
+    """What a starting controller says of itself."""
+
+    controller_id: int
+    incarnation_id: Uuid
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, tuple[int, int]]
+
+
+def register_controller(controller: ControllerRegistration) -> ControllerResult[None]:
+    """The record of a controller's registration."""
+    record = RegisterControllerRecord(
+        controller_id=controller.controller_id,
+        incarnation_id=controller.incarnation_id,
+        end_points=[
+            RegisterControllerRecord.ControllerEndpoint(
+                name=point.name,
+                host=point.host,
+                port=point.port,
+                security_protocol=point.security_protocol,
+            )
+            for point in controller.endpoints
+        ],
+        features=[
+            RegisterControllerRecord.ControllerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in controller.features.items()
+        ],
+    )
+    return ControllerResult([record], None)
+
+
+def register_broker(
+    image: MetadataImage, broker: BrokerRegistration, epoch: int
+) -> ControllerResult[int]:
+    """Register a broker under a new `epoch` (the offset of its record), fenced for now.
+
+    The same incarnation asking again keeps its epoch. Raises KafkaError
+    INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION for a finalized feature that it does not know,
+    DUPLICATE_BROKER_REGISTRATION while another incarnation of that id is alive elsewhere is for
+    the heartbeats of a cluster to tell.
+    """
+    if broker.cluster_id != image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {broker.cluster_id}",
+        )
+    known = image.brokers.get(broker.broker_id)
+    if known is not None and known.incarnation_id == broker.incarnation_id:
+        return ControllerResult([], known.epoch)
+    record = RegisterBrokerRecord(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            RegisterBrokerRecord.BrokerEndpoint(
+                name=point.name,
+                host=point.host,
+                port=point.port,
+                security_protocol=point.security_protocol,
+            )
+            for point in broker.endpoints
+        ],
+        features=[
+            RegisterBrokerRecord.BrokerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=True,
+        log_dirs=list(broker.directories),
+    )
+    return ControllerResult([record], epoch)
+
+
+def heartbeat(
+    image: MetadataImage,
+    broker_id: int,
+    broker_epoch: int,
+    *,
+    want_fence: bool,
+    want_shutdown: bool,
+) -> ControllerResult[bool]:
+    """Fence or unfence as the broker asks; unfenced, it takes partitions that have no leader.
+
+    Raises KafkaError STALE_BROKER_EPOCH when it was registered anew since.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {broker_epoch}"
+        )
+    changes: dict[str, int] = {}
+    if want_fence != broker.fenced:
+        changes["fenced"] = _FENCE if want_fence else _UNFENCE
+    if want_shutdown and not broker.in_controlled_shutdown:
+        changes["in_controlled_shutdown"] = _SHUTTING_DOWN
+    if not changes:
+        return ControllerResult([], broker.fenced)
+    records: list[Message] = [
+        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, **changes)
+    ]
+    if not want_fence and not want_shutdown:
+        records += _leaderless_partitions_for(image, broker)
+    return ControllerResult(records, want_fence)
+
+
+def _leaderless_partitions_for(
+    image: MetadataImage, broker: BrokerImage
+) -> Iterable[PartitionChangeRecord]:
+    """Partitions that wait for this broker: nobody leads them, and it is in sync."""
+    for topic in image.topics_by_id.values():
+        for number, partition in topic.partitions.items():
+            if partition.leader == NO_LEADER and broker.id in (*partition.isr, *partition.elr):
+                change = PartitionChangeRecord(
+                    topic_id=topic.id, partition_id=number, leader=broker.id
+                )
+                if broker.id not in partition.isr:
+                    change.isr = [broker.id]
+                    change.eligible_leader_replicas = [
+                        replica for replica in partition.elr if replica != broker.id
+                    ]
+                yield change

@@ -1,0 +1,133 @@
+"""The active controller: decides metadata changes, and leaves making them to the replayed records.
+
+Each operation looks at the state with everything appended so far (committed or not), and returns
+the records to append and the response to give once they are committed. The quorum's shell appends
+them and hands the controller the image that replaying gives, so an operation sees all earlier
+ones. What Kafka does in its `*ControlManager` classes is in `topic_changes`, `config_changes` and
+`broker_changes`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from barnabas.cluster import broker_changes, config_changes, topic_changes
+from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegistration
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.result import Context, ControllerResult, IdBlock
+from barnabas.config import NodeConfig
+from barnabas.protocol.base import Message
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.records.metadata import FeatureLevelRecord, ProducerIdsRecord
+from barnabas.protocol.types import Uuid
+
+__all__ = ["BrokerRegistration", "Controller", "ControllerRegistration", "ControllerResult"]
+
+# org.apache.kafka.server.common.ProducerIdsBlock
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+@attrs.define(slots=True)
+class Controller:
+    """The controller's operations over `image`, the state with all that was appended.
+
+    `config` gives the node's configuration as it stands, `new_id` a fresh topic id, `random(n)` a
+    number below n. `next_offset` is where the next record will stand.
+    """
+
+    config: Callable[[], NodeConfig]
+    new_id: Callable[[], Uuid]
+    random: Callable[[int], int]
+    image: MetadataImage = attrs.field(factory=MetadataImage)
+    next_offset: int = 0
+
+    # Topics
+
+    def create_topics(self, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
+        """Create topics, each by itself: one that is refused leaves the others."""
+        return topic_changes.create_topics(self._context(), request)
+
+    def delete_topics(
+        self, request: DeleteTopicsRequest, version: int
+    ) -> ControllerResult[DeleteTopicsResponse]:
+        """Delete topics by name or id."""
+        return topic_changes.delete_topics(self._context(), request, version)
+
+    def create_partitions(
+        self, request: CreatePartitionsRequest
+    ) -> ControllerResult[CreatePartitionsResponse]:
+        """Give topics more partitions."""
+        return topic_changes.create_partitions(self._context(), request)
+
+    # Configuration
+
+    def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> ControllerResult[IncrementalAlterConfigsResponse]:
+        """Change some properties of resources."""
+        return config_changes.incremental_alter_configs(self._context(), request)
+
+    def alter_configs(self, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
+        """Replace all properties of resources."""
+        return config_changes.alter_configs(self._context(), request)
+
+    # Brokers and controllers
+
+    def bootstrap(self, features: Mapping[str, int]) -> ControllerResult[None]:
+        """State the feature levels of a new cluster."""
+        records: list[Message] = [
+            FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()
+        ]
+        return ControllerResult(records, None)
+
+    def register_controller(self, controller: ControllerRegistration) -> ControllerResult[None]:
+        """Make a controller's endpoints and features known."""
+        return broker_changes.register_controller(controller)
+
+    def register_broker(self, broker: BrokerRegistration) -> ControllerResult[int]:
+        """Register a (re)started broker, fenced for now; gives its epoch."""
+        return broker_changes.register_broker(self.image, broker, self.next_offset)
+
+    def broker_heartbeat(
+        self, broker_id: int, broker_epoch: int, *, want_fence: bool, want_shutdown: bool = False
+    ) -> ControllerResult[bool]:
+        """Fence or unfence a broker as it asks; gives whether it is fenced then."""
+        return broker_changes.heartbeat(
+            self.image,
+            broker_id,
+            broker_epoch,
+            want_fence=want_fence,
+            want_shutdown=want_shutdown,
+        )
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[IdBlock]:
+        """Give a broker the next block of producer ids (KIP-730)."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.epoch != broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {broker_epoch}"
+            )
+        first = self.image.next_producer_id
+        if first > (1 << 63) - 1 - PRODUCER_ID_BLOCK_SIZE:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up")
+        record = ProducerIdsRecord(
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
+        )
+        return ControllerResult([record], IdBlock(first, PRODUCER_ID_BLOCK_SIZE))
+
+    def _context(self) -> Context:
+        """What the operations of one request look at."""
+        return Context(self.image, self.config(), self.new_id, self.random)

@@ -1,0 +1,415 @@
+"""Creating and deleting topics and adding partitions (Kafka's `ReplicationControlManager`).
+
+A request names several topics; each is judged by itself, later ones in view of earlier ones, and
+refused with the code and the words of Kafka 4.3.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from barnabas.cluster.image import (
+    DIRECTORY_UNASSIGNED,
+    METADATA_TOPIC,
+    RESOURCE_TOPIC,
+    BrokerImage,
+    MetadataImage,
+    TopicImage,
+)
+from barnabas.cluster.placement import place
+from barnabas.cluster.result import Context, ControllerResult
+from barnabas.cluster.topic_names import colliding, refusal
+from barnabas.config import ConfigError, TopicConfig, validate_topic_overrides
+from barnabas.config.describe import describe_topic
+from barnabas.protocol.base import Message
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.records.metadata import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from barnabas.protocol.types import ZERO_UUID, Uuid
+
+CreatableTopic = CreateTopicsRequest.CreatableTopic
+TopicResult = CreateTopicsResponse.CreatableTopicResult
+
+# Kafka's QuorumController.MAX_RECORDS_PER_USER_OP: what one request may add.
+PARTITIONS_PER_REQUEST_MAX = 10_000
+_DEFAULT = -1
+
+
+@attrs.frozen(slots=True)
+class Placement:
+    """One partition to be: its replicas, and those of them that start in sync."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+# Creating
+
+
+def create_topics(
+    context: Context, request: CreateTopicsRequest
+) -> ControllerResult[CreateTopicsResponse]:
+    """Create each topic that may be; with `validate_only` say so and append nothing."""
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Message] = []
+    results: list[TopicResult] = []
+    taken: set[str] = set()
+    partitions = 0
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            if topic.name not in {result.name for result in results}:
+                duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                results.append(_refused(topic.name, duplicate))
+            continue
+        try:
+            mine, result = _create_topic(context, topic, taken, partitions)
+        except KafkaError as error:
+            results.append(_refused(topic.name, error))
+            continue
+        taken.add(topic.name)
+        partitions += result.num_partitions
+        records += mine
+        results.append(result)
+    if request.validate_only:
+        records = []
+        for result in results:
+            result.topic_id = ZERO_UUID
+    return ControllerResult(records, CreateTopicsResponse(topics=results))
+
+
+def _refused(name: str, error: KafkaError) -> TopicResult:
+    return TopicResult(name=name, error_code=error.code, error_message=error.message or None)
+
+
+def _create_topic(
+    context: Context, topic: CreatableTopic, taken: set[str], partitions_before: int
+) -> tuple[list[Message], TopicResult]:
+    _check_name(context.image, topic.name, taken)
+    overrides = {config.name: config.value for config in topic.configs}
+    try:
+        validate_topic_overrides(overrides, context.config)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, error.message) from error
+    if topic.assignments:
+        placements = _manual_placements(context.image, topic)
+    else:
+        placements = _automatic_placements(context, topic, partitions_before)
+    if partitions_before + len(placements) > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    topic_id = context.new_id()
+    # The order of Kafka's: configuration first, so that logs are opened with it.
+    records: list[Message] = [
+        ConfigRecord(
+            resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value
+        )
+        for name, value in overrides.items()
+    ]
+    records.insert(0, TopicRecord(name=topic.name, topic_id=topic_id))
+    records += _partition_records(context.image, topic_id, 0, placements)
+    return records, _created(context, topic, topic_id, placements)
+
+
+def _check_name(image: MetadataImage, name: str, taken: set[str]) -> None:
+    if name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+    reason = refusal(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name in image.topics_by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = colliding(name, [*image.topics_by_name, *taken])
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+
+
+def _automatic_placements(
+    context: Context, topic: CreatableTopic, partitions_before: int
+) -> list[Placement]:
+    count, replication_factor = topic.num_partitions, topic.replication_factor
+    if replication_factor < _DEFAULT or replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count < _DEFAULT or count == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if count == _DEFAULT:
+        count = context.config.get_int("num.partitions")
+    if replication_factor == _DEFAULT:
+        replication_factor = context.config.get_int("default.replication.factor")
+    # Refused before anything is built for a count that a stranger chose.
+    if partitions_before + count > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    return _placed(context, count, replication_factor)
+
+
+def _placed(context: Context, count: int, replication_factor: int) -> list[Placement]:
+    brokers = context.image.brokers
+    return [
+        Placement(replicas, _active(brokers, replicas))
+        for replicas in place(count, replication_factor, brokers.values(), context.random)
+    ]
+
+
+def _active(brokers: Mapping[int, BrokerImage], replicas: Iterable[int]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if brokers[replica].is_active)
+
+
+def _manual_placements(image: MetadataImage, topic: CreatableTopic) -> list[Placement]:
+    if topic.replication_factor != _DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to "
+            "-1.",
+        )
+    if topic.num_partitions != _DEFAULT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    assigned: dict[int, tuple[int, ...]] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        number, replicas = assignment.partition_index, tuple(assignment.broker_ids)
+        if number in assigned:
+            raise _bad_assignment(f"Found multiple manual partition assignments for partition "
+                                  f"{number}")
+        _check_manual(image, replicas, replication_factor)
+        replication_factor = len(replicas)
+        if not _active(image.brokers, replicas):
+            raise _bad_assignment(
+                "All brokers specified in the manual partition assignment for partition "
+                f"{number} are fenced or in controlled shutdown."
+            )
+        assigned[number] = replicas
+    if sorted(assigned) != list(range(len(assigned))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return [
+        Placement(assigned[number], _active(image.brokers, assigned[number]))
+        for number in range(len(assigned))
+    ]
+
+
+def _check_manual(
+    image: MetadataImage, replicas: Sequence[int], replication_factor: int | None
+) -> None:
+    subject = "The manual partition assignment includes"
+    if not replicas:
+        raise _bad_assignment(f"{subject} an empty replica list.")
+    previous: int | None = None
+    for replica in sorted(replicas):
+        if replica not in image.brokers:
+            raise _bad_assignment(
+                f"{subject} broker {replica}, but no such broker is registered."
+            )
+        if replica == previous:
+            raise _bad_assignment(f"{subject} the broker {replica} more than once.")
+        previous = replica
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise _bad_assignment(
+            f"{subject} a partition with {len(replicas)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def _bad_assignment(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _partition_records(
+    image: MetadataImage, topic_id: Uuid, first: int, placements: Iterable[Placement]
+) -> Iterable[PartitionRecord]:
+    for number, placement in enumerate(placements, first):
+        yield PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=list(placement.replicas),
+            isr=list(placement.isr),
+            leader=placement.isr[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[_directory(image.brokers[broker]) for broker in placement.replicas],
+        )
+
+
+def _directory(broker: BrokerImage) -> Uuid:
+    """Where the replica will lie, if the broker has no choice; else it tells later (KIP-858)."""
+    return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
+
+
+def _created(
+    context: Context, topic: CreatableTopic, topic_id: Uuid, placements: list[Placement]
+) -> TopicResult:
+    overrides = {config.name: config.value or "" for config in topic.configs}
+    entries = describe_topic(TopicConfig(context.config, overrides), context.config)
+    return TopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        num_partitions=len(placements),
+        replication_factor=len(placements[0].replicas),
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in entries
+        ],
+    )
+
+
+# Deleting
+
+
+def delete_topics(
+    context: Context, request: DeleteTopicsRequest, version: int
+) -> ControllerResult[DeleteTopicsResponse]:
+    """Delete each topic that is there; before v6 they are named only, from then on also by id."""
+    if not context.config.get_bool("delete.topic.enable"):
+        if version < 3:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
+        raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
+    wanted += [(name, ZERO_UUID) for name in request.topic_names]
+    counts = Counter(wanted)
+    ids = {topic.id for name, _ in wanted if (topic := context.image.topics_by_name.get(name or ""))}
+    records: list[Message] = []
+    answers: list[DeleteTopicsResponse.DeletableTopicResult] = []
+    for name, topic_id in counts:
+        answer = DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
+        answers.append(answer)
+        try:
+            topic = _to_delete(context.image, name, topic_id, counts, ids)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message or None
+            continue
+        answer.name, answer.topic_id = topic.name, topic.id
+        records.append(RemoveTopicRecord(topic_id=topic.id))
+    return ControllerResult(records, DeleteTopicsResponse(responses=answers))
+
+
+def _to_delete(
+    image: MetadataImage,
+    name: str | None,
+    topic_id: Uuid,
+    counts: "Counter[tuple[str | None, Uuid]]",
+    named_ids: set[Uuid],
+) -> TopicImage:
+    invalid = ErrorCode.INVALID_REQUEST
+    if name is not None and topic_id != ZERO_UUID:
+        raise KafkaError(invalid, "You may not specify both topic name and topic id.")
+    if name is None and topic_id == ZERO_UUID:
+        raise KafkaError(invalid, "Neither topic name nor id were specified.")
+    if counts[name, topic_id] > 1:
+        what = "id" if name is None else "name"
+        raise KafkaError(invalid, f"Duplicate topic {what}.")
+    if name is not None:
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return topic
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "")
+    if topic_id in named_ids:
+        raise KafkaError(invalid, "The provided topic name maps to an ID that was already supplied.")
+    return topic
+
+
+# Adding partitions
+
+
+def create_partitions(
+    context: Context, request: CreatePartitionsRequest
+) -> ControllerResult[CreatePartitionsResponse]:
+    """Give each topic as many partitions as asked."""
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Message] = []
+    results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = []
+    for name in counts:
+        result = CreatePartitionsResponse.CreatePartitionsTopicResult(name=name)
+        results.append(result)
+        topic = next(topic for topic in request.topics if topic.name == name)
+        try:
+            if counts[name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records += _add_partitions(context, topic, len(records))
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message or None
+    if request.validate_only:
+        records = []
+    return ControllerResult(records, CreatePartitionsResponse(results=results))
+
+
+def _add_partitions(
+    context: Context, topic: CreatePartitionsRequest.CreatePartitionsTopic, partitions_before: int
+) -> list[PartitionRecord]:
+    known = context.image.topics_by_name.get(topic.name)
+    if known is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    current = len(known.partitions)
+    if topic.count == current:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s)."
+        )
+    if topic.count < current:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {current} partition(s); {topic.count} would "
+            "not be an increase.",
+        )
+    added = topic.count - current
+    if topic.assignments is not None and len(topic.assignments) != added:
+        raise _bad_assignment(
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(topic.assignments)} assignment(s) were specified."
+        )
+    if partitions_before + added > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+    replication_factor = len(known.partitions[0].replicas)
+    if topic.assignments is None:
+        placements = _placed(context, added, replication_factor)
+    else:
+        placements = [
+            _manual_addition(context.image, tuple(assignment.broker_ids), replication_factor)
+            for assignment in topic.assignments
+        ]
+    return list(_partition_records(context.image, known.id, current, placements))
+
+
+def _manual_addition(
+    image: MetadataImage, replicas: tuple[int, ...], replication_factor: int
+) -> Placement:
+    _check_manual(image, replicas, replication_factor)
+    active = _active(image.brokers, replicas)
+    if not active:
+        raise _bad_assignment(
+            "All brokers specified in the manual partition assignment are fenced or in "
+            "controlled shutdown."
+        )
+    return Placement(replicas, active)
