@@ -35,9 +35,10 @@ from barnabas.protocol.records.groups import (
     encode_coordinator_value,
 )
 
+from barnabas.server.internal_topics import OFFSETS_TOPIC
+
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC = "__consumer_offsets"
 
 # A loading coordinator lets the loop go after this many records.
 _RECORDS_IN_A_SLICE = 500
@@ -173,9 +174,7 @@ class GroupPartition:
                 continue
             if header.is_control:
                 _, marker = _CONTROL_KEY.unpack_from(record.key)
-                self.shard.end_transaction(
-                    header.producer_id, commit=marker == _COMMIT_MARKER
-                )
+                self.shard.end_transaction(header.producer_id, commit=marker == _COMMIT_MARKER)
                 continue
             key, value = decode_group_record(record.key, record.value)
             self.shard.replay(key, value, record_offset=record.offset, producer_id=producer_id)
@@ -311,6 +310,5 @@ def _batches(output: Output) -> list[list[CoordinatorRecord]]:
     if output.atomic:
         return [records]
     return [
-        records[start : start + _SPLIT_RECORDS]
-        for start in range(0, len(records), _SPLIT_RECORDS)
+        records[start : start + _SPLIT_RECORDS] for start in range(0, len(records), _SPLIT_RECORDS)
     ]

@@ -29,7 +29,8 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, Offset
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.protocol.records.batch import Codec
-from barnabas.server.group_partition import OFFSETS_TOPIC, GroupPartition, Waiter
+from barnabas.server.group_partition import GroupPartition, Waiter
+from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig

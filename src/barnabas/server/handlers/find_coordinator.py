@@ -14,8 +14,7 @@ from barnabas.protocol.messages.find_coordinator import (
 )
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-from barnabas.server.group_partition import OFFSETS_TOPIC
-from barnabas.server.internal_topics import create_offsets_topic
+from barnabas.server.internal_topics import OFFSETS_TOPIC, create_offsets_topic
 
 logger = logging.getLogger(__name__)
 
