@@ -1,0 +1,148 @@
+"""The metrics endpoint, and the log lines that programs read."""
+
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from barnabas.server.http import serve_http
+from barnabas.server.logs import JsonFormatter, TextFormatter
+from barnabas.server.metrics import Metrics
+
+
+def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        trio.run(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+def fake_node() -> Any:
+    route = SimpleNamespace(name="Produce", version=13, requests=5, seconds=0.25, errors=1)
+    topic = SimpleNamespace(partitions={0: None, 1: None})
+    node = SimpleNamespace(
+        ready=True,
+        metrics_port=None,
+        dispatchers=(SimpleNamespace(routes={1: route}),),
+        transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
+        image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
+        disk=SimpleNamespace(fsyncs=3),
+    )
+    node.metrics = Metrics(node)
+    return node
+
+
+async def get(port: int, request: bytes) -> tuple[bytes, bytes]:
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        await stream.send_all(request)
+        response = b""
+        async for data in stream:
+            response += data
+    head, _, body = response.partition(b"\r\n\r\n")
+    return head, body
+
+
+async def with_endpoint(node: Any, ask: Callable[[int], Awaitable[None]]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(serve_http, node, "127.0.0.1", 0))
+        with trio.fail_after(10):
+            while node.metrics_port is None:  # noqa: ASYNC110 - nothing tells of it but this
+                await trio.sleep(0.005)
+            await ask(node.metrics_port)
+        nursery.cancel_scope.cancel()
+
+
+@in_trio
+async def test_prometheus_finds_the_figures_of_the_node() -> None:
+    async def ask(port: int) -> None:
+        head, body = await get(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        assert b"text/plain; version=0.0.4" in head
+        lines = body.decode().splitlines()
+        assert 'barnabas_request_seconds_count{api="Produce",version="13"} 5.0' in lines
+        assert 'barnabas_request_seconds_sum{api="Produce",version="13"} 0.25' in lines
+        assert 'barnabas_request_errors_total{api="Produce"} 1.0' in lines
+        assert "barnabas_connections 2.0" in lines
+        assert "barnabas_partitions 2.0" in lines
+        assert "barnabas_metadata_offset 42.0" in lines
+        assert any(line.startswith("process_resident_memory_bytes") for line in lines)
+
+    await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_health_follows_the_node() -> None:
+    node = fake_node()
+
+    async def ask(port: int) -> None:
+        request = b"GET /healthz HTTP/1.1\r\n\r\n"
+        assert (await get(port, request))[0].startswith(b"HTTP/1.1 200")
+        node.ready = False
+        assert (await get(port, request))[0].startswith(b"HTTP/1.1 503")
+
+    await with_endpoint(node, ask)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /else HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"405"),
+        (b"\x16\x03\x01\r\n\r\n", b"405"),
+    ],
+)
+def test_anything_else_is_refused(request_: bytes, status: bytes) -> None:
+    @in_trio
+    async def run() -> None:
+        async def ask(port: int) -> None:
+            assert (await get(port, request_))[0].startswith(b"HTTP/1.1 " + status)
+
+        await with_endpoint(fake_node(), ask)
+
+    run()
+
+
+def record(message: str, *args: object, error: bool = False) -> logging.LogRecord:
+    info: Any = None
+    if error:
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            info = sys.exc_info()
+    record = logging.LogRecord(
+        "barnabas.server.node", logging.WARNING, "node.py", 1, message, args, info
+    )
+    record.created, record.msecs = 1_700_000_000.123, 123.0
+    return record
+
+
+def test_a_text_line_has_time_level_place_and_message() -> None:
+    line = TextFormatter().format(record("slow request api=%s ms=%.1f", "Fetch", 12.34))
+    assert line == ("2023-11-14T22:13:20.123Z warning server.node slow request api=Fetch ms=12.3")
+
+
+def test_a_json_line_has_the_pairs_as_members() -> None:
+    line = JsonFormatter().format(record("slow request api=%s hint=%s", "Fetch", "do this now"))
+    assert json.loads(line) == {
+        "time": "2023-11-14T22:13:20.123Z",
+        "level": "warning",
+        "logger": "server.node",
+        "message": "slow request",
+        "api": "Fetch",
+        "hint": "do this now",
+    }
+
+
+def test_a_json_line_keeps_a_traceback_within_it() -> None:
+    line = JsonFormatter().format(record("handler failed api=X", error=True))
+    assert "\n" not in line
+    assert "ValueError: broken" in json.loads(line)["traceback"]
