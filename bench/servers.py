@@ -1,0 +1,68 @@
+"""The servers under measurement, with what the kernel counts for them."""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+from compat_tests import jars
+from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+class Measured(ServerProcess):
+    """A server whose start can be timed."""
+
+    def prepare(self) -> None:
+        """Do what is done once in the life of a data directory."""
+
+    def spawn(self) -> None:
+        """Start the process and return at once."""
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+
+class Barnabas(Measured, BarnabasProcess):
+    """`barnabas serve`, as a person runs it."""
+
+
+class Kafka(Measured, KafkaProcess):
+    """Apache Kafka with the heap of its own start script."""
+
+    def prepare(self) -> None:
+        """Format the directory."""
+        self.write_properties()
+        identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "--standalone"]
+        file = str(self.properties_file)
+        jars.java("kafka.tools.StorageTool", "format", *identity, "-c", file)
+
+    def command(self) -> list[str]:
+        options = ["-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", *jars.LOG_OPTIONS]
+        return ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(self.properties_file)]
+
+
+def cpu_seconds(server: ServerProcess) -> float:
+    """CPU time of the process and of its children that ended, user and system."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) * _TICK_S
+
+
+def memory_bytes(server: ServerProcess) -> int:
+    """Resident memory of the process and its living children."""
+    return sum(_resident(pid) for pid in [server.pid, *_children(server.pid)])
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for text in (task / "children").read_text().split():
+            found += [int(text), *_children(int(text))]
+    return found
