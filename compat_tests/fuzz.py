@@ -1,0 +1,116 @@
+"""Damaged requests against a node for a while: `make fuzz SECONDS=n`.
+
+Good requests of every served api are encoded, damaged by a seeded generator (bytes flipped, cut,
+repeated, numbers put to their extremes) and sent over short connections. After each burst a
+bystander's connection must answer within a second, the process must live, and its memory must
+stay below a bound. The first failure prints the seed, which repeats the run.
+"""
+
+import argparse
+import random
+import struct
+import sys
+import time
+from pathlib import Path
+
+from barnabas.protocol.apis import API
+from barnabas.protocol.messages.metadata import MetadataRequest
+
+from compat_tests import wire
+from compat_tests.servers import BarnabasProcess
+
+BURST = 200
+RESIDENT_GROWTH_MAX = 200_000_000  # bytes
+EXTREMES = [b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", bytes(4), b"\xff" * 10, b"\xff"]
+
+
+def seeds() -> list[bytes]:
+    """Return an empty request of every advertised api at every version."""
+    frames = []
+    for api in API.values():
+        if "BROKER" not in api.listeners:
+            continue
+        for version in range(api.min_version, api.max_version + 1):
+            frames.append(wire.request_frame(api.request_type(), version, 1))
+    return frames
+
+
+def damaged(chance: random.Random, frame: bytes) -> bytes:
+    """Return the frame with one to four damages; its first bytes, the api, mostly stay."""
+    data = bytearray(frame)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(min(4, len(data) - 1), len(data)) if data else 0
+        match chance.randrange(5):
+            case 0:
+                data[at : at + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del data[at:]
+            case 2:
+                data[at:at] = data[at : at + chance.randrange(1, 50)]
+            case 3:
+                data[at : at + 4] = chance.choice(EXTREMES)
+            case _:
+                data[at:at] = chance.randbytes(chance.randrange(1, 30))
+        if not data:
+            return b""
+    return bytes(data)
+
+
+def burst(chance: random.Random, bootstrap: str, frames: list[bytes]) -> None:
+    """Send some damaged frames over one connection after the other, reading no answers."""
+    for _ in range(BURST):
+        with wire.Connection(bootstrap) as connection:
+            try:
+                for _ in range(chance.randint(1, 5)):
+                    payload = damaged(chance, chance.choice(frames))
+                    length = len(payload)
+                    if chance.random() < 0.05:
+                        length = chance.randrange(-(2**31), 2**31)
+                    connection.socket.sendall(struct.pack(">i", length) + payload)
+            except OSError:
+                continue  # the server has closed the connection, as it should
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def run(seconds: float, seed: int) -> int:
+    """Fuzz one node and return how many connections it withstood; raises on the first failure."""
+    chance = random.Random(seed)
+    frames = seeds()
+    server = BarnabasProcess()
+    connections = 0
+    try:
+        server.start()
+        bystander = wire.Connection(server.bootstrap)
+        bystander.socket.settimeout(1)
+        before = resident_bytes(server.pid)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            burst(chance, server.bootstrap, frames)
+            connections += BURST
+            bystander.call(MetadataRequest(topics=[]), 4)
+            grown = resident_bytes(server.pid) - before
+            if grown > RESIDENT_GROWTH_MAX:
+                raise MemoryError(f"the server grew by {grown} bytes")
+        return connections
+    except Exception:
+        print(f"failed after {connections} connections with --seed {seed}", file=sys.stderr)
+        print(server.log_tail(), file=sys.stderr)
+        raise
+    finally:
+        server.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    print(f"{run(options.seconds, options.seed)} connections with damaged requests, all withstood")
+
+
+if __name__ == "__main__":
+    main()
