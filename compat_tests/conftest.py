@@ -112,6 +112,7 @@ class Topics:
     """Creates topics through the admin client, waiting until they can be used."""
 
     admin: AdminClient
+    bootstrap: str
     unique: Callable[[str], str]
 
     def create(
@@ -127,12 +128,15 @@ class Topics:
     def wait_until_led(self, topic: str, partitions: int) -> None:
         """Wait until the broker has taken up its partitions, which clients otherwise retry."""
         ends = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+        admin = self.admin
         for _ in range(100):
             try:
-                for future in self.admin.list_offsets(ends).values():
+                for future in admin.list_offsets(ends).values():
                     future.result(30)
             except KafkaException:
                 time.sleep(0.05)
+                # A client that saw the topic missing remembers that; a new one looks again.
+                admin = AdminClient({"bootstrap.servers": self.bootstrap})
             else:
                 return
         raise AssertionError(f"nobody leads {topic}")
@@ -144,5 +148,5 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 @pytest.fixture
-def topics(admin: AdminClient, unique: Callable[[str], str]) -> Topics:
-    return Topics(admin, unique)
+def topics(admin: AdminClient, bootstrap: str, unique: Callable[[str], str]) -> Topics:
+    return Topics(admin, bootstrap, unique)
