@@ -4,15 +4,20 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from barnabas.cluster.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage
+from barnabas.cluster.image import (
+    NO_LEADER,
+    BrokerImage,
+    ControllerImage,
+    Endpoint,
+    MetadataImage,
+)
+from barnabas.cluster.image_records import broker_record, controller_record
 from barnabas.cluster.result import ControllerResult
-from barnabas.protocol.base import Message
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
 )
 from barnabas.protocol.types import Uuid
 
@@ -45,26 +50,13 @@ class ControllerRegistration:
 
 def register_controller(controller: ControllerRegistration) -> ControllerResult[None]:
     """The record of a controller's registration."""
-    record = RegisterControllerRecord(
-        controller_id=controller.controller_id,
+    registered = ControllerImage(
+        id=controller.controller_id,
         incarnation_id=controller.incarnation_id,
-        end_points=[
-            RegisterControllerRecord.ControllerEndpoint(
-                name=point.name,
-                host=point.host,
-                port=point.port,
-                security_protocol=point.security_protocol,
-            )
-            for point in controller.endpoints
-        ],
-        features=[
-            RegisterControllerRecord.ControllerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in controller.features.items()
-        ],
+        endpoints={point.name: point for point in controller.endpoints},
+        features=controller.features,
     )
-    return ControllerResult([record], None)
+    return ControllerResult([controller_record(registered)], None)
 
 
 def register_broker(
@@ -72,10 +64,7 @@ def register_broker(
 ) -> ControllerResult[int]:
     """Register a broker under a new `epoch` (the offset of its record), fenced for now.
 
-    The same incarnation asking again keeps its epoch. Raises KafkaError
-    INCONSISTENT_CLUSTER_ID, UNSUPPORTED_VERSION for a finalized feature that it does not know,
-    DUPLICATE_BROKER_REGISTRATION while another incarnation of that id is alive elsewhere is for
-    the heartbeats of a cluster to tell.
+    The same incarnation asking again keeps its epoch. Raises KafkaError INCONSISTENT_CLUSTER_ID.
     """
     if broker.cluster_id != image.cluster_id:
         raise KafkaError(
@@ -85,30 +74,18 @@ def register_broker(
     known = image.brokers.get(broker.broker_id)
     if known is not None and known.incarnation_id == broker.incarnation_id:
         return ControllerResult([], known.epoch)
-    record = RegisterBrokerRecord(
-        broker_id=broker.broker_id,
+    registered = BrokerImage(
+        id=broker.broker_id,
+        epoch=epoch,
         incarnation_id=broker.incarnation_id,
-        broker_epoch=epoch,
-        end_points=[
-            RegisterBrokerRecord.BrokerEndpoint(
-                name=point.name,
-                host=point.host,
-                port=point.port,
-                security_protocol=point.security_protocol,
-            )
-            for point in broker.endpoints
-        ],
-        features=[
-            RegisterBrokerRecord.BrokerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in broker.features.items()
-        ],
+        endpoints={point.name: point for point in broker.endpoints},
+        features=broker.features,
         rack=broker.rack,
         fenced=True,
-        log_dirs=list(broker.directories),
+        in_controlled_shutdown=False,
+        directories=broker.directories,
     )
-    return ControllerResult([record], epoch)
+    return ControllerResult([broker_record(registered)], epoch)
 
 
 def heartbeat(

@@ -35,7 +35,7 @@ from barnabas.config.alter import (
     validate_topic_overrides,
 )
 from barnabas.config.schema import to_text
-from barnabas.protocol.base import Message
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.incremental_alter_configs import (

@@ -16,7 +16,7 @@ from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegist
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.result import Context, ControllerResult, IdBlock
 from barnabas.config import NodeConfig
-from barnabas.protocol.base import Message
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.create_partitions import (

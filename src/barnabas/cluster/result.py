@@ -7,7 +7,7 @@ import attrs
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.config import NodeConfig
-from barnabas.protocol.base import Message
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 T = TypeVar("T")

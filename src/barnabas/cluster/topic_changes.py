@@ -22,7 +22,7 @@ from barnabas.cluster.result import Context, ControllerResult
 from barnabas.cluster.topic_names import colliding, refusal
 from barnabas.config import ConfigError, TopicConfig, validate_topic_overrides
 from barnabas.config.describe import describe_topic
-from barnabas.protocol.base import Message
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -1,0 +1,276 @@
+"""The shell of the quorum: the Raft core, the controller and their log, and who waits for a commit.
+
+Operations are decided in the loop and appended to the page cache at once; one task fsyncs the log
+in a thread, for all that was appended meanwhile, and publishes what became durable: first to the
+node's configuration and replicas, then to the subscribers, then to whoever submitted it.
+"""
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+import trio
+
+from barnabas.cluster.controller import (
+    BrokerRegistration,
+    Controller,
+    ControllerRegistration,
+    ControllerResult,
+)
+from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.features import SUPPORTED
+from barnabas.cluster.format import write_durably
+from barnabas.cluster.image import RESOURCE_BROKER, Endpoint, MetadataImage
+from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
+from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
+from barnabas.cluster.raft import Entry, RaftCore, Ready
+from barnabas.cluster.snapshot import control_batch
+from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.config import ConfigError, Listener
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.batch import Record, build_batch
+from barnabas.protocol.records.metadata import encode_metadata_record
+from barnabas.protocol.types import Uuid
+from barnabas.server.metadata_log import MetadataLog
+from barnabas.server.startup import StartupError
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Subscriber = Callable[[MetadataImage, MetadataDelta], None]
+
+# org.apache.kafka.common.security.auth.SecurityProtocol
+_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+@attrs.frozen(slots=True)
+class _Pending:
+    """An appended batch, and the image that it leads to once all below `next_offset` commits."""
+
+    next_offset: int
+    image: MetadataImage
+    delta: MetadataDelta
+
+
+class Quorum:
+    """This node's part in the quorum; `image` is the committed metadata."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.image = MetadataImage()
+        self.core: RaftCore
+        self.log: MetadataLog
+        self._controller = Controller(lambda: node.config, Uuid.random, random.randrange)
+        self._pending: deque[_Pending] = deque()
+        self._subscribers: list[Subscriber] = []
+        self._appended = trio.Event()
+        self._waiters = trio.lowlevel.ParkingLot()
+
+    # For the node and its handlers
+
+    def subscribe(self, callback: Subscriber) -> None:
+        """Call back with each new image and what changed in it, in the loop, in log order."""
+        self._subscribers.append(callback)
+
+    async def submit(
+        self, operation: Callable[[Controller, int], ControllerResult[T]], timeout_s: float = 60
+    ) -> T:
+        """Have the controller do something; returns its response once it is committed.
+
+        Even a result without records waits for all that it was decided upon. Raises KafkaError:
+        NOT_CONTROLLER when another node is the active controller, REQUEST_TIMED_OUT (the outcome
+        is then unknown), or what the operation raises.
+        """
+        if not self.core.is_leader:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
+        result = operation(self._controller, self.node.now_ms())
+        self._append(result.records)
+        with trio.move_on_after(timeout_s):
+            await self.wait_committed(self.core.log_end_offset)
+            return result.response
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The change was not committed in time")
+
+    async def wait_committed(self, offset: int) -> None:
+        """Return when all of the log below `offset` is committed and in the image."""
+        while self.core.high_watermark < offset:
+            await self._waiters.park()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Recover, elect, register this node, and then commit what is appended until cancelled.
+
+        Raises StartupError when the files do not allow it, OSError when the log cannot be
+        written: without it a node must not go on.
+        """
+        self._recover()
+        self.core.start(self.node.now_ms())
+        await self._do(self.core.take_ready())
+        self._introduce()
+        await self._flush()
+        self._publish_all()
+        task_status.started()
+        try:
+            while True:
+                await self._appended.wait()
+                self._appended = trio.Event()
+                await self._flush()
+        finally:
+            self.core.resign()
+
+    # Start
+
+    def _recover(self) -> None:
+        node = self.node
+        self.log = MetadataLog(node.logs, node.config.metadata_log_dir)
+        try:
+            state = read_quorum_state(self.log.directory)
+        except QuorumStateError as error:
+            raise StartupError(f"{self.log.directory / QUORUM_STATE}: {error}") from error
+        loader = self.log.load(MetadataImage(cluster_id=node.cluster_id))
+        self.image = loader.image()
+        local = Voter(
+            ReplicaKey(node.node_id, self.log.directory_id),
+            self._endpoints(node.config.advertised_controller_listeners),
+        )
+        voters = loader.voters or VoterSet.of(local)
+        others = [key.id for key in voters.keys() if key.id != node.node_id]
+        if others or not voters.is_voter(local.key):
+            raise StartupError(
+                f"the quorum of {self.log.directory} has the voters "
+                f"{[key.id for key in voters.keys()]}; node.id {node.node_id} alone cannot lead it"
+            )
+        self.core = RaftCore(
+            local=local,
+            voters=voters,
+            voters_offset=loader.voters_offset,
+            kraft_version=loader.kraft_version,
+            state=state,
+            log_end_offset=self.log.end_offset,
+            last_epoch=loader.last_epoch,
+        )
+
+    def _introduce(self) -> None:
+        """Append what makes this node part of its cluster: features, controller, broker."""
+        node, controller = self.node, self._controller
+        if self.image.is_empty:
+            self._append(self.log.bootstrap_records())
+        incarnation_id = Uuid.random()
+        registration = ControllerRegistration(
+            node.node_id, incarnation_id, self.core.local.endpoints, SUPPORTED
+        )
+        self._append(controller.register_controller(registration).records)
+        broker = BrokerRegistration(
+            broker_id=node.node_id,
+            cluster_id=node.cluster_id,
+            incarnation_id=incarnation_id,
+            endpoints=self._endpoints(node.config.advertised_listeners),
+            features=SUPPORTED,
+            rack=node.config.rack,
+            directories=self.log.directory_ids,
+        )
+        registered = controller.register_broker(broker)
+        self._append(registered.records)
+        unfence = controller.broker_heartbeat(node.node_id, registered.response, want_fence=False)
+        self._append(unfence.records)
+
+    def _endpoints(self, listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:
+        return tuple(
+            Endpoint(point.name, point.host, point.port, _SECURITY_PROTOCOLS[point.security_protocol])
+            for point in self.node.advertised(tuple(listeners))
+        )
+
+    # Appending and committing
+
+    def _append(self, records: list[Message]) -> None:
+        """Append one batch and let the controller go on from what it leads to."""
+        if not records:
+            return
+        controller = self._controller
+        encoded = [encode_metadata_record(record) for record in records]
+        entry = self.core.propose(encoded, self.node.now_ms())
+        self._write(self.core.take_ready())
+        delta = MetadataDelta(controller.image)
+        for record in records:
+            delta.replay(record)
+        controller.image = delta.apply(entry.next_offset - 1, entry.epoch)
+        controller.next_offset = entry.next_offset
+        self._pending.append(_Pending(entry.next_offset, controller.image, delta))
+        self._appended.set()
+
+    async def _do(self, ready: Ready) -> None:
+        """What the core asks for, in its order."""
+        if ready.quorum_state is not None:
+            path, content = self.log.directory / QUORUM_STATE, ready.quorum_state.encode()
+            await self.node.disk.run(write_durably, path, [content])
+        self._write(ready)
+
+    def _write(self, ready: Ready) -> None:
+        for entry in ready.entries:
+            self.log.append(_batch(entry), entry, self.node.now_ms())
+        if ready.leadership is not None:
+            leader_id, epoch = ready.leadership
+            logger.info("quorum leader=%s epoch=%d", leader_id, epoch)
+            self.image = attrs.evolve(
+                self.image, controller_id=-1 if leader_id is None else leader_id, epoch=epoch
+            )
+            self._controller.image = self.image
+            self._controller.next_offset = self.core.log_end_offset
+        if ready.high_watermark is not None:
+            self.log.advance_high_watermark(ready.high_watermark)
+
+    async def _flush(self) -> None:
+        """Make durable what was appended; then it is committed."""
+        end_offset = self.core.log_end_offset
+        await self.node.disk.fsync(self, self.log.flush)
+        self.core.flushed(end_offset)
+        self._write(self.core.take_ready())
+        if self._subscribers:
+            self._publish()
+        self._waiters.unpark_all()
+
+    def _publish_all(self) -> None:
+        """The first image, as a whole."""
+        last = self._pending[-1]
+        self._pending.clear()
+        self.image = last.image
+        self._configure_node()
+        self.node.replicas.apply(self.image, None)
+        self.subscribe(self._follow)
+
+    def _publish(self) -> None:
+        pending, reached = self._pending, self.core.high_watermark
+        while pending and pending[0].next_offset <= reached:
+            committed = pending.popleft()
+            self.image = committed.image
+            for subscriber in self._subscribers:
+                subscriber(committed.image, committed.delta)
+
+    def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The first subscriber: this node's own configuration and replicas."""
+        if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
+            self._configure_node()
+        self.node.replicas.apply(image, delta)
+
+    def _configure_node(self) -> None:
+        node, image = self.node, self.image
+        cluster, own = image.broker_config(None), image.broker_config(node.node_id)
+        try:
+            node.config = node.config.with_dynamic(cluster, own)
+        except ConfigError as error:
+            logger.warning("dynamic configuration not applied error=%s", error.message)
+
+
+def _batch(entry: Entry) -> bytearray:
+    if entry.control:
+        return control_batch(entry.control, entry.base_offset, entry.epoch, entry.timestamp_ms)
+    records = [
+        Record(entry.base_offset + delta, entry.timestamp_ms, None, value)
+        for delta, value in enumerate(entry.records)
+    ]
+    return build_batch(records, base_offset=entry.base_offset, leader_epoch=entry.epoch)

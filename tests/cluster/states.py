@@ -1,0 +1,95 @@
+"""Cluster states that tests begin with, made as a server makes them: by replaying records."""
+
+from typing import TypeVar
+
+from barnabas.cluster.controller import BrokerRegistration, Controller
+from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.features import SUPPORTED
+from barnabas.cluster.image import Endpoint, MetadataImage
+from barnabas.cluster.result import ControllerResult
+from barnabas.config import NodeConfig
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.types import Uuid
+
+T = TypeVar("T")
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+def uuid(number: int) -> Uuid:
+    return Uuid(number.to_bytes(16, "big"))
+
+
+class Cluster:
+    """A controller whose results take effect at once."""
+
+    def __init__(self, brokers: int = 1, racks: int = 1, **overrides: str) -> None:
+        given = {key.replace("_", "."): value for key, value in overrides.items()}
+        self.config = NodeConfig.load(None, given)
+        self._ids = 1000
+        self.controller = Controller(
+            lambda: self.config,
+            self._new_id,
+            lambda below: 0,
+            MetadataImage(cluster_id=CLUSTER_ID, controller_id=1),
+        )
+        self.deltas: list[MetadataDelta] = []
+        for broker_id in range(1, brokers + 1):
+            self.add_broker(broker_id, rack=f"rack-{broker_id % racks}")
+
+    def _new_id(self) -> Uuid:
+        self._ids += 1
+        return uuid(self._ids)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def add_broker(self, broker_id: int, *, rack: str | None = None, fenced: bool = False) -> int:
+        epoch = self.take(self.controller.register_broker(registration(broker_id, rack=rack)))
+        if not fenced:
+            self.take(self.controller.broker_heartbeat(broker_id, epoch, want_fence=False))
+        return epoch
+
+    def take(self, result: ControllerResult[T]) -> T:
+        self.replay(result.records)
+        return result.response
+
+    def replay(self, records: list[Message]) -> MetadataDelta:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self.controller.next_offset += len(records)
+        self.controller.image = delta.apply(self.controller.next_offset - 1, 1)
+        self.deltas.append(delta)
+        return delta
+
+    def create(
+        self, name: str, partitions: int = 1, replicas: int = 1, **configs: str
+    ) -> CreateTopicsResponse.CreatableTopicResult:
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+        request = CreateTopicsRequest(topics=[topic])
+        (result,) = self.take(self.controller.create_topics(request)).topics
+        return result
+
+
+def registration(
+    broker_id: int, *, rack: str | None = None, incarnation: int | None = None
+) -> BrokerRegistration:
+    return BrokerRegistration(
+        broker_id=broker_id,
+        cluster_id=CLUSTER_ID,
+        incarnation_id=uuid(broker_id if incarnation is None else incarnation),
+        endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker_id),),
+        features=SUPPORTED,
+        rack=rack,
+        directories=(uuid(500 + broker_id),),
+    )

@@ -1,0 +1,63 @@
+"""Brokers come, are let in, and get producer ids."""
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.metadata import PartitionChangeRecord
+from tests.cluster.states import Cluster, registration, uuid
+
+
+def test_a_broker_starts_fenced_with_the_offset_as_its_epoch() -> None:
+    cluster = Cluster(brokers=2)
+    offset = cluster.controller.next_offset
+    assert cluster.add_broker(9, fenced=True) == offset
+    broker = cluster.image.brokers[9]
+    assert (broker.epoch, broker.fenced, broker.directories) == (offset, True, (uuid(509),))
+
+
+def test_the_same_incarnation_keeps_its_epoch_and_a_new_one_does_not() -> None:
+    cluster = Cluster()
+    known = cluster.image.brokers[1]
+    assert cluster.take(cluster.controller.register_broker(registration(1))) == known.epoch
+    again = cluster.controller.register_broker(registration(1, incarnation=77))
+    assert cluster.take(again) > known.epoch
+    assert cluster.image.brokers[1].fenced
+
+
+def test_a_broker_of_another_cluster_is_refused() -> None:
+    cluster = Cluster()
+    cluster.controller.image = type(cluster.image)(cluster_id="other")
+    with pytest.raises(KafkaError) as refusal:
+        cluster.controller.register_broker(registration(1))
+    assert refusal.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
+    cluster = Cluster()
+    topic_id = cluster.create("t", partitions=2).topic_id
+    cluster.replay([PartitionChangeRecord(topic_id=topic_id, partition_id=1, leader=-1)])
+    epoch = cluster.take(cluster.controller.register_broker(registration(1, incarnation=5)))
+    cluster.take(cluster.controller.broker_heartbeat(1, epoch, want_fence=False))
+    partitions = cluster.image.topics_by_name["t"].partitions
+    assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 0), (1, 2)]
+
+
+def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
+    cluster = Cluster()
+    with pytest.raises(KafkaError) as refusal:
+        cluster.controller.broker_heartbeat(1, 12345, want_fence=False)
+    assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_producer_ids_are_given_in_blocks_that_never_overlap() -> None:
+    cluster = Cluster()
+    epoch = cluster.image.brokers[1].epoch
+    blocks = [cluster.take(cluster.controller.allocate_producer_ids(1, epoch)) for _ in range(3)]
+    assert [(block.first_producer_id, block.size) for block in blocks] == [
+        (0, 1000),
+        (1000, 1000),
+        (2000, 1000),
+    ]
+    with pytest.raises(KafkaError) as refusal:
+        cluster.controller.allocate_producer_ids(1, epoch + 1)
+    assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH

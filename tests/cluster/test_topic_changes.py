@@ -1,0 +1,287 @@
+"""What the controller answers to topics being created, deleted and enlarged."""
+
+import pytest
+
+from barnabas.cluster.topic_names import refusal
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.types import ZERO_UUID, Uuid
+
+from tests.cluster.states import Cluster, uuid
+
+Creatable = CreateTopicsRequest.CreatableTopic
+Assignment = CreateTopicsRequest.CreatableReplicaAssignment
+
+
+def manual(cluster: Cluster, *replicas: list[int], **fields: int) -> tuple[ErrorCode, str | None]:
+    topic = Creatable(
+        name="manual",
+        num_partitions=fields.get("num_partitions", -1),
+        replication_factor=fields.get("replication_factor", -1),
+        assignments=[
+            Assignment(partition_index=number, broker_ids=brokers)
+            for number, brokers in enumerate(replicas)
+        ],
+    )
+    request = CreateTopicsRequest(topics=[topic])
+    (result,) = cluster.take(cluster.controller.create_topics(request)).topics
+    return ErrorCode(result.error_code), result.error_message
+
+
+def grow(
+    cluster: Cluster, name: str, count: int, assignments: list[list[int]] | None = None
+) -> tuple[ErrorCode, str | None]:
+    item = CreatePartitionsRequest.CreatePartitionsAssignment
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=name,
+        count=count,
+        assignments=None if assignments is None else [item(broker_ids=ids) for ids in assignments],
+    )
+    request = CreatePartitionsRequest(topics=[topic])
+    (result,) = cluster.take(cluster.controller.create_partitions(request)).results
+    return ErrorCode(result.error_code), result.error_message
+
+
+def delete(
+    cluster: Cluster, *topics: tuple[str | None, Uuid], version: int = 6
+) -> list[tuple[str | None, ErrorCode, str | None]]:
+    state = DeleteTopicsRequest.DeleteTopicState
+    request = DeleteTopicsRequest(topics=[state(name=n, topic_id=i) for n, i in topics])
+    answer = cluster.take(cluster.controller.delete_topics(request, version))
+    return [(r.name, ErrorCode(r.error_code), r.error_message) for r in answer.responses]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "Topic name is invalid: the empty string is not allowed"),
+        (".", "Topic name is invalid: '.' is not allowed"),
+        ("..", "Topic name is invalid: '..' is not allowed"),
+        (
+            "a b",
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'",
+        ),
+        (
+            "x" * 250,
+            f"Topic name is invalid: the length of '{'x' * 250}' is longer than the max allowed "
+            "length 249",
+        ),
+    ],
+)
+def test_a_bad_name_is_refused_in_kafkas_words(name: str, reason: str) -> None:
+    result = Cluster().create(name)
+    assert (result.error_code, result.error_message) == (17, reason)
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 249, "...", "_.-9Z"])
+def test_a_legal_name_is_accepted(name: str) -> None:
+    assert refusal(name) is None
+
+
+def test_a_created_topic_has_its_records_replayed_into_the_image() -> None:
+    cluster = Cluster(brokers=1)
+    result = cluster.create("events", partitions=3, retention_ms="1000")
+    topic = cluster.image.topics_by_name["events"]
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 3, 1)
+    assert topic.id == result.topic_id
+    assert cluster.image.topics_by_id[topic.id] is topic
+    assert cluster.image.topic_config("events") == {"retention.ms": "1000"}
+    partition = topic.partitions[2]
+    assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), 1)
+    assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
+    assert partition.directories == (uuid(501),)
+
+
+def test_the_answer_tells_every_property_and_where_it_comes_from() -> None:
+    configs = Cluster().create("events", retention_ms="1000").configs
+    assert configs is not None
+    told = {config.name: (config.value, config.config_source) for config in configs}
+    assert told["retention.ms"] == ("1000", 1)
+    assert told["cleanup.policy"] == ("delete", 5)
+
+
+def test_a_topic_that_exists_is_not_created_again() -> None:
+    cluster = Cluster()
+    cluster.create("ok")
+    result = cluster.create("ok")
+    assert (result.error_code, result.error_message) == (36, "Topic 'ok' already exists.")
+
+
+def test_names_that_differ_in_dot_and_underscore_collide() -> None:
+    cluster = Cluster()
+    cluster.create("a.b")
+    result = cluster.create("a_b")
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert result.error_message == "Topic 'a_b' collides with existing topic: a.b"
+
+
+def test_topics_of_one_request_collide_too() -> None:
+    cluster = Cluster()
+    topics = [Creatable(name=n, num_partitions=1, replication_factor=1) for n in ("a.b", "a_b")]
+    answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
+    assert [topic.error_code for topic in answer.topics] == [0, 17]
+
+
+def test_a_topic_named_twice_in_a_request_is_refused_once() -> None:
+    cluster = Cluster()
+    topics = [Creatable(name="a", num_partitions=1, replication_factor=1) for _ in range(2)]
+    answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
+    told = [(topic.error_code, topic.error_message) for topic in answer.topics]
+    assert told == [(42, "Duplicate topic name.")]
+    assert "a" not in cluster.image.topics_by_name
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "code", "message"),
+    [
+        (1, 3, 38, "Unable to replicate the partition 3 time(s): The target replication factor of "
+         "3 cannot be reached because only 1 broker(s) are registered or some brokers have all "
+         "their log directories cordoned."),
+        (1, 0, 38, "Replication factor must be larger than 0, or -1 to use the default value."),
+        (0, 1, 37, "Number of partitions was set to an invalid non-positive value."),
+        (-2, 1, 37, "Number of partitions was set to an invalid non-positive value."),
+        (2**31 - 1, 1, 44, "Excessively large number of partitions per request."),
+    ],
+)  # fmt: skip
+def test_impossible_sizes_are_refused(
+    partitions: int, replicas: int, code: int, message: str
+) -> None:
+    result = Cluster().create("t", partitions, replicas)
+    assert (result.error_code, result.error_message) == (code, message)
+
+
+def test_minus_one_asks_for_the_brokers_defaults() -> None:
+    result = Cluster(num_partitions="4").create("t", -1, -1)
+    assert (result.num_partitions, result.replication_factor) == (4, 1)
+
+
+def test_a_bad_property_is_refused() -> None:
+    result = Cluster().create("t", nope="1")
+    assert (result.error_code, result.error_message) == (40, "Unknown topic config name: nope")
+
+
+def test_validate_only_answers_and_changes_nothing() -> None:
+    cluster = Cluster()
+    topic = Creatable(name="t", num_partitions=2, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], validate_only=True)
+    result = cluster.controller.create_topics(request)
+    assert result.records == []
+    (answer,) = result.response.topics
+    assert (answer.error_code, answer.num_partitions, answer.topic_id) == (0, 2, ZERO_UUID)
+
+
+def test_manual_assignments_are_taken_as_given() -> None:
+    cluster = Cluster(brokers=3)
+    assert manual(cluster, [3, 1], [2, 3]) == (ErrorCode.NONE, None)
+    partitions = cluster.image.topics_by_name["manual"].partitions
+    assert [partitions[n].replicas for n in range(2)] == [(3, 1), (2, 3)]
+    assert [partitions[n].leader for n in range(2)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [
+        ([[1], [7]], "The manual partition assignment includes broker 7, but no such broker is "
+         "registered."),
+        ([[1, 1]], "The manual partition assignment includes the broker 1 more than once."),
+        ([[]], "The manual partition assignment includes an empty replica list."),
+        ([[1], [1, 2]], "The manual partition assignment includes a partition with 2 replica(s), "
+         "but this is not consistent with previous partitions, which have 1 replica(s)."),
+    ],
+)  # fmt: skip
+def test_bad_manual_assignments_are_refused(replicas: list[list[int]], message: str) -> None:
+    code, text = manual(Cluster(brokers=2), *replicas)
+    assert (code, text) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def test_a_manual_assignment_leaves_no_room_for_counts() -> None:
+    code, _ = manual(Cluster(), [1], num_partitions=1)
+    assert code is ErrorCode.INVALID_REQUEST
+    code, _ = manual(Cluster(), [1], replication_factor=1)
+    assert code is ErrorCode.INVALID_REQUEST
+
+
+def test_replicas_are_spread_over_racks_first() -> None:
+    cluster = Cluster(brokers=6, racks=3)
+    cluster.create("t", partitions=12, replicas=3)
+    racks = {broker.id: broker.rack for broker in cluster.image.brokers.values()}
+    partitions = cluster.image.topics_by_name["t"].partitions.values()
+    assert all(len({racks[r] for r in partition.replicas}) == 3 for partition in partitions)
+    leaders = [partition.leader for partition in partitions]
+    assert {leaders.count(broker) for broker in racks} == {2}
+
+
+def test_fenced_brokers_hold_replicas_but_neither_lead_nor_are_in_sync() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.add_broker(3, fenced=True)
+    cluster.create("t", partitions=6, replicas=3)
+    for partition in cluster.image.topics_by_name["t"].partitions.values():
+        assert partition.replicas[-1] == 3
+        assert set(partition.isr) == {1, 2}
+
+
+def test_a_topic_is_deleted_with_its_configuration() -> None:
+    cluster = Cluster()
+    created = cluster.create("t", retention_ms="5")
+    assert delete(cluster, ("t", ZERO_UUID)) == [("t", ErrorCode.NONE, None)]
+    assert cluster.image.topics_by_name == cluster.image.topics_by_id == {}
+    assert cluster.image.configs == {}
+    assert cluster.deltas[-1].deleted_topics[created.topic_id].name == "t"
+
+
+def test_topics_are_deleted_by_id_or_refused() -> None:
+    cluster = Cluster()
+    created = cluster.create("t")
+    answers = delete(
+        cluster, (None, created.topic_id), (None, uuid(9)), ("none", ZERO_UUID), (None, ZERO_UUID)
+    )
+    assert answers == [
+        ("t", ErrorCode.NONE, None),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID, None),
+        ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
+    ]
+
+
+def test_a_topic_that_is_named_twice_stays() -> None:
+    cluster = Cluster()
+    created = cluster.create("t")
+    assert delete(cluster, ("t", ZERO_UUID), ("t", ZERO_UUID)) == [
+        ("t", ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    ]
+    by_both = delete(cluster, ("t", ZERO_UUID), (None, created.topic_id))
+    assert [code for _, code, _ in by_both].count(ErrorCode.NONE) <= 1
+
+
+def test_partitions_are_added_behind_those_that_are_there() -> None:
+    cluster = Cluster()
+    cluster.create("t", 1)
+    assert grow(cluster, "t", 3) == (ErrorCode.NONE, None)
+    assert sorted(cluster.image.topics_by_name["t"].partitions) == [0, 1, 2]
+    assert set(cluster.deltas[-1].topics[cluster.image.topics_by_name["t"].id].changed) == {1, 2}
+
+
+def test_partitions_that_cannot_be_added_are_refused() -> None:
+    cluster = Cluster()
+    cluster.create("ok", 3)
+    refusals = {
+        grow(cluster, "ok", 3): (37, "Topic already has 3 partition(s)."),
+        grow(cluster, "ok", 2): (
+            37,
+            "The topic ok currently has 3 partition(s); 2 would not be an increase.",
+        ),
+        grow(cluster, "none", 2): (3, None),
+        grow(cluster, "ok", 5, [[1]]): (
+            39,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        grow(cluster, "ok", 4, [[9]]): (
+            39,
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+    }
+    for answered, expected in refusals.items():
+        assert answered == expected
