@@ -1,0 +1,100 @@
+"""The entry point: commands by name, errors as one line, exit codes.
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no server answers, 130 interrupted,
+141 the reader of our output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from barnabas import __version__
+from barnabas.cli.errors import CliError, complain
+
+# Command names to "module:attribute"; a module is imported when its command is called.
+COMMANDS = {
+    "serve": "barnabas.cli.serve:serve",
+    "topic": "barnabas.cli.topic:topic",
+    "produce": "barnabas.cli.produce:produce",
+    "consume": "barnabas.cli.consume:consume",
+    "group": "barnabas.cli.group:group",
+    "cluster": "barnabas.cli.cluster:cluster",
+    "config": "barnabas.cli.config:config",
+    "completion": "barnabas.cli.completion:completion",
+}
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class _ReaderGoneError(Exception):
+    """Standard output is a pipe that nobody reads any more."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a broken pipe leaves as ours, for click would exit with 1."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise _ReaderGoneError from None
+        return result
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command."""
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        return getattr(import_module(module), attribute)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="barnabas")
+def cli() -> None:
+    """Serve Kafka, and work with any Kafka server."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code, having said on stderr what went wrong."""
+    try:
+        result = cli.main(arguments, prog_name="barnabas", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except _ReaderGoneError:
+        # Python flushes stdout once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except CliError as error:
+        complain(error.message)
+        return error.exit_code
+    except click.UsageError as error:
+        context = error.ctx
+        line = error.format_message()
+        hint = f" See {context.command_path} --help." if context else ""
+        complain(f"{line}{hint}")
+        return error.exit_code
+    except click.ClickException as error:
+        complain(error.format_message())
+        return error.exit_code
+    except OSError as error:
+        complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return 1
+    return result if isinstance(result, int) else 0

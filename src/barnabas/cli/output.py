@@ -1,0 +1,91 @@
+"""What commands share towards the person: tables, JSON, progress.
+
+On a terminal tables are coloured and fit its width; in a pipe they are plain text whose columns
+are padded with blanks, nothing cut off. Progress goes to stderr, and only to a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def print_json(data: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their columns; None is shown as a dash."""
+    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, cells, rows)
+        return
+    widths = [
+        max(len(head), *(len(row[place]) for row in cells)) if cells else len(head)
+        for place, head in enumerate(columns)
+    ]
+    for line in (columns, *cells):
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
+def _print_rich(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], rows: Sequence[Sequence[object]]
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for place, head in enumerate(columns):
+        numbers = all(isinstance(row[place], int | float | None) for row in rows) and rows
+        table.add_column(head, justify="right" if numbers else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; a program is not asked."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)
+
+
+@contextlib.contextmanager
+def progress(
+    label: str, total: float | None, *, unit: str = "records"
+) -> Generator[Callable[[float, int], None]]:
+    """Show a bar on stderr where that is a terminal and stdout's text does not cross it.
+
+    Gives a function that takes what is done out of `total` (bytes, say) and the count of `unit`.
+    """
+    crossing = sys.stdout.isatty() and label.startswith("consuming")
+    if not sys.stderr.isatty() or crossing:
+        yield lambda _done, _count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]:,} " + unit),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(label, total=total, count=0)
+    with bar:
+        yield lambda done, count: bar.update(task, completed=done, count=count)
