@@ -1,0 +1,173 @@
+"""A node's configuration from a file and overrides; its listeners."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import ConfigError, Listener, NodeConfig
+
+MINIMAL = "process.roles=broker,controller\nnode.id=5\ncontroller.listener.names=CONTROLLER\n"
+BOTH = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
+
+
+def from_file(tmp_path: Path, text: str, **overrides: str) -> NodeConfig:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    return NodeConfig.load(file, {name.replace("_", "."): v for name, v in overrides.items()})
+
+
+def refusal(**properties: str) -> str:
+    overrides = {name.replace("_", "."): text for name, text in properties.items()}
+    with pytest.raises(ConfigError) as refused:
+        NodeConfig.load(None, overrides)
+    return refused.value.message
+
+
+def test_without_a_file_it_is_a_single_node() -> None:
+    config = NodeConfig.load()
+    assert (config.node_id, config.is_broker, config.is_controller) == (1, True, True)
+    assert config.listeners == (
+        Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),
+        Listener("CONTROLLER", "127.0.0.1", 9093, "PLAINTEXT"),
+    )
+    assert config.get("offsets.topic.replication.factor") == 1
+    assert config.get("transaction.state.log.min.isr") == 1
+
+
+def test_with_a_file_kafkas_defaults_stand(tmp_path: Path) -> None:
+    config = from_file(tmp_path, f"{MINIMAL}listeners={BOTH}\n")
+    assert config.node_id == 5
+    assert config.get("broker.id") == 5
+    assert config.get("offsets.topic.replication.factor") == 3
+    assert config.log_dirs == (Path("/tmp/kafka-logs"),)
+
+
+def test_an_override_wins_over_the_file(tmp_path: Path) -> None:
+    text = f"{MINIMAL}listeners={BOTH}\nnum.partitions=3\n"
+    assert from_file(tmp_path, text, num_partitions="7").get("num.partitions") == 7
+
+
+def test_an_unknown_property_in_a_file_is_a_warning(tmp_path: Path) -> None:
+    config = from_file(tmp_path, f"{MINIMAL}listeners={BOTH}\nnum.partition=3\nrsm.config.x=1\n")
+    (line,) = config.warnings
+    assert line.endswith(
+        "There is no property num.partition. Did you mean num.partitions? It is ignored."
+    )
+
+
+def test_an_unknown_override_is_an_error() -> None:
+    assert refusal(log_retention_hour="1") == (
+        "There is no property log.retention.hour. Did you mean log.retention.hours?"
+    )
+
+
+def test_what_has_no_default_is_asked_for(tmp_path: Path) -> None:
+    for missing in ("process.roles", "node.id", "controller.listener.names"):
+        lines = [line for line in MINIMAL.splitlines() if not line.startswith(missing)]
+        with pytest.raises(ConfigError, match=f"Missing required configuration {missing}"):
+            from_file(tmp_path, "\n".join([*lines, f"listeners={BOTH}"]))
+
+
+def test_broker_id_stands_in_for_node_id_and_must_not_differ(tmp_path: Path) -> None:
+    text = f"{MINIMAL}listeners={BOTH}\n"
+    assert from_file(tmp_path, text.replace("node.id", "broker.id")).node_id == 5
+    with pytest.raises(ConfigError, match=r"broker\.id.*node\.id, which is 5"):
+        from_file(tmp_path, text, broker_id="6")
+
+
+def test_several_directories_hold_logs() -> None:
+    config = NodeConfig.load(None, {"log.dirs": "a, b"})
+    assert config.log_dirs == (Path("a"), Path("b"))
+    assert config.metadata_log_dir == Path("a")
+
+
+def test_typed_access_refuses_another_type() -> None:
+    config = NodeConfig.load()
+    assert config.get_int("num.partitions") == 1
+    assert config.get_bool("auto.create.topics.enable") is True
+    assert config.get_str("compression.type") == "producer"
+    with pytest.raises(TypeError, match=r"num\.partitions"):
+        config.get_bool("num.partitions")
+    with pytest.raises(KeyError):
+        config.get("no.such.property")
+
+
+def test_a_property_altered_on_the_broker_wins_over_the_cluster_and_the_file() -> None:
+    config = NodeConfig.load(None, {"log.segment.bytes": "2000000"})
+    both = config.with_dynamic(
+        {"log.segment.bytes": "3000000", "log.retention.ms": "5"}, {"log.segment.bytes": "4000000"}
+    )
+    assert both.get("log.segment.bytes") == 4000000
+    assert both.get("log.retention.ms") == 5
+    assert config.get("log.segment.bytes") == 2000000
+
+
+class TestListeners:
+    """`listeners`, `advertised.listeners` and who may use which."""
+
+    def test_port_0_may_repeat(self) -> None:
+        listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+        assert [x.port for x in NodeConfig.load(None, {"listeners": listeners}).listeners] == [0, 0]
+
+    def test_an_ipv4_and_an_ipv6_listener_may_share_a_port(self) -> None:
+        config = NodeConfig.load(
+            None,
+            {
+                "listeners": "PLAINTEXT://127.0.0.1:9092,V6://[::1]:9092,CONTROLLER://:9093",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,V6:PLAINTEXT,"
+                "CONTROLLER:PLAINTEXT",
+            },
+        )
+        assert str(config.listeners[1]) == "V6://[::1]:9092"
+
+    @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+    def test_all_interfaces_are_advertised_under_the_machines_name(
+        self, host: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("socket.getfqdn", lambda: "castle.example")
+        config = NodeConfig.load(
+            None, {"listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://127.0.0.1:9093"}
+        )
+        assert [str(x) for x in config.advertised_listeners] == ["PLAINTEXT://castle.example:9092"]
+
+    def test_what_is_advertised_is_what_was_given(self) -> None:
+        config = NodeConfig.load(
+            None,
+            {
+                "listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://127.0.0.1:9093",
+                "advertised.listeners": "plaintext://kafka.example.org:19092",
+            },
+        )
+        assert [str(x) for x in config.advertised_listeners] == [
+            "PLAINTEXT://kafka.example.org:19092"
+        ]
+        assert [str(x) for x in config.advertised_controller_listeners] == [
+            "CONTROLLER://127.0.0.1:9093"
+        ]
+
+    @pytest.mark.parametrize(
+        ("properties", "says"),
+        [
+            ({"listeners": "PLAINTEXT"}, "NAME://host:port"),
+            ({"listeners": "PLAINTEXT://a:99999"}, "port from 0 to 65535"),
+            ({"listeners": "PLAINTEXT://::1:9092"}, "NAME://host:port"),
+            ({"listeners": "FOO://:9092,CONTROLLER://:9093"}, "FOO has no security protocol"),
+            ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT stands in it twice"),
+            ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "port 1 stands in it twice"),
+            ({"listeners": "PLAINTEXT://:9092"}, "a controller needs a listener named CONTROLLER"),
+            ({"listeners": "CONTROLLER://:9093"}, "a broker needs a listener besides CONTROLLER"),
+            ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not served yet"),
+            ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "not a wildcard"),
+            ({"advertised.listeners": "SSL://a:9092"}, "there is no listener SSL"),
+            ({"inter.broker.listener.name": "OTHER"}, "one of: PLAINTEXT"),
+            ({"listener.security.protocol.map": "PLAINTEXT:NONE"}, "NAME:PROTOCOL"),
+            ({"controller.quorum.voters": "2@localhost:9093"}, "must be among the voters [2]"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_in_a_line(
+        self, properties: dict[str, str], says: str
+    ) -> None:
+        with pytest.raises(ConfigError) as refused:
+            NodeConfig.load(None, properties)
+        assert says in refused.value.message
+        assert "\n" not in refused.value.message
