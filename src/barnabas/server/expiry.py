@@ -39,11 +39,12 @@ class Expiry:
     @classmethod
     def current(cls) -> "Expiry":
         """The one of this trio run."""
-        found = _CURRENT.get(None)
-        if found is None:
+        try:
+            return _CURRENT.get()
+        except LookupError:
             found = cls()
             _CURRENT.set(found)
-        return found
+            return found
 
     def after(self, seconds: float, call: Callable[[], None]) -> Deadline:
         """Call `call` from the loop in `seconds`, unless cancelled before."""

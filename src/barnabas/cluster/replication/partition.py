@@ -93,7 +93,7 @@ class Partition:
         partition: int,
         topic_id: Uuid,
         broker_id: int,
-        open_log: Callable[["Partition"], PartitionLog],
+        open_log: Callable[["Partition", bool], PartitionLog | None],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -122,11 +122,6 @@ class Partition:
         return self._log or self._opened()
 
     @property
-    def opened_log(self) -> PartitionLog | None:
-        """Its log if anybody has needed it yet."""
-        return self._log
-
-    @property
     def high_watermark(self) -> int:
         """The offset below which every in-sync replica has the records."""
         return self.log.high_watermark
@@ -137,9 +132,17 @@ class Partition:
         return -1 if self.image is None else self.image.leader
 
     def _opened(self) -> PartitionLog:
-        log = self._log = self._open_log(self)
-        if self.is_leader:
-            self._start_epoch(log)
+        log = self._found(create=True)
+        if log is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self!r} has no log")
+        return log
+
+    def _found(self, *, create: bool) -> PartitionLog | None:
+        log = self._log
+        if log is None:
+            log = self._log = self._open_log(self, create)
+            if log is not None and self.is_leader:
+                self._start_epoch(log)
         return log
 
     # Leadership
@@ -359,7 +362,7 @@ class Partition:
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete what the topic's retention no longer keeps; the number of segments."""
-        log = self._log
+        log = self._found(create=False)
         if log is None:
             return 0
         start = log.log_start_offset

@@ -168,9 +168,11 @@ class ReplicaManager:
             self._by_id.setdefault(topic.id, {})[number] = found
         found.update(image, self.topic_config(topic.name))
 
-    def _open_log(self, partition: Partition) -> PartitionLog:
-        config = LogConfig.from_topic(self.topic_config(partition.topic))
+    def _open_log(self, partition: Partition, create: bool) -> PartitionLog | None:
         log = self.logs.get(partition.topic, partition.partition)
+        if log is None and not create:
+            return None
+        config = LogConfig.from_topic(self.topic_config(partition.topic))
         if log is not None:  # found on disk, where its configuration was not known
             log.update_config(config)
             return log

@@ -23,13 +23,16 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
-# The version from which each may be asked (`isListOffsetsTimestampUnsupported`).
+# The version from which each named place may be asked; other negative numbers name none.
 _SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+_NEVER: Final = 1 << 15
 _LEADER_EPOCH_VERSION: Final = 4
 _OFFSET_NOT_AVAILABLE_VERSION: Final = 5
 _CONSUMER: Final = -1
@@ -68,7 +71,7 @@ def _answer(
     asked: ListOffsetsRequest.ListOffsetsPartition,
 ) -> PartitionResponse:
     version = context.version
-    if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, 1):
+    if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, _NEVER):
         return _error(asked.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     try:
         partition = context.node.replicas.partition(topic, asked.partition_index)
