@@ -1,0 +1,287 @@
+"""Generates readers.
+
+Inside a reader, positions may run past the end of the data: slices are then short, `struct` and
+indexing raise, counts exceed what is left, and the last line compares the position with the size.
+So a single check at the end covers every string and every run of bytes.
+"""
+
+from collections.abc import Callable
+from struct import unpack_from as _unpack_from
+from typing import Any
+
+from barnabas.protocol.codec import runtime
+from barnabas.protocol.codec.layout import (
+    FIXED_SIZES,
+    Layout,
+    WireField,
+    element_size_min,
+    layout_of,
+)
+from barnabas.protocol.codec.source import Source
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.fields import FIXED_CODES, Kind
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.types import Uuid
+
+Reader = Callable[[Any, int], tuple[Message, int]]
+
+_NAMES: dict[str, Any] = {
+    "MALFORMED": runtime.MALFORMED,
+    "ProtocolError": ProtocolError,
+    "Uuid": Uuid,
+    "bad_count": runtime.bad_count,
+    "bad_length": runtime.bad_length,
+    "bad_marker": runtime.bad_marker,
+    "new": object.__new__,
+    "new_bytes": bytes.__new__,
+    "read_unknown": runtime.read_unknown,
+    "read_varint": runtime.read_varint,
+}
+
+
+def make_reader(message: type[Message], version: int) -> Reader:
+    """Compile the reader of a message's version; ValueError when there is no such version."""
+    layout = layout_of(message, version)
+    what = f"{message.__name__} v{version}"
+    source = _ReaderSource(dict(_NAMES))
+    source.names["what"] = what
+    source.line("def read(data, pos):")
+    source.indent += 1
+    source.line("size = len(data)")
+    source.line("try:")
+    source.indent += 1
+    source.struct("message", layout)
+    source.flush()
+    source.indent -= 1
+    source.line("except MALFORMED as error:")
+    source.line("    raise ProtocolError(f'{what}: {error}') from error")
+    source.line("if pos > size:")
+    source.line("    raise ProtocolError(f'{what} ends {pos - size} bytes too early')")
+    source.line("return message, pos")
+    source.finish()
+    return source.compile("read", what)
+
+
+class _ReaderSource(Source):
+    """A run of fixed-width fields is collected, and read at once when something else follows."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(names)
+        self._run: list[tuple[str, str]] = []  # struct codes and what they are assigned to
+        self._after: list[str] = []  # lines that convert what was read
+        self._functions: list[tuple[str, Layout]] = []  # readers of tagged sections, to be written
+
+    def finish(self) -> None:
+        """Write the functions that the reader calls for tagged sections."""
+        while self._functions:
+            self.indent = 0
+            self._tagged_function(*self._functions.pop())
+
+    def flush(self) -> None:
+        """Read the collected run."""
+        if not self._run:
+            return
+        size = sum(FIXED_SIZES[code] for code, _ in self._run)
+        targets = ", ".join(target for _, target in self._run)
+        if [code for code, _ in self._run] == ["B"]:
+            self.line(f"{targets} = data[pos]")
+        else:
+            unpack = self.unpacker("".join(code for code, _ in self._run))
+            comma = "," if len(self._run) == 1 else ""
+            self.line(f"{targets}{comma} = {unpack}(data, pos)")
+        self.line(f"pos += {size}")
+        for line in self._after:
+            self.line(line)
+        self._run.clear()
+        self._after.clear()
+
+    def struct(self, target: str, layout: Layout) -> None:
+        """Read a struct into a new variable."""
+        owner = self.bind("Type_", layout.type)
+        self.line(f"{target} = new({owner})")
+        self.line(f"{target}._unknown = None")
+        for field in (*layout.absent, *(tagged.field for tagged in layout.tagged)):
+            self.line(f"{target}.{field.name} = {self._default(layout.type, field)}")
+        for field in layout.fields:
+            self.field(f"{target}.{field.name}", field, layout)
+        if layout.flexible:
+            self._tagged_section(target, layout)
+
+    def field(self, target: str, field: WireField, owner: Layout) -> None:
+        """Read a field into an attribute."""
+        what = f"{owner.type.__qualname__}.{field.name}"
+        if field.kind in FIXED_CODES:
+            self._fixed(target, field.kind)
+        elif field.kind is Kind.STRUCT:
+            self._struct_field(target, field, what)
+        elif field.kind is Kind.ARRAY:
+            self._array(target, field, what)
+        else:
+            self._sized(target, field.kind, field.compact, field.nullable, what)
+
+    def _fixed(self, target: str, kind: Kind) -> None:
+        if kind is Kind.UUID:
+            raw = self.variable("raw")
+            self._run.append(("16s", raw))
+            self._after.append(f"{target} = new_bytes(Uuid, {raw})")
+        else:
+            self._run.append((FIXED_CODES[kind], target))
+
+    def _length(self, code: str, compact: bool) -> str:
+        """Read a length or count; a compact one is left one too high, as it is on the wire."""
+        length = self.variable("n")
+        self._run.append(("B" if compact else code, length))
+        self.flush()
+        if compact:
+            self.line(f"if {length} > 127:")
+            self.line(f"    {length}, pos = read_varint(data, pos - 1)")
+        return length
+
+    def _sized(self, target: str, kind: Kind, compact: bool, nullable: bool, what: str) -> None:
+        """Read a string, bytes or records."""
+        length = self._length("h" if kind is Kind.STRING else "i", compact)
+        null, least, extra = (0, 1, " - 1") if compact else (-1, 0, "")
+        limit = f" or {length} > 32768" if compact and kind is Kind.STRING else ""
+        if nullable:
+            self.line(f"if {length} == {null}:")
+            self.line(f"    {target} = None")
+            self.line(f"elif {length} < {least}{limit}:")
+        else:
+            self.line(f"if {length} < {least}{limit}:")
+        self.line(f"    bad_length({length}{extra}, {what!r})")
+        self.line("else:")
+        end = self.variable("end")
+        self.line(f"    {end} = pos + {length}{extra}")
+        self.line(f"    {target} = {_slice(kind, f'pos:{end}')}")
+        self.line(f"    pos = {end}")
+
+    def _struct_field(self, target: str, field: WireField, what: str) -> None:
+        if field.struct is None:
+            raise TypeError(f"{what} names no struct")
+        value = self.variable("s")
+        if not field.nullable:
+            self.flush()
+            self.struct(value, field.struct)
+            self.flush()
+            self.line(f"{target} = {value}")
+            return
+        marker = self.variable("marker")
+        null = 0 if field.field.varint_marker else -1
+        self._run.append(("b", marker))
+        self.flush()
+        self.line(f"if {marker} == {null}:")
+        self.line(f"    {target} = None")
+        self.line(f"elif {marker} != 1:")
+        self.line(f"    bad_marker({marker}, {what!r})")
+        self.line("else:")
+        self.indent += 1
+        self.struct(value, field.struct)
+        self.flush()
+        self.line(f"{target} = {value}")
+        self.indent -= 1
+
+    def _array(self, target: str, field: WireField, what: str) -> None:
+        count = self._length("i", field.compact)
+        null, least = (0, 1) if field.compact else (-1, 0)
+        if field.nullable:
+            self.line(f"if {count} == {null}:")
+            self.line(f"    {target} = None")
+            self.line(f"elif {count} < {least}:")
+        else:
+            self.line(f"if {count} < {least}:")
+        less = " - 1" if field.compact else ""
+        self.line(f"    bad_length({count}{less}, {what!r})")
+        self.line("else:")
+        self.indent += 1
+        if field.compact:
+            self.line(f"{count} -= 1")
+        least_size = element_size_min(field)
+        needed = count if least_size == 1 else f"{count} * {least_size}"
+        self.line(f"if {needed} > size - pos:")
+        self.line(f"    bad_count({count}, size - pos, {what!r})")
+        self._elements(target, field, count, what)
+        self.indent -= 1
+
+    def _elements(self, target: str, field: WireField, count: str, what: str) -> None:
+        element = field.field.element
+        if element in FIXED_CODES and element is not Kind.UUID:
+            code = FIXED_CODES[element]
+            self.names["unpack_from"] = _unpack_from
+            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{code}', data, pos))")
+            self.line(f"pos += {count} * {FIXED_SIZES[code]}")
+            return
+        items, item = self.variable("items"), self.variable("item")
+        self.line(f"{items} = []")
+        self.line(f"for _ in range({count}):")
+        self.indent += 1
+        if field.struct is not None:
+            self.struct(item, field.struct)
+        elif element is Kind.UUID:
+            self._fixed(item, element)
+        else:
+            self._sized(item, Kind.STRING, field.compact, False, what)
+        self.flush()
+        self.line(f"{items}.append({item})")
+        self.indent -= 1
+        self.line(f"{target} = {items}")
+
+    def _tagged_section(self, target: str, layout: Layout) -> None:
+        count = self._length("B", True)
+        self.line(f"if {count}:")
+        if layout.tagged:
+            function = self.variable("read_tagged")
+            self._functions.append((function, layout))
+            self.line(f"    pos = {function}(data, pos, {count}, size, {target})")
+        else:
+            self.line(f"    pos = read_unknown(data, pos, {count}, {target})")
+
+    def _tagged_function(self, name: str, layout: Layout) -> None:
+        what = f"{layout.type.__qualname__} v{layout.version}"
+        self.line(f"def {name}(data, pos, count, size, owner):")
+        self.indent += 1
+        self.line("if count * 2 > size - pos:")
+        self.line("    bad_count(count, size - pos, 'a tagged section')")
+        self.line("seen = {}")
+        self.line("unknown = {}")
+        self.line("for _ in range(count):")
+        self.indent += 1
+        self.line("tag, pos = read_varint(data, pos)")
+        self.line("length, pos = read_varint(data, pos)")
+        self.line("end = pos + length")
+        self.line("if end > size:")
+        self.line("    bad_length(length, f'tagged field {tag}')")
+        self.line("if tag in seen:")
+        self.line("    raise ProtocolError(f'tag {tag} comes twice')")
+        self.line("seen[tag] = True")
+        for index, field in enumerate(layout.tagged):
+            self.line(f"{'el' if index else ''}if tag == {field.field.tag}:")
+            self.indent += 1
+            self.field(f"owner.{field.name}", field, layout)
+            self.flush()
+            self.indent -= 1
+        self.line("else:")
+        self.line("    unknown[tag] = bytes(data[pos:end])")
+        self.line("    pos = end")
+        self.line("if pos != end:")
+        self.line(f"    raise ProtocolError(f'tagged field {{tag}} of {what} has a wrong length')")
+        self.indent -= 1
+        self.line("if unknown:")
+        self.line("    owner._unknown = unknown")
+        self.line("return pos")
+
+    def _default(self, owner: type[Struct], field: Any) -> str:
+        if field.default == ():
+            if field.kind is Kind.ARRAY:
+                return "[]"
+            return f"{self.bind('Type_', owner.STRUCTS[field.struct])}()"
+        if isinstance(field.default, Uuid):
+            return self.bind("default", field.default)
+        return repr(field.default)
+
+
+def _slice(kind: Kind, bounds: str) -> str:
+    if kind is Kind.STRING:
+        return f"str(data[{bounds}], 'utf-8')"
+    if kind is Kind.BYTES:
+        return f"bytes(data[{bounds}])"
+    return f"memoryview(data)[{bounds}]"

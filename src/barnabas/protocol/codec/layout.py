@@ -1,0 +1,101 @@
+"""What one version of a message looks like on the wire: the declarations, resolved.
+
+Both codecs, the documentation and the tests against Kafka's own definitions read this.
+"""
+
+from typing import NamedTuple
+
+from barnabas.protocol.fields import FIXED_CODES, Field, Kind
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class WireField(NamedTuple):
+    """A field as one version writes it."""
+
+    name: str
+    field: Field
+    kind: Kind
+    compact: bool
+    """Its length is an unsigned varint, one too high; otherwise two or four bytes."""
+    nullable: bool
+    struct: "Layout | None"
+    """Of a struct, or of an array's elements where these are structs."""
+
+
+class Layout(NamedTuple):
+    """A struct as one version writes it: `fields` in order, then the tagged section."""
+
+    type: type[Struct]
+    version: int
+    flexible: bool
+    fields: tuple[WireField, ...]
+    tagged: tuple[WireField, ...]
+    """In the order of their tags."""
+    absent: tuple[Field, ...]
+    """Fields that the version does not have."""
+
+    @property
+    def size_min(self) -> int:
+        """The fewest bytes that the struct takes."""
+        return sum(field_size_min(field) for field in self.fields) + self.flexible
+
+
+FIXED_SIZES = {"b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "?": 1, "16s": 16, "B": 1}
+"""Bytes of each `struct` code that the codec uses."""
+
+
+def layout_of(message: type[Message], version: int) -> Layout:
+    """The layout of a message; ValueError when it has no such version."""
+    if not message.VERSIONS.has(version):
+        low, high = message.VERSIONS
+        raise ValueError(f"{message.__name__} has versions {low}-{high}, not {version}")
+    return _layout(message, message, version)
+
+
+def _layout(message: type[Message], owner: type[Struct], version: int) -> Layout:
+    flexible = message.FLEXIBLE.has(version)
+    present = [field for field in owner.FIELDS.values() if field.versions.has(version)]
+    resolved = [_resolve(message, field, version, flexible) for field in present]
+    tagged = [field for field in resolved if field.field.tag is not None]
+    return Layout(
+        owner,
+        version,
+        flexible,
+        tuple(field for field in resolved if field.field.tag is None),
+        tuple(sorted(tagged, key=lambda field: field.field.tag or 0)),
+        tuple(field for field in owner.FIELDS.values() if not field.versions.has(version)),
+    )
+
+
+def _resolve(message: type[Message], field: Field, version: int, flexible: bool) -> WireField:
+    struct = _layout(message, message.STRUCTS[field.struct], version) if field.struct else None
+    return WireField(
+        field.name,
+        field,
+        field.kind,
+        flexible and field.flexible,
+        field.nullable.has(version),
+        struct,
+    )
+
+
+def field_size_min(field: WireField) -> int:
+    """The fewest bytes that a field outside the tagged section takes."""
+    if field.kind in FIXED_CODES:
+        return FIXED_SIZES[FIXED_CODES[field.kind]]
+    if field.kind is Kind.STRUCT:
+        inner = 0 if field.struct is None else field.struct.size_min
+        return 1 if field.nullable else inner
+    if field.compact:
+        return 1
+    return 2 if field.kind is Kind.STRING else 4
+
+
+def element_size_min(field: WireField) -> int:
+    """The fewest bytes that an element of an array takes."""
+    element = field.field.element
+    if element is Kind.STRUCT:
+        return 0 if field.struct is None else field.struct.size_min
+    if element is Kind.STRING:
+        return 1 if field.compact else 2
+    return FIXED_SIZES[FIXED_CODES[element]] if element else 0

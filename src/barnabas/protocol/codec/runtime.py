@@ -1,0 +1,135 @@
+"""What generated readers and writers call, and how a message's chunks become parts to send."""
+
+import struct
+from typing import Any, Final, NoReturn
+
+from barnabas.protocol.errors import EncodingError, ProtocolError
+
+Part = Any
+"""Bytes-like, or a slice of a file that the transport knows how to send."""
+
+MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError, OverflowError)
+"""What reading beyond the end, or text that is not UTF-8, raises inside a reader."""
+
+pack = struct.pack
+
+UNFIT: Final = (struct.error, TypeError, AttributeError, OverflowError, ValueError)
+"""What a value of the wrong type or range raises inside a writer."""
+
+_BYTES_TYPES: Final = frozenset((bytes, bytearray, memoryview))
+# Shorter chunks are copied into one part: cheaper than another buffer in the system call.
+_COPIED_MAX: Final = 4096
+_STRING_MAX: Final = 0x7FFF
+_COUNT_MAX: Final = 0x7FFF_FFFF
+
+
+def read_varint(data: Any, pos: int) -> tuple[int, int]:
+    """Read an unsigned varint of up to five bytes (32 bits); returns it and the position behind."""
+    result = 0
+    for shift in (0, 7, 14, 21):
+        byte = data[pos]
+        pos += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, pos
+    byte = data[pos]
+    if byte > 0x0F:
+        raise ProtocolError("a varint has more than 32 bits")
+    return result | byte << 28, pos + 1
+
+
+def varint(value: int) -> bytes:
+    """An unsigned varint."""
+    if value < 0:
+        raise EncodingError(f"{value} is no unsigned varint")
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+VARINTS: Final = [bytes((value,)) for value in range(0x80)]
+"""The varints of one byte."""
+
+
+def bad_length(length: int, what: str) -> NoReturn:
+    """Refuse a length that is negative, too high, or null where null may not be."""
+    raise ProtocolError(f"{what} has length {length}")
+
+
+def bad_count(count: int, left: int, what: str) -> NoReturn:
+    """Refuse an array that cannot fit in the bytes that are left."""
+    raise ProtocolError(f"{what} announces {count} elements in {left} bytes")
+
+
+def bad_marker(marker: int, what: str) -> NoReturn:
+    """Refuse the byte before a nullable struct."""
+    raise ProtocolError(f"{what} is marked {marker}, neither null nor present")
+
+
+def read_unknown(data: Any, pos: int, count: int, owner: Any) -> int:
+    """Keep the `count` tagged fields at `pos`, none of which is declared; returns their end."""
+    if count * 2 > len(data) - pos:
+        bad_count(count, len(data) - pos, "a tagged section")
+    unknown: dict[int, bytes] = {}
+    for _ in range(count):
+        tag, pos = read_varint(data, pos)
+        size, pos = read_varint(data, pos)
+        end = pos + size
+        if end > len(data):
+            bad_length(size, f"tagged field {tag}")
+        if tag in unknown:
+            raise ProtocolError(f"tag {tag} comes twice")
+        unknown[tag] = bytes(data[pos:end])
+        pos = end
+    owner._unknown = unknown
+    return pos
+
+
+def write_tagged(append: Any, fields: list[tuple[int, bytes]]) -> None:
+    """Write a tagged section; the tags may come in any order, but once each."""
+    append(varint(len(fields)))
+    last = -1
+    for tag, value in sorted(fields):
+        if tag <= last:
+            raise EncodingError(f"tag {tag} is given twice, or negative")
+        last = tag
+        append(varint(tag))
+        append(varint(len(value)))
+        append(value)
+
+
+def uuid_bytes(value: bytes) -> bytes:
+    """The value, which `struct` would pad or cut if it had another size."""
+    if len(value) != 16:
+        raise EncodingError(f"a UUID has 16 bytes, not {len(value)}")
+    return value
+
+
+def too_long(length: int, what: str) -> NoReturn:
+    """Refuse to write a string whose length Kafka could not read."""
+    raise EncodingError(f"{what} takes {length} bytes, more than {_STRING_MAX}")
+
+
+def lacks(version: int, what: str) -> NoReturn:
+    """Refuse to drop a value in a version that has no place for it."""
+    raise EncodingError(f"version {version} has no {what}, which is not at its default")
+
+
+def gathered(chunks: list[Any]) -> list[Part]:
+    """Join a message's chunks; large values and file slices stay parts of their own."""
+    parts: list[Part] = []
+    start = 0
+    for index, chunk in enumerate(chunks):
+        if type(chunk) in _BYTES_TYPES and len(chunk) <= _COPIED_MAX:
+            continue
+        if start < index:
+            parts.append(b"".join(chunks[start:index]))
+        if len(chunk):
+            parts.append(chunk)
+        start = index + 1
+    if start < len(chunks):
+        parts.append(b"".join(chunks[start:]))
+    return parts

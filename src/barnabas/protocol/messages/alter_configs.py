@@ -1,0 +1,37 @@
+"""AlterConfigs."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, boolean, int8, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
+    """The alter configs request."""
+
+    class AlterableConfig(Struct):
+        name: str = string()
+        value: str | None = string(nullable=True)
+
+    class AlterConfigsResource(Struct):
+        resource_type: int = int8()
+        resource_name: str = string()
+        configs: list[AlterConfigsRequest.AlterableConfig] = array("AlterableConfig")
+
+    resources: list[AlterConfigsRequest.AlterConfigsResource] = array("AlterConfigsResource")
+    validate_only: bool = boolean()
+
+
+class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
+    """The alter configs response."""
+
+    class AlterConfigsResourceResponse(Struct):
+        error_code: int = int16()
+        error_message: str | None = string(nullable=True)
+        resource_type: int = int8()
+        resource_name: str = string()
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = array(
+        "AlterConfigsResourceResponse"
+    )

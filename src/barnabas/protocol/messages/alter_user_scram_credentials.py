@@ -1,0 +1,42 @@
+"""AlterUserScramCredentials."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, binary, int8, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
+    """The alter user scram credentials request."""
+
+    class ScramCredentialDeletion(Struct):
+        name: str = string()
+        mechanism: int = int8()
+
+    class ScramCredentialUpsertion(Struct):
+        name: str = string()
+        mechanism: int = int8()
+        iterations: int = int32()
+        salt: bytes = binary(secret=True)
+        salted_password: bytes = binary(secret=True)
+
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = array(
+        "ScramCredentialDeletion"
+    )
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = array(
+        "ScramCredentialUpsertion"
+    )
+
+
+class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
+    """The alter user scram credentials response."""
+
+    class AlterUserScramCredentialsResult(Struct):
+        user: str = string()
+        error_code: int = int16()
+        error_message: str | None = string(nullable=True)
+
+    throttle_time_ms: int = int32()
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = array(
+        "AlterUserScramCredentialsResult"
+    )

@@ -1,0 +1,23 @@
+"""DeleteGroups."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
+    """The delete groups request."""
+
+    groups_names: list[str] = array(Kind.STRING)
+
+
+class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
+    """The delete groups response."""
+
+    class DeletableGroupResult(Struct):
+        group_id: str = string()
+        error_code: int = int16()
+
+    throttle_time_ms: int = int32()
+    results: list[DeleteGroupsResponse.DeletableGroupResult] = array("DeletableGroupResult")

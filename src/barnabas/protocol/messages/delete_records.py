@@ -1,0 +1,41 @@
+"""DeleteRecords."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, int64, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
+    """The delete records request."""
+
+    class DeleteRecordsPartition(Struct):
+        partition_index: int = int32()
+        offset: int = int64()
+
+    class DeleteRecordsTopic(Struct):
+        name: str = string()
+        partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = array(
+            "DeleteRecordsPartition"
+        )
+
+    topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = array("DeleteRecordsTopic")
+    timeout_ms: int = int32()
+
+
+class DeleteRecordsResponse(Message, api_key=21, versions="0-2", flexible="2+"):
+    """The delete records response."""
+
+    class DeleteRecordsPartitionResult(Struct):
+        partition_index: int = int32()
+        low_watermark: int = int64()
+        error_code: int = int16()
+
+    class DeleteRecordsTopicResult(Struct):
+        name: str = string()
+        partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = array(
+            "DeleteRecordsPartitionResult"
+        )
+
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = array("DeleteRecordsTopicResult")

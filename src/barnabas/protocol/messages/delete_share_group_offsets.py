@@ -1,0 +1,36 @@
+"""DeleteShareGroupOffsets."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, string, uuid
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.types import Uuid
+
+
+class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
+    """The delete share group offsets request."""
+
+    class DeleteShareGroupOffsetsRequestTopic(Struct):
+        topic_name: str = string()
+
+    group_id: str = string()
+    topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic] = array(
+        "DeleteShareGroupOffsetsRequestTopic"
+    )
+
+
+class DeleteShareGroupOffsetsResponse(Message, api_key=92, versions="0", flexible="0+"):
+    """The delete share group offsets response."""
+
+    class DeleteShareGroupOffsetsResponseTopic(Struct):
+        topic_name: str = string()
+        topic_id: Uuid = uuid()
+        error_code: int = int16()
+        error_message: str | None = string(nullable=True, default=None)
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True, default=None)
+    responses: list[DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic] = array(
+        "DeleteShareGroupOffsetsResponseTopic"
+    )

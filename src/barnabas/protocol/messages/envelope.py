@@ -1,0 +1,21 @@
+"""Envelope."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import binary, int16
+from barnabas.protocol.messages_base import Message
+
+
+class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
+    """The envelope request."""
+
+    request_data: bytes = binary()
+    request_principal: bytes | None = binary(nullable=True)
+    client_host_address: bytes = binary()
+
+
+class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
+    """The envelope response."""
+
+    response_data: bytes | None = binary(nullable=True, default=None)
+    error_code: int = int16()

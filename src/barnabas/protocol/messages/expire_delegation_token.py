@@ -1,0 +1,21 @@
+"""ExpireDelegationToken."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import binary, int16, int32, int64
+from barnabas.protocol.messages_base import Message
+
+
+class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
+    """The expire delegation token request."""
+
+    hmac: bytes = binary(secret=True)
+    expiry_time_period_ms: int = int64()
+
+
+class ExpireDelegationTokenResponse(Message, api_key=40, versions="1-2", flexible="2+"):
+    """The expire delegation token response."""
+
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

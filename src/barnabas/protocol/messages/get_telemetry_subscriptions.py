@@ -1,0 +1,27 @@
+"""GetTelemetrySubscriptions."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, boolean, int16, int32, uuid
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.types import Uuid
+
+
+class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
+    """The get telemetry subscriptions request."""
+
+    client_instance_id: Uuid = uuid()
+
+
+class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
+    """The get telemetry subscriptions response."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    client_instance_id: Uuid = uuid()
+    subscription_id: int = int32()
+    accepted_compression_types: list[int] = array(Kind.INT8)
+    push_interval_ms: int = int32()
+    telemetry_max_bytes: int = int32()
+    delta_temporality: bool = boolean()
+    requested_metrics: list[str] = array(Kind.STRING)

@@ -1,0 +1,21 @@
+"""H"""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import int16, int32, string
+from barnabas.protocol.messages_base import Message
+
+
+class RequestHeader(Message, versions="1-2", flexible="2+"):
+    """The request header."""
+
+    request_api_key: int = int16()
+    request_api_version: int = int16()
+    correlation_id: int = int32()
+    client_id: str | None = string(nullable=True, flexible=False)
+
+
+class ResponseHeader(Message, versions="0-1", flexible="1+"):
+    """The response header."""
+
+    correlation_id: int = int32()

@@ -1,0 +1,44 @@
+"""JoinGroup."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, binary, boolean, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
+    """The join group request."""
+
+    class JoinGroupRequestProtocol(Struct):
+        name: str = string()
+        metadata: bytes = binary()
+
+    group_id: str = string()
+    session_timeout_ms: int = int32()
+    rebalance_timeout_ms: int = int32(versions="1+", default=-1, ignorable=True)
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="5+", nullable=True, default=None)
+    protocol_type: str = string()
+    protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = array("JoinGroupRequestProtocol")
+    reason: str | None = string(versions="8+", nullable=True, default=None, ignorable=True)
+
+
+class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
+    """The join group response."""
+
+    class JoinGroupResponseMember(Struct):
+        member_id: str = string()
+        group_instance_id: str | None = string(
+            versions="5+", nullable=True, default=None, ignorable=True
+        )
+        metadata: bytes = binary()
+
+    throttle_time_ms: int = int32(versions="2+", ignorable=True)
+    error_code: int = int16()
+    generation_id: int = int32(default=-1)
+    protocol_type: str | None = string(versions="7+", nullable=True, default=None, ignorable=True)
+    protocol_name: str | None = string(nullable="7+")
+    leader: str = string()
+    skip_assignment: bool = boolean(versions="9+")
+    member_id: str = string()
+    members: list[JoinGroupResponse.JoinGroupResponseMember] = array("JoinGroupResponseMember")

@@ -1,0 +1,27 @@
+"""ListGroups."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
+    """The list groups request."""
+
+    states_filter: list[str] = array(Kind.STRING, versions="4+")
+    types_filter: list[str] = array(Kind.STRING, versions="5+")
+
+
+class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
+    """The list groups response."""
+
+    class ListedGroup(Struct):
+        group_id: str = string()
+        protocol_type: str = string()
+        group_state: str = string(versions="4+", ignorable=True)
+        group_type: str = string(versions="5+", ignorable=True)
+
+    throttle_time_ms: int = int32(versions="1+", ignorable=True)
+    error_code: int = int16()
+    groups: list[ListGroupsResponse.ListedGroup] = array("ListedGroup")

@@ -1,0 +1,42 @@
+"""ListPartitionReassignments."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
+    """The list partition reassignments request."""
+
+    class ListPartitionReassignmentsTopics(Struct):
+        name: str = string()
+        partition_indexes: list[int] = array(Kind.INT32)
+
+    timeout_ms: int = int32(default=60000)
+    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = array(
+        "ListPartitionReassignmentsTopics", nullable=True, default=None
+    )
+
+
+class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
+    """The list partition reassignments response."""
+
+    class OngoingPartitionReassignment(Struct):
+        partition_index: int = int32()
+        replicas: list[int] = array(Kind.INT32)
+        adding_replicas: list[int] = array(Kind.INT32)
+        removing_replicas: list[int] = array(Kind.INT32)
+
+    class OngoingTopicReassignment(Struct):
+        name: str = string()
+        partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = array(
+            "OngoingPartitionReassignment"
+        )
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True)
+    topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = array(
+        "OngoingTopicReassignment"
+    )

@@ -1,0 +1,51 @@
+"""OffsetCommit."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, int64, string, uuid
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.types import Uuid
+
+
+class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
+    """The offset commit request."""
+
+    class OffsetCommitRequestPartition(Struct):
+        partition_index: int = int32()
+        committed_offset: int = int64()
+        committed_leader_epoch: int = int32(versions="6+", default=-1, ignorable=True)
+        committed_metadata: str | None = string(nullable=True)
+
+    class OffsetCommitRequestTopic(Struct):
+        name: str = string(versions="2-9", ignorable=True)
+        topic_id: Uuid = uuid(versions="10+", ignorable=True)
+        partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = array(
+            "OffsetCommitRequestPartition"
+        )
+
+    group_id: str = string()
+    generation_id_or_member_epoch: int = int32(default=-1, ignorable=True)
+    member_id: str = string(ignorable=True)
+    group_instance_id: str | None = string(versions="7+", nullable=True, default=None)
+    retention_time_ms: int = int64(versions="2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = array("OffsetCommitRequestTopic")
+
+
+class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
+    """The offset commit response."""
+
+    class OffsetCommitResponsePartition(Struct):
+        partition_index: int = int32()
+        error_code: int = int16()
+
+    class OffsetCommitResponseTopic(Struct):
+        name: str = string(versions="2-9", ignorable=True)
+        topic_id: Uuid = uuid(versions="10+", ignorable=True)
+        partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = array(
+            "OffsetCommitResponsePartition"
+        )
+
+    throttle_time_ms: int = int32(versions="3+", ignorable=True)
+    topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = array(
+        "OffsetCommitResponseTopic"
+    )

@@ -1,0 +1,42 @@
+"""OffsetDelete."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class OffsetDeleteRequest(Message, api_key=47, versions="0"):
+    """The offset delete request."""
+
+    class OffsetDeleteRequestPartition(Struct):
+        partition_index: int = int32()
+
+    class OffsetDeleteRequestTopic(Struct):
+        name: str = string()
+        partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = array(
+            "OffsetDeleteRequestPartition"
+        )
+
+    group_id: str = string()
+    topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = array("OffsetDeleteRequestTopic")
+
+
+class OffsetDeleteResponse(Message, api_key=47, versions="0"):
+    """The offset delete response."""
+
+    class OffsetDeleteResponsePartition(Struct):
+        partition_index: int = int32()
+        error_code: int = int16()
+
+    class OffsetDeleteResponseTopic(Struct):
+        name: str = string()
+        partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = array(
+            "OffsetDeleteResponsePartition"
+        )
+
+    error_code: int = int16()
+    throttle_time_ms: int = int32(ignorable=True)
+    topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = array(
+        "OffsetDeleteResponseTopic"
+    )

@@ -1,0 +1,43 @@
+"""OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, int64, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
+    """The offset for leader epoch request."""
+
+    class OffsetForLeaderPartition(Struct):
+        partition: int = int32()
+        current_leader_epoch: int = int32(default=-1, ignorable=True)
+        leader_epoch: int = int32()
+
+    class OffsetForLeaderTopic(Struct):
+        topic: str = string()
+        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = array(
+            "OffsetForLeaderPartition"
+        )
+
+    replica_id: int = int32(versions="3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = array("OffsetForLeaderTopic")
+
+
+class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
+    """The offset for leader epoch response."""
+
+    class EpochEndOffset(Struct):
+        error_code: int = int16()
+        partition: int = int32()
+        leader_epoch: int = int32(default=-1, ignorable=True)
+        end_offset: int = int64(default=-1)
+
+    class OffsetForLeaderTopicResult(Struct):
+        topic: str = string()
+        partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = array("EpochEndOffset")
+
+    throttle_time_ms: int = int32(ignorable=True)
+    topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = array(
+        "OffsetForLeaderTopicResult"
+    )

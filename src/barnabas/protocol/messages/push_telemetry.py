@@ -1,0 +1,24 @@
+"""PushTelemetry."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import binary, boolean, int8, int16, int32, uuid
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.types import Uuid
+
+
+class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
+    """The push telemetry request."""
+
+    client_instance_id: Uuid = uuid()
+    subscription_id: int = int32()
+    terminating: bool = boolean()
+    compression_type: int = int8()
+    metrics: bytes = binary()
+
+
+class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
+    """The push telemetry response."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

@@ -1,0 +1,47 @@
+"""ReadShareGroupStateSummary."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, int16, int32, int64, string, uuid
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.types import Uuid
+
+
+class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
+    """The read share group state summary request."""
+
+    class PartitionData(Struct):
+        partition: int = int32()
+        leader_epoch: int = int32()
+
+    class ReadStateSummaryData(Struct):
+        topic_id: Uuid = uuid()
+        partitions: list[ReadShareGroupStateSummaryRequest.PartitionData] = array("PartitionData")
+
+    group_id: str = string()
+    topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = array(
+        "ReadStateSummaryData"
+    )
+
+
+class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions="0-1", flexible="0+"):
+    """The read share group state summary response."""
+
+    class PartitionResult(Struct):
+        partition: int = int32()
+        error_code: int = int16()
+        error_message: str | None = string(nullable=True, default=None)
+        state_epoch: int = int32()
+        leader_epoch: int = int32()
+        start_offset: int = int64()
+        delivery_complete_count: int = int32(versions="1+", default=-1, ignorable=True)
+
+    class ReadStateSummaryResult(Struct):
+        topic_id: Uuid = uuid()
+        partitions: list[ReadShareGroupStateSummaryResponse.PartitionResult] = array(
+            "PartitionResult"
+        )
+
+    results: list[ReadShareGroupStateSummaryResponse.ReadStateSummaryResult] = array(
+        "ReadStateSummaryResult"
+    )

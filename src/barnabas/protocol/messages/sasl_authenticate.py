@@ -1,0 +1,21 @@
+"""SaslAuthenticate."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import binary, int16, int64, string
+from barnabas.protocol.messages_base import Message
+
+
+class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
+    """The sasl authenticate request."""
+
+    auth_bytes: bytes = binary(secret=True)
+
+
+class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
+    """The sasl authenticate response."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True)
+    auth_bytes: bytes = binary(secret=True)
+    session_lifetime_ms: int = int64(versions="1+", ignorable=True)

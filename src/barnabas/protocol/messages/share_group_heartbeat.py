@@ -1,0 +1,40 @@
+"""ShareGroupHeartbeat."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, int16, int32, string, struct, uuid
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.types import Uuid
+
+
+class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+"):
+    """The share group heartbeat request."""
+
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    rack_id: str | None = string(nullable=True, default=None)
+    subscribed_topic_names: list[str] | None = array(Kind.STRING, nullable=True, default=None)
+
+
+class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="1+"):
+    """The share group heartbeat response."""
+
+    class TopicPartitions(Struct):
+        topic_id: Uuid = uuid()
+        partitions: list[int] = array(Kind.INT32)
+
+    class Assignment(Struct):
+        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = array(
+            "TopicPartitions"
+        )
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True, default=None)
+    member_id: str | None = string(nullable=True, default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: ShareGroupHeartbeatResponse.Assignment | None = struct(
+        "Assignment", nullable=True, default=None
+    )

@@ -1,0 +1,34 @@
+"""SyncGroup."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import array, binary, int16, int32, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
+    """The sync group request."""
+
+    class SyncGroupRequestAssignment(Struct):
+        member_id: str = string()
+        assignment: bytes = binary()
+
+    group_id: str = string()
+    generation_id: int = int32()
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="3+", nullable=True, default=None)
+    protocol_type: str | None = string(versions="5+", nullable=True, default=None, ignorable=True)
+    protocol_name: str | None = string(versions="5+", nullable=True, default=None, ignorable=True)
+    assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = array(
+        "SyncGroupRequestAssignment"
+    )
+
+
+class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
+    """The sync group response."""
+
+    throttle_time_ms: int = int32(versions="1+", ignorable=True)
+    error_code: int = int16()
+    protocol_type: str | None = string(versions="5+", nullable=True, default=None, ignorable=True)
+    protocol_name: str | None = string(versions="5+", nullable=True, default=None, ignorable=True)
+    assignment: bytes = binary()

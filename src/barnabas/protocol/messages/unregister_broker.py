@@ -1,0 +1,20 @@
+"""UnregisterBroker."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import int16, int32, string
+from barnabas.protocol.messages_base import Message
+
+
+class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
+    """The unregister broker request."""
+
+    broker_id: int = int32()
+
+
+class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
+    """The unregister broker response."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True)

@@ -1,0 +1,50 @@
+"""WriteTxnMarkers."""
+
+from __future__ import annotations
+
+from barnabas.protocol.fields import Kind, array, boolean, int8, int16, int32, int64, string
+from barnabas.protocol.messages_base import Message, Struct
+
+
+class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+    """The write txn markers request."""
+
+    class WritableTxnMarkerTopic(Struct):
+        name: str = string()
+        partition_indexes: list[int] = array(Kind.INT32)
+
+    class WritableTxnMarker(Struct):
+        producer_id: int = int64()
+        producer_epoch: int = int16()
+        transaction_result: bool = boolean()
+        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = array(
+            "WritableTxnMarkerTopic"
+        )
+        coordinator_epoch: int = int32()
+        transaction_version: int = int8(versions="2+", ignorable=True)
+
+    markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = array("WritableTxnMarker")
+
+
+class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
+    """The write txn markers response."""
+
+    class WritableTxnMarkerPartitionResult(Struct):
+        partition_index: int = int32()
+        error_code: int = int16()
+
+    class WritableTxnMarkerTopicResult(Struct):
+        name: str = string()
+        partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = array(
+            "WritableTxnMarkerPartitionResult"
+        )
+
+    class WritableTxnMarkerResult(Struct):
+        producer_id: int = int64()
+        topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = array(
+            "WritableTxnMarkerTopicResult"
+        )
+
+    markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = array(
+        "WritableTxnMarkerResult"
+    )

@@ -1,0 +1,125 @@
+"""Classic."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from barnabas.protocol.fields import array, binary, int32, int64, string, uuid
+from barnabas.protocol.messages_base import Message, Struct
+from barnabas.protocol.records.coordinator import (
+    RecordTypes,
+    decode_coordinator_record,
+)
+from barnabas.protocol.types import Uuid
+
+
+class LegacyOffsetCommitKey(Message, record_type=0, versions="0"):
+    """The legacy offset commit key."""
+
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+class LegacyOffsetCommitValue(Message, record_type=0, versions="0"):
+    """The legacy offset commit value."""
+
+    offset: int = int64()
+    metadata: str = string()
+    commit_timestamp: int = int64()
+
+
+class OffsetCommitKey(Message, record_type=1, versions="0"):
+    """The offset commit key."""
+
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+class OffsetCommitValue(Message, record_type=1, versions="0-4", flexible="4+"):
+    """The offset commit value."""
+
+    offset: int = int64()
+    leader_epoch: int = int32(versions="3+", default=-1, ignorable=True)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64(versions="1", default=-1, ignorable=True)
+    topic_id: Uuid = uuid(versions="4+", tag=0, ignorable=True)
+
+
+class GroupMetadataKey(Message, record_type=2, versions="0"):
+    """The group metadata key."""
+
+    group: str = string()
+
+
+class GroupMetadataValue(Message, record_type=2, versions="0-4", flexible="4+"):
+    """The group metadata value."""
+
+    class MemberMetadata(Struct):
+        member_id: str = string()
+        group_instance_id: str | None = string(
+            versions="3+", nullable=True, default=None, ignorable=True
+        )
+        client_id: str = string()
+        client_host: str = string()
+        rebalance_timeout: int = int32(versions="1+", default=-1, ignorable=True)
+        session_timeout: int = int32()
+        subscription: bytes = binary()
+        assignment: bytes = binary()
+
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable=True)
+    leader: str | None = string(nullable=True)
+    current_state_timestamp: int = int64(versions="2+", default=-1, ignorable=True)
+    members: list[GroupMetadataValue.MemberMetadata] = array("MemberMetadata")
+
+
+_CLASSIC: Final[dict[int, RecordTypes]] = {
+    LegacyOffsetCommitKey.RECORD_TYPE: (LegacyOffsetCommitKey, LegacyOffsetCommitValue),
+    OffsetCommitKey.RECORD_TYPE: (OffsetCommitKey, OffsetCommitValue),
+    GroupMetadataKey.RECORD_TYPE: (GroupMetadataKey, GroupMetadataValue),
+}
+
+# The records of other kinds of groups: record type, module, name without Key or Value.
+_OTHERS: Final = {
+    3: ("consumer_groups", "ConsumerGroupMetadata"),
+    4: ("consumer_groups", "ConsumerGroupPartitionMetadata"),
+    5: ("consumer_groups", "ConsumerGroupMemberMetadata"),
+    6: ("consumer_groups", "ConsumerGroupTargetAssignmentMetadata"),
+    7: ("consumer_groups", "ConsumerGroupTargetAssignmentMember"),
+    8: ("consumer_groups", "ConsumerGroupCurrentMemberAssignment"),
+    10: ("share_groups", "ShareGroupMemberMetadata"),
+    11: ("share_groups", "ShareGroupMetadata"),
+    12: ("share_groups", "ShareGroupTargetAssignmentMetadata"),
+    13: ("share_groups", "ShareGroupTargetAssignmentMember"),
+    14: ("share_groups", "ShareGroupCurrentMemberAssignment"),
+    15: ("share_groups", "ShareGroupStatePartitionMetadata"),
+    16: ("consumer_groups", "ConsumerGroupRegularExpression"),
+    17: ("streams_groups", "StreamsGroupMetadata"),
+    19: ("streams_groups", "StreamsGroupMemberMetadata"),
+    20: ("streams_groups", "StreamsGroupTargetAssignmentMetadata"),
+    21: ("streams_groups", "StreamsGroupTargetAssignmentMember"),
+    22: ("streams_groups", "StreamsGroupCurrentMemberAssignment"),
+    23: ("streams_groups", "StreamsGroupTopology"),
+}
+
+
+def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[Message, Message | None]:
+    """Read a record of `__consumer_offsets`; the value is None when it is a tombstone.
+
+    Raises UnknownRecordTypeError, or ProtocolError for bytes that are no such record.
+    """
+    return decode_coordinator_record(_types, key, value)
+
+
+def _types(record_type: int) -> RecordTypes | None:
+    classic = _CLASSIC.get(record_type)
+    if classic is not None or record_type not in _OTHERS:
+        return classic
+    module_name, name = _OTHERS[record_type]
+    module = import_module(f"barnabas.protocol.records.{module_name}")
+    return getattr(module, f"{name}Key"), getattr(module, f"{name}Value")

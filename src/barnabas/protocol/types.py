@@ -1,0 +1,49 @@
+"""Values that the wire has and Python lacks."""
+
+import base64
+import binascii
+import os
+from typing import Final, Self
+
+
+class Uuid(bytes):
+    """A Kafka UUID: 16 bytes, written as url-safe base64 without padding."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: bytes) -> Self:
+        """Raises ValueError when `value` is not 16 bytes long."""
+        if len(value) != 16:
+            raise ValueError(f"a UUID has 16 bytes, not {len(value)}")
+        return super().__new__(cls, value)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Kafka's text form; ValueError when it is none (`org.apache.kafka.common.Uuid`)."""
+        try:
+            value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            value = b""
+        if len(value) != 16:
+            raise ValueError(f"not a UUID: {text!r}")
+        return cls(value)
+
+    @classmethod
+    def random(cls) -> Self:
+        """A new random UUID that no text form begins with a dash (it would look like an option)."""
+        while True:
+            value = bytearray(os.urandom(16))
+            value[6] = value[6] & 0x0F | 0x40
+            value[8] = value[8] & 0x3F | 0x80
+            uuid = cls(value)
+            if not str(uuid).startswith("-"):
+                return uuid
+
+    def __str__(self) -> str:
+        return base64.urlsafe_b64encode(self)[:22].decode()
+
+    def __repr__(self) -> str:
+        return f"Uuid({self!s})"
+
+
+ZERO_UUID: Final = Uuid(bytes(16))
