@@ -36,16 +36,22 @@ class _ReaderGoneError(Exception):
     """Standard output is a pipe that nobody reads any more."""
 
 
+class _InterruptedError(Exception):
+    """The person pressed Ctrl-C."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a broken pipe leaves as ours, for click would exit with 1."""
+        """Run the command; what click would answer its own way leaves as ours."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             raise _ReaderGoneError from None
+        except KeyboardInterrupt:
+            raise _InterruptedError from None
         return result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -76,7 +82,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code, having said on stderr what went wrong."""
     try:
         result = cli.main(arguments, prog_name="barnabas", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (click.exceptions.Abort, KeyboardInterrupt, _InterruptedError):
         return INTERRUPTED
     except _ReaderGoneError:
         # Python flushes stdout once more at exit: let that go nowhere.

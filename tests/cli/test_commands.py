@@ -1,0 +1,295 @@
+"""Commands against a server."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import Barnabas
+
+
+def test_a_topic_lives_from_create_to_delete(barnabas: Barnabas, topic: str) -> None:
+    listed = barnabas("topic", "list", "--json").data
+    assert {"name": topic, "partitions": 3, "replicas": 1} in listed
+    altered = barnabas("topic", "alter", topic, "-p", "4", "--set", "retention.ms=5000")
+    assert altered.out == f"{topic} altered\n"
+    (described,) = barnabas("topic", "describe", topic, "--json").data
+    assert described["config"] == {"retention.ms": "5000"}
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2, 3]
+    barnabas("topic", "alter", topic, "--unset", "retention.ms")
+    shown = barnabas("topic", "describe", topic)
+    assert "own properties: none" in shown.lines[0]
+    assert shown.lines[1].split() == [
+        *("PARTITION", "LEADER", "REPLICAS", "IN", "SYNC", "EARLIEST", "LATEST")
+    ]
+    assert barnabas("topic", "delete", topic).out == f"{topic} deleted\n"
+    assert topic not in barnabas("topic", "list").out
+
+
+def test_a_dry_run_changes_nothing(barnabas: Barnabas, topic: str) -> None:
+    other = f"{topic}-other"
+    assert barnabas("topic", "create", other, "--dry-run").out == f"{other} could be created\n"
+    assert other not in barnabas("topic", "list").out
+    assert barnabas("topic", "alter", topic, "-p", "9", "--dry-run").code == 0
+    (described,) = barnabas("topic", "describe", topic, "--json").data
+    assert len(described["partitions"]) == 3
+
+
+def test_replicas_may_be_placed_by_hand(barnabas: Barnabas, topic: str) -> None:
+    node = barnabas("cluster", "--json").data["nodes"][0]["id"]
+    name = f"{topic}-placed"
+    assert barnabas("topic", "create", name, "--assignment", f"{node},{node}").code == 0
+    (described,) = barnabas("topic", "describe", name, "--json").data
+    assert [p["replicas"] for p in described["partitions"]] == [[node], [node]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["topic", "create", "{topic}"], 1, "--if-not-exists accepts that"),
+        (["topic", "create", "a b"], 1, "(TOPIC_EXCEPTION)"),
+        (["topic", "create", "{topic}2", "-r", "3"], 1, "no more --replicas than there are"),
+        (["topic", "create", "{topic}2", "--set", "foo=1"], 1, "INVALID_CONFIG"),
+        (["topic", "create", "{topic}2", "--set", "foo"], 2, "'foo' for --set"),
+        (["topic", "create", "{topic}2", "--assignment", "x"], 2, "broker ids as 1:2,2:1"),
+        (["topic", "describe", "{topic}2"], 1, "see barnabas topic list"),
+        (["topic", "delete", "{topic}2"], 1, "UNKNOWN_TOPIC_OR_PART"),
+        (["topic", "alter", "{topic}", "-p", "2"], 1, "INVALID_PARTITIONS"),
+        (["topic", "alter", "{topic}"], 2, "Nothing to do"),
+        (["topic", "lst"], 2, "list"),
+        (["tpic"], 2, "No such command"),
+        (["produce", "{topic}2"], 1, "create it with barnabas topic create {topic}2"),
+        (["produce", "{topic}", "-p", "7"], 1, "no partition 7; it has 3"),
+        (["produce", "{topic}", "nowhere.txt"], 1, "file nowhere.txt does not exist"),
+        (["produce", "{topic}", "--idempotent", "--acks", "1"], 2, "needs --acks all"),
+        (["produce", "{topic}", "-X", "no.such=1"], 1, "no.such"),
+        (["consume", "{topic}2"], 1, "there is no such topic"),
+        (["consume", "{topic}", "-p", "7", "-e"], 1, "no partition 7; it has 3"),
+        (["consume", "{topic}", "-o", "5", "-e"], 1, "it must be from 0 to 0"),
+        (["consume", "{topic}", "-o", "x"], 2, "earliest, latest, a number, or -N"),
+        (["consume", "{topic}", "-b", "-o", "1"], 2, "Give one of"),
+        (["consume", "{topic}", "-g", "g", "-o", "1"], 2, "use group reset-offsets"),
+        (["consume", "{topic}", "--template", "{{x}}"], 1, "there is no field {{x}}"),
+        (["group", "describe", "{topic}"], 1, "there is no such group"),
+        (["group", "delete", "{topic}"], 1, "GROUP_ID_NOT_FOUND"),
+        (["group", "list", "--state", "tired"], 2, "stable"),
+        (["group", "reset-offsets", "{topic}", "--to", "latest"], 1, "has no offsets"),
+        (["group", "reset-offsets", "{topic}"], 2, "Give one of"),
+        (["group", "reset-offsets", "{topic}", "--to", "x"], 2, "earliest, latest, or an offset"),
+        (["config", "alter", "topic", "{topic}", "--set", "foo=1"], 1, "INVALID_CONFIG"),
+        (["config", "alter", "topic", "{topic}"], 2, "Nothing to do"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    barnabas: Barnabas, topic: str, arguments: list[str], code: int, says: str
+) -> None:
+    done = barnabas(*(argument.format(topic=topic) for argument in arguments))
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("barnabas: ")
+    assert done.err.count("\n") == 1
+    assert says.format(topic=topic) in done.err
+
+
+def test_lines_come_back_as_they_went_in(barnabas: Barnabas, topic: str) -> None:
+    lines = [f"line {number}" for number in range(100)]
+    sent = barnabas("produce", topic, "-p", "0", stdin="\r\n".join(lines).encode())
+    assert (sent.code, sent.out) == (0, "")
+    assert sent.err == f"100 records, 690 bytes to {topic}\n"
+    assert barnabas("consume", topic, "-b", "-e").lines == lines
+    assert barnabas("consume", topic, "-b", "-n", "3").lines == lines[:3]
+    assert barnabas("consume", topic, "-o", "-2", "-e").lines == lines[-2:]
+    assert barnabas("consume", topic, "-o", "97", "-p", "0", "-e").lines == lines[97:]
+    assert barnabas("consume", topic, "-e").lines == []
+    assert barnabas("consume", topic, "-b", "--idle", "0.5").lines == lines
+
+
+def test_json_carries_everything_a_record_has(barnabas: Barnabas, topic: str) -> None:
+    record = (
+        '{"key": "k", "value": {"n": 1}, "headers": [["h", "1"]], "partition": 2, '
+        '"timestamp": 1700000000000}'
+    )
+    told = barnabas(
+        "produce", topic, "-f", "json", "-H", "more=x", "--json", stdin=record.encode()
+    ).data
+    assert (told["topic"], told["records"]) == (topic, 1)
+    (read,) = (barnabas("consume", topic, "-b", "-n", "1", "--json").data,)
+    assert read == {
+        "topic": topic,
+        "partition": 2,
+        "offset": 0,
+        "timestamp": 1700000000000,
+        "key": "k",
+        "value": '{"n":1}',
+        "headers": [["h", "1"], ["more", "x"]],
+    }
+
+
+def test_keys_nulls_and_files(barnabas: Barnabas, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    file.write_text("a=1\nb=NULL\n")
+    options = ["-f", "key-value", "--key-separator", "=", "--null", "NULL", "-p", "1"]
+    assert barnabas("produce", topic, str(file), str(file), *options).code == 0
+    read = barnabas("consume", topic, "-b", "-e", "-f", "key-value", "--key-separator", "=")
+    assert read.lines == ["a=1", "b=", "a=1", "b="]
+    out = tmp_path / "out"
+    barnabas("consume", topic, "-b", "-n", "2", "--template", "{key}:{value}", "--null", "-",
+             "--output", str(out))  # fmt: skip
+    assert out.read_text() == "a:1\nb:-\n"
+
+
+def test_a_bad_line_stops_with_its_number(barnabas: Barnabas, topic: str) -> None:
+    done = barnabas("produce", topic, "-f", "json", stdin=b'{"value": "ok"}\nnonsense\n')
+    assert done.code == 1
+    assert "standard input line 2: it is not JSON" in done.err
+
+
+def test_a_whole_file_is_one_record(barnabas: Barnabas, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "image"
+    file.write_bytes(b"\n\x00\xff" * 100)
+    barnabas("produce", topic, str(file), "-f", "raw", "-k", "image")
+    out = tmp_path / "out"
+    barnabas("consume", topic, "-b", "-n", "1", "-f", "raw", "--output", str(out))
+    assert out.read_bytes() == file.read_bytes()
+
+
+def test_reading_starts_and_stops_at_times(barnabas: Barnabas, topic: str) -> None:
+    lines = "".join(
+        f'{{"value": "{n}", "timestamp": {n}000, "partition": 0}}\n' for n in range(1, 10)
+    )
+    barnabas("produce", topic, "-f", "json", stdin=lines.encode())
+    read = barnabas("consume", topic, "--since", "3000", "--until", "6000", "-e")
+    assert read.lines == ["3", "4", "5", "6"]
+    assert barnabas("consume", topic, "--since", "2035-01-01", "-e").lines == []
+
+
+def test_a_group_reads_on_where_it_left_off(barnabas: Barnabas, topic: str) -> None:
+    group = f"g-{topic}"
+    barnabas("produce", topic, "-p", "0", stdin=b"1\n2\n3\n4\n")
+    assert barnabas("consume", topic, "-b", "-g", group, "-n", "3").lines == ["1", "2", "3"]
+    assert barnabas("consume", topic, "-b", "-g", group, "-e").lines == ["4"]
+    barnabas("produce", topic, "-p", "0", stdin=b"5\n")
+    assert {"group": group, "state": "empty", "type": "classic"} in barnabas(
+        "group", "list", "--state", "empty", "--json"
+    ).data
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert (told["state"], told["lag"], told["members"]) == ("empty", 1, [])
+    (place,) = (p for p in told["partitions"] if p["partition"] == 0)
+    assert (place["topic"], place["offset"], place["end"], place["lag"]) == (topic, 4, 5, 1)
+
+
+def test_offsets_are_reset_in_every_way(barnabas: Barnabas, topic: str) -> None:
+    group = f"g-{topic}"
+    lines = "".join(
+        f'{{"value": "{n}", "timestamp": {n}000, "partition": 1}}\n' for n in range(1, 10)
+    )
+    barnabas("produce", topic, "-f", "json", stdin=lines.encode())
+
+    def reset(*options: str) -> int:
+        (moved,) = barnabas(
+            "group", "reset-offsets", group, "--topic", f"{topic}:1", *options, "--json"
+        ).data
+        return moved["to"]
+
+    assert reset("--to", "latest") == 9
+    assert reset("--to", "earliest") == 0
+    assert reset("--to", "4") == 4
+    assert reset("--to", "400") == 9
+    assert reset("--shift-by", "-3") == 6
+    assert reset("--to-datetime", "3500") == 3
+    assert reset("--to", "earliest", "--dry-run") == 0
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert told["partitions"][0]["offset"] == 3
+    assert barnabas("consume", topic, "-g", group, "-e", "-n", "1").lines == ["4"]
+    assert barnabas("group", "delete", group).out == f"{group} deleted\n"
+
+
+def test_the_cluster_shows_its_nodes(barnabas: Barnabas, bootstrap: str) -> None:
+    told = barnabas("cluster", "--json").data
+    (node,) = told["nodes"]
+    assert f"{node['host']}:{node['port']}" == bootstrap
+    assert told["partitions_without_leader"] == 0
+    shown = barnabas("cluster")
+    assert shown.lines[0].startswith(f"cluster {told['cluster_id']}  topics ")
+
+
+def test_properties_are_described_and_altered(barnabas: Barnabas, topic: str) -> None:
+    done = barnabas("config", "alter", "topic", topic, "--set", "segment.ms=70000")
+    assert done.out == f"topic {topic} altered\n"
+    (entry,) = (
+        entry
+        for entry in barnabas("config", "describe", "topic", topic, "--json").data
+        if entry["name"] == "segment.ms"
+    )
+    assert (entry["value"], entry["source"]) == ("70000", "topic")
+    everything = barnabas("config", "describe", "topic", topic, "--all")
+    assert len(everything.lines) > 30
+    node = barnabas("cluster", "--json").data["nodes"][0]["id"]
+    assert "node.id" in barnabas("config", "describe", "broker", str(node)).out
+
+
+def test_nobody_there_is_told_soon(barnabas: Barnabas) -> None:
+    started = time.monotonic()
+    done = barnabas("topic", "list", "--bootstrap", "127.0.0.1:1")
+    assert (done.code, time.monotonic() - started < 10) == (3, True)
+    assert "no Kafka server answers at 127.0.0.1:1 (Connection refused)" in done.err
+
+
+def test_a_client_file_is_read(barnabas: Barnabas, tmp_path: Path, bootstrap: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={bootstrap}\n")
+    assert barnabas(
+        "topic", "list", "--bootstrap", "127.0.0.1:1", "--client-config", str(file)
+    ).code == 0  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(barnabas: Barnabas, shell: str) -> None:
+    assert "_BARNABAS_COMPLETE" in barnabas("completion", shell).out
+
+
+class TestAsAProcess:
+    """Pipes, signals and imports, which need a process."""
+
+    def command(self, bootstrap: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "barnabas", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "BARNABAS_BOOTSTRAP": bootstrap},
+        )
+
+    def test_a_reader_that_goes_away_ends_it_quietly(
+        self, barnabas: Barnabas, topic: str, bootstrap: str
+    ) -> None:
+        barnabas("produce", topic, stdin=b"x" * 99 + b"\n" + b"line\n" * 50_000)
+        process = self.command(bootstrap, "consume", topic, "-b", "-e")
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.read(10)
+            process.stdout.close()
+            assert process.wait(20) == 141
+            assert process.stderr.read() == b""
+
+    @pytest.mark.parametrize(
+        ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+    )
+    def test_a_signal_ends_it_quietly(
+        self, barnabas: Barnabas, topic: str, bootstrap: str, number: int, code: int
+    ) -> None:
+        barnabas("produce", topic, "-p", "0", stdin=b"one\n")
+        process = self.command(bootstrap, "consume", topic, "-b", "-g", f"g-{topic}")
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"one\n"
+            process.send_signal(number)
+            assert process.wait(20) == code
+            assert process.stderr.read() == b""
+        (told,) = barnabas("group", "describe", f"g-{topic}", "--json").data
+        assert (told["state"], told["lag"]) == ("empty", 0)

@@ -1,0 +1,81 @@
+"""How `barnabas serve` reads its options, and what its start imports."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.main import run
+from barnabas.cli.serve import configuration
+from barnabas.config import ConfigError, NodeConfig
+
+
+def listeners(config: NodeConfig) -> list[str]:
+    return [str(listener) for listener in config.listeners]
+
+
+def test_listen_moves_clients_and_the_controller_follows() -> None:
+    config = configuration(Path("d"), "0.0.0.0:19092", None, ())
+    assert listeners(config) == ["PLAINTEXT://0.0.0.0:19092", "CONTROLLER://127.0.0.1:19093"]
+    assert config.log_dirs == (Path("d"),)
+
+
+def test_listening_on_a_free_port_takes_two_free_ones() -> None:
+    config = configuration(None, "127.0.0.1:0", None, ())
+    assert listeners(config) == ["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:0"]
+
+
+def test_listen_leaves_alone_what_the_file_says_of_others(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=QUORUM\n"
+        "listeners=PLAINTEXT://:9092,QUORUM://10.0.0.1:9999\n"
+    )
+    config = configuration(None, "[::1]:1234", file, ())
+    assert listeners(config) == ["PLAINTEXT://[::1]:1234", "QUORUM://10.0.0.1:9999"]
+
+
+def test_the_last_of_several_settings_wins() -> None:
+    config = configuration(None, None, None, ("num.partitions=2", "num.partitions=3"))
+    assert config.get("num.partitions") == 3
+
+
+@pytest.mark.parametrize("listen", ["9092", "host:", "host:99999", "host:x"])
+def test_listen_wants_host_and_port(listen: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        configuration(None, listen, None, ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "num.partition=1"], "Did you mean num.partitions?"),
+        (["--set", "num.partitions=no"], "Invalid value no for configuration num.partitions"),
+        (["--set", "num.partitions"], "NAME=VALUE"),
+        (["--config", "nowhere.properties"], "nowhere.properties: No such file"),
+    ],
+)
+def test_a_bad_option_is_one_line_and_nothing_is_touched(
+    arguments: list[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["serve", *arguments]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("barnabas: ")
+    assert err.count("\n") == 1
+    assert says in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_serving_imports_no_client_and_no_painter() -> None:
+    check = (
+        "import sys; import barnabas.cli.main, barnabas.cli.serve;"
+        "print([n for n in ('rich', 'confluent_kafka', 'asyncio', 'json') if n in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
