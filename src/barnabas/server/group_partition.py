@@ -34,7 +34,6 @@ from barnabas.protocol.records.groups import (
     encode_coordinator_key,
     encode_coordinator_value,
 )
-
 from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)

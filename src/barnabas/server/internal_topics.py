@@ -38,7 +38,12 @@ async def create_offsets_topic(node: "Node") -> None:
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
     )
     request = CreateTopicsRequest(topics=[topic])
-    response = await node.quorum.submit(lambda controller: controller.create_topics(request))
+    try:
+        response = await node.quorum.submit(
+            lambda controller, _now_ms: controller.create_topics(request)
+        )
+    except KafkaError as error:
+        raise _not_available() from error
     (result,) = response.topics
     error = ErrorCode(result.error_code)
     if error is ErrorCode.INVALID_REPLICATION_FACTOR:
@@ -52,4 +57,8 @@ async def create_offsets_topic(node: "Node") -> None:
         logger.error("cannot create topic=%s: %s", OFFSETS_TOPIC, result.error_message)
     else:
         return
-    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} cannot be created")
+    raise _not_available()
+
+
+def _not_available() -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is not there yet")
