@@ -139,7 +139,7 @@ class Field:
 
 
 def _number(kind: Kind) -> Callable[..., Any]:
-    def declare(*, default: float = 0, **options: Any) -> Any:
+    def declare(*, default: int = 0, **options: Any) -> Any:
         return Field(kind, default, **options)
 
     declare.__name__ = declare.__qualname__ = kind.value
@@ -153,7 +153,11 @@ uint16 = _number(Kind.UINT16)
 int32 = _number(Kind.INT32)
 uint32 = _number(Kind.UINT32)
 int64 = _number(Kind.INT64)
-float64 = _number(Kind.FLOAT64)
+
+
+def float64(*, default: float = 0.0, **options: Any) -> Any:
+    """A big-endian float of eight bytes."""
+    return Field(Kind.FLOAT64, default, **options)
 
 
 def boolean(*, default: bool = False, **options: Any) -> Any:

@@ -34,8 +34,7 @@ class _StructMeta(type):
                 del namespace[key]
             elif isinstance(value, _StructMeta):
                 structs[key] = cast("type[Struct]", value)
-        if bases:
-            namespace["__slots__"] = tuple(fields)
+        namespace["__slots__"] = tuple(fields)
         namespace["FIELDS"] = fields
         namespace["STRUCTS"] = structs
         made = super().__new__(cls, name, bases, namespace, **options)
@@ -44,11 +43,25 @@ class _StructMeta(type):
         return made
 
 
-@dataclass_transform(kw_only_default=True)
-class Struct(metaclass=_StructMeta):
-    """A group of fields; compares by value, and shows in its repr what is not at its default."""
+class _Extensible:
+    """What type checkers must not take for a declared field."""
 
     __slots__ = ("_unknown",)
+    _unknown: dict[int, bytes] | None
+
+    @property
+    def unknown_tagged_fields(self) -> dict[int, bytes]:
+        """Tagged fields that the decoded version does not declare, by tag; encoded again as is."""
+        if self._unknown is None:
+            self._unknown = {}
+        return self._unknown
+
+
+@dataclass_transform(kw_only_default=True)
+class Struct(_Extensible, metaclass=_StructMeta):
+    """A group of fields; compares by value, and shows in its repr what is not at its default."""
+
+    __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
     FIELDS: ClassVar[dict[str, Field]]
@@ -62,14 +75,6 @@ class Struct(metaclass=_StructMeta):
             cls = type(self)
             cls.__init__ = make_constructor(cls)
             cls.__init__(self, **values)
-
-    @property
-    def unknown_tagged_fields(self) -> dict[int, bytes]:
-        """Tagged fields that the decoded version does not declare, by tag; encoded again as is."""
-        unknown: dict[int, bytes] | None = self._unknown
-        if unknown is None:
-            unknown = self._unknown = {}
-        return unknown
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -30,12 +30,12 @@ class Uuid(bytes):
 
     @classmethod
     def random(cls) -> Self:
-        """A new random UUID that no text form begins with a dash (it would look like an option)."""
+        """A new UUID of version 4 whose text does not begin with a dash, like an option would."""
         while True:
             value = bytearray(os.urandom(16))
             value[6] = value[6] & 0x0F | 0x40
             value[8] = value[8] & 0x3F | 0x80
-            uuid = cls(value)
+            uuid = cls(bytes(value))
             if not str(uuid).startswith("-"):
                 return uuid
 

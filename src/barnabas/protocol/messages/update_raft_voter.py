@@ -24,7 +24,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
     voter_id: int = int32()
     voter_directory_id: Uuid = uuid()
     listeners: list[UpdateRaftVoterRequest.Listener] = array("Listener")
-    k_raft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = struct(
+    kraft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = struct(
         "KRaftVersionFeature"
     )
 

@@ -40,10 +40,10 @@ class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
 
 
 class KRaftVersionRecord(Message, versions="0", flexible="0+"):
-    """The k raft version record."""
+    """The kraft version record."""
 
     version: int = int16()
-    k_raft_version: int = int16()
+    kraft_version: int = int16()
 
 
 class VotersRecord(Message, versions="0", flexible="0+"):
@@ -62,7 +62,7 @@ class VotersRecord(Message, versions="0", flexible="0+"):
         voter_id: int = int32()
         voter_directory_id: Uuid = uuid()
         endpoints: list[VotersRecord.Endpoint] = array("Endpoint")
-        k_raft_version_feature: VotersRecord.KRaftVersionFeature = struct("KRaftVersionFeature")
+        kraft_version_feature: VotersRecord.KRaftVersionFeature = struct("KRaftVersionFeature")
 
     version: int = int16()
     voters: list[VotersRecord.Voter] = array("Voter")

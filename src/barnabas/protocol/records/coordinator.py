@@ -39,8 +39,8 @@ def decode_coordinator_record(
 ) -> tuple[Message, Message | None]:
     """Read a record; its value is None when it is a tombstone.
 
-    `types` tells the classes of a record type, or None. Raises UnknownRecordTypeError, or ProtocolError
-    for bytes that are no record.
+    `types` tells the classes of a record type, or None. Raises UnknownRecordTypeError, or
+    ProtocolError for bytes that are no record.
     """
     if key is None or len(key) < _NUMBER.size:
         raise ProtocolError("a coordinator's record has no key")
