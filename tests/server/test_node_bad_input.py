@@ -111,7 +111,6 @@ CLOSED_ON = {
     "a topic name that is not UTF-8": framed(
         header(METADATA, 1) + struct.pack(">ih", 1, 3) + b"\xc3\x28\xff"
     ),
-    "bytes behind the body": framed(header(METADATA, 1) + struct.pack(">i", 0) + b"more"),
     "an HTTP request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a TLS hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
 }
@@ -133,6 +132,12 @@ def test_a_frame_cut_off_by_the_end_of_the_connection_has_no_effect(connect: Con
     sock.shutdown(socket.SHUT_WR)
     assert error_code(receive(sock)) == 0
     assert receive(sock) is None
+
+
+def test_bytes_behind_a_body_are_let_be_as_kafka_does(connect: Connect) -> None:
+    sock = connect()
+    sock.sendall(framed(header(API_VERSIONS, 0) + b"more"))
+    assert error_code(receive(sock)) == 0
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])

@@ -8,10 +8,11 @@ Nothing more is read while the peer does not take what it asked for, so memory s
 import logging
 import socket
 from collections import deque
+from collections.abc import Awaitable
 from math import inf
 from time import monotonic
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable
@@ -206,7 +207,7 @@ class Connection:
         try:
             response = context.route.handler(context, context.request)
             if type(response) is CoroutineType:
-                response = await self._awaited(response)
+                response = await self._awaited(cast("Awaitable[Any]", response))
         except ProtocolError:
             raise
         except Exception as error:
@@ -230,7 +231,7 @@ class Connection:
                     self._out += inlined(parts)
                     self._out_bytes += _OUT_BYTES
 
-    async def _awaited(self, response: "CoroutineType[Any, Any, Any]") -> Any:
+    async def _awaited(self, response: Awaitable[Any]) -> Any:
         """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
         self.handling = True
         try:

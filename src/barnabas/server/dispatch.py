@@ -19,6 +19,7 @@ from barnabas.server.context import Peer, RequestContext
 from barnabas.server.handlers import HANDLER_MODULES
 
 if TYPE_CHECKING:
+    from barnabas.protocol.messages_base import Message
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
@@ -36,12 +37,12 @@ _KEY_AND_VERSION = Struct(">i")
 _HEADER_START = Struct(">hhi")
 
 
-def handles(*request_types: type) -> Callable[[HandlerT], HandlerT]:
+def handles(*request_types: "type[Message]") -> Callable[[HandlerT], HandlerT]:
     """Bind a function to the requests it serves: `@handles(ProduceRequest)`."""
 
     def bind(handler: HandlerT) -> HandlerT:
         for request_type in request_types:
-            key: int = request_type.API_KEY  # pyright: ignore[reportAttributeAccessIssue]
+            key = request_type.API_KEY
             if key in HANDLERS:
                 raise RuntimeError(f"api {key} has two handlers")
             HANDLERS[key] = handler
@@ -116,10 +117,8 @@ class Dispatcher:
                     self.node, connection, route, correlation_id, None, None, monotonic()
                 )
         header, position = parse_request_header(frame)
-        request, position = route.decode(frame, position, route.version)
-        if position != len(frame):
-            excess = len(frame) - position
-            raise ProtocolError(f"{excess} bytes follow a {route.name} v{route.version}")
+        # Bytes behind the body are let be, as Kafka does.
+        request, _ = route.decode(frame, position, route.version)
         return RequestContext(
             self.node,
             connection,

@@ -19,7 +19,7 @@ class _Level:
     asked: str  # field of the request (or of the item above)
     answers: str  # field of the response (or of the answer above)
     struct: str  # class of an answer, nested in the response
-    # Fields that name an item and its answer alike; a plain string stands for the first.
+    # Fields that name an item and its answer alike; a plain value stands for the first.
     names: tuple[str, ...]
 
 
@@ -83,10 +83,12 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
     ),
 }
 
-# First version whose response has the code at its top level, where that is not version 0;
-# and the last one, where later ones answer item by item again.
-_TOP_LEVEL_SINCE = {"Fetch": 7, "OffsetFetch": 2}
-_TOP_LEVEL_UNTIL = {"OffsetFetch": 7, "FindCoordinator": 3}
+# Before version 2 OffsetFetch has codes for partitions only.
+_OFFSET_FETCH_V1 = (
+    _Level("topics", "topics", "OffsetFetchResponseTopic", ("name",)),
+    _Level("partition_indexes", "partitions", "OffsetFetchResponsePartition", ("partition_index",)),
+)
+
 # Metadata v13 has one for rebootstrapping only.
 _NEVER_TOP_LEVEL = frozenset({"Metadata"})
 _DELETE_TOPICS_BY_NAME_UNTIL = 5
@@ -99,49 +101,49 @@ def error_response(
     if api.name == "Produce" and code == ErrorCode.UNKNOWN_SERVER_ERROR:
         # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
         code = ErrorCode.KAFKA_STORAGE_ERROR
-    response = api.response_type()
+    response: Any = api.response_type()
     levels = _ITEMS.get(api.name, ())
-    at_top = (
-        hasattr(response, "error_code")
-        and api.name not in _NEVER_TOP_LEVEL
-        and version >= _TOP_LEVEL_SINCE.get(api.name, 0)
-        and version <= _TOP_LEVEL_UNTIL.get(api.name, version)
-    )
+    if api.name == "OffsetFetch" and version == 1:
+        levels = _OFFSET_FETCH_V1
+    at_top = api.name not in _NEVER_TOP_LEVEL and _has(response, "error_code", version)
     if at_top or request is None:
-        return response if _set_code(response, code, message) else None
+        return response if _set_code(response, version, code, message) else None
     if api.name == "DeleteTopics" and version <= _DELETE_TOPICS_BY_NAME_UNTIL:
-        answer_type = api.response_type.DeletableTopicResult
-        response.responses = [answer_type(name=name) for name in request.topic_names]
-        answers = response.responses
+        answer_type: Any = response.STRUCTS["DeletableTopicResult"]
+        answers: list[Any] = [answer_type(name=name) for name in request.topic_names]
+        response.responses = answers
     elif levels:
-        answers = _answers(api.response_type, response, request, levels)
+        answers = _answers(response, request, levels)
     else:
         return None
     for answer in answers:
-        _set_code(answer, code, message)
+        _set_code(answer, version, code, message)
     return response
 
 
-def _set_code(answer: Any, code: ErrorCode, message: str | None) -> bool:
-    if not hasattr(answer, "error_code"):
+def _has(answer: Any, name: str, version: int) -> bool:
+    field = answer.FIELDS.get(name)
+    return field is not None and field.versions.has(version)
+
+
+def _set_code(answer: Any, version: int, code: ErrorCode, message: str | None) -> bool:
+    if not _has(answer, "error_code", version):
         return False
     answer.error_code = code
-    if message is not None and hasattr(answer, "error_message"):
+    if message is not None and _has(answer, "error_message", version):
         answer.error_message = message
     return True
 
 
-def _answers(
-    response_type: type, response: Any, request: Any, levels: tuple[_Level, ...]
-) -> list[Any]:
+def _answers(response: Any, request: Any, levels: tuple[_Level, ...]) -> list[Any]:
     """Give `response` an answer to each item of `request`; returns the innermost ones."""
     pairs = [(request, response)]
     for level in levels:
-        struct = getattr(response_type, level.struct)
+        struct: Any = response.STRUCTS[level.struct]
         below: list[tuple[Any, Any]] = []
         for asked, answered in pairs:
-            items = getattr(asked, level.asked) or []
-            answers = [struct(**_names(item, level)) for item in items]
+            items: list[Any] = getattr(asked, level.asked) or []
+            answers: list[Any] = [struct(**_names(item, level)) for item in items]
             setattr(answered, level.answers, answers)
             below += zip(items, answers, strict=True)
         pairs = below
@@ -149,7 +151,7 @@ def _answers(
 
 
 def _names(item: Any, level: _Level) -> dict[str, Any]:
-    if isinstance(item, str):
+    if isinstance(item, str | int):
         return {level.names[0]: item}
     names = {name: getattr(item, name) for name in level.names if hasattr(item, name)}
     if level.names == ("partition_index",) and not names:  # Fetch says "partition" when it asks

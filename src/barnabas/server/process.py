@@ -3,6 +3,7 @@
 import logging
 import signal
 import sys
+from typing import cast
 
 import trio
 
@@ -59,7 +60,6 @@ async def _stop_on_signals(
 
 
 def _first(error: BaseException) -> BaseException:
-    if isinstance(error, BaseExceptionGroup):
-        inner: tuple[BaseException, ...] = error.exceptions
-        return _first(inner[0])
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
