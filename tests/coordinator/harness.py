@@ -12,11 +12,11 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
-from barnabas.protocol.records.groups import (
-    decode_group_record,
+from barnabas.protocol.records.coordinator import (
     encode_coordinator_key,
     encode_coordinator_value,
 )
+from barnabas.protocol.records.groups import decode_group_record
 
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"  # v0: topic "t", no data
 

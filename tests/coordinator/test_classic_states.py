@@ -37,7 +37,7 @@ class Group:
         for name in "ab":
             self.join(name, "")
         self.coordinator.advance(100)
-        joined = {token: response for token, response in self.coordinator.replies}
+        joined = dict(self.coordinator.replies)
         self.members |= {name: joined[name].member_id for name in "ab"}
         self.generation = joined["a"].generation_id
         {

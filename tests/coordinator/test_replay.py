@@ -6,6 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.protocol.records.groups import (
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+)
 from tests.coordinator.harness import Coordinator
 from tests.coordinator.simulation import Simulation
 
@@ -39,8 +44,6 @@ def test_a_shard_read_from_its_log_equals_the_one_that_wrote_it(seed: int) -> No
 
 
 def test_a_record_without_a_rebalance_timeout_takes_the_session_timeout() -> None:
-    from barnabas.protocol.records.groups import GroupMetadataValue
-
     group = ClassicGroup("g")
     member = GroupMetadataValue.MemberMetadata(
         member_id="a", session_timeout=7, rebalance_timeout=-1, subscription=b"", assignment=b""
@@ -49,3 +52,12 @@ def test_a_record_without_a_rebalance_timeout_takes_the_session_timeout() -> Non
     assert group.members["a"].rebalance_timeout_ms == 7
     assert group.state_name == "Stable"
     assert group.subscribed_topics is None
+
+
+def test_offsets_of_the_first_format_are_read() -> None:
+    coordinator = Coordinator()
+    coordinator.shard.replay(
+        LegacyOffsetCommitKey(group="g", topic="t", partition=3),
+        LegacyOffsetCommitValue(offset=7, metadata="m", commit_timestamp=1),
+    )
+    assert offsets(coordinator) == {("g", "t", 3): 7}

@@ -49,8 +49,8 @@ class Output:
     are not `atomic` may be split over batches.
     """
 
-    records: list[Record] = attrs.Factory(list)
-    replies: list[Reply] = attrs.Factory(list)
+    records: list[Record] = attrs.Factory(list[Record])
+    replies: list[Reply] = attrs.Factory(list[Reply])
     then: "Callable[[int], Output] | None" = None
     refused: "Callable[[ErrorCode, int], Output] | None" = None
     atomic: bool = True

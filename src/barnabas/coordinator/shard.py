@@ -30,7 +30,10 @@ from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
     OffsetCommitKey,
+    OffsetCommitValue,
 )
 from barnabas.protocol.types import Uuid
 
@@ -253,6 +256,8 @@ class GroupShard:
 
         `producer_id` is that of a transactional batch, -1 of any other.
         """
+        if isinstance(key, LegacyOffsetCommitKey):
+            key, value = _of_legacy(key, value)
         if isinstance(key, OffsetCommitKey):
             if value is not None and key.group not in self._groups:
                 self._groups[key.group] = ClassicGroup(key.group)
@@ -301,6 +306,18 @@ class GroupShard:
                 if member.awaiting_sync is not None:
                     out.reply(member.awaiting_sync, sync_error(ErrorCode.NOT_COORDINATOR))
         return out
+
+
+def _of_legacy(
+    key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None
+) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+    """The first format of offset records, in today's."""
+    today = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+    if value is None:
+        return today, None
+    return today, OffsetCommitValue(
+        offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
+    )
 
 
 def _not_found(group_id: str) -> KafkaError:

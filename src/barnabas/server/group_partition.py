@@ -29,11 +29,12 @@ from barnabas.protocol.records.batch import (
     read_records,
 )
 from barnabas.protocol.records.compression import Codec
-from barnabas.protocol.records.groups import (
-    decode_group_record,
+from barnabas.protocol.records.coordinator import (
+    UnknownRecordTypeError,
     encode_coordinator_key,
     encode_coordinator_value,
 )
+from barnabas.protocol.records.groups import decode_group_record
 from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
@@ -175,7 +176,13 @@ class GroupPartition:
                 _, marker = _CONTROL_KEY.unpack_from(record.key)
                 self.shard.end_transaction(header.producer_id, commit=marker == _COMMIT_MARKER)
                 continue
-            key, value = decode_group_record(record.key, record.value)
+            try:
+                key, value = decode_group_record(record.key, record.value)
+            except UnknownRecordTypeError as error:
+                logger.warning(
+                    "ignored partition=%d offset=%d: %s", self.index, record.offset, error
+                )
+                continue
             self.shard.replay(key, value, record_offset=record.offset, producer_id=producer_id)
         return len(records)
 

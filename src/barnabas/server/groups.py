@@ -106,8 +106,10 @@ class GroupCoordinator:
 
     def _follow(self, image: MetadataImage) -> None:
         topic = image.topics_by_name.get(OFFSETS_TOPIC)
-        partitions = {} if topic is None else topic.partitions
-        mine = {i for i, p in partitions.items() if p.leader == self._node.node_id}
+        mine: set[int] = set()
+        if topic is not None:
+            here = self._node.node_id
+            mine = {index for index, p in topic.partitions.items() if p.leader == here}
         for index in self._led.keys() - mine:
             logger.info("no longer the coordinator partition=%d", index)
             self._led.pop(index).resign()

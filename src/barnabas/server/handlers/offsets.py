@@ -240,7 +240,7 @@ async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> Of
     accepted: list[DeleteTopic] = []
     for topic in request.topics:
         known = ctx.node.image.topics_by_name.get(topic.name)
-        existing = {} if known is None else known.partitions
+        existing = frozenset[int]() if known is None else known.partitions.keys()
         there = [p for p in topic.partitions if p.partition_index in existing]
         if there:
             accepted.append(DeleteTopic(name=topic.name, partitions=there))
