@@ -124,7 +124,7 @@ class TestListeners:
     def test_all_interfaces_are_advertised_under_the_machines_name(
         self, host: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("socket.getfqdn", lambda: "castle.example")
+        monkeypatch.setattr("barnabas.config.node_config._host_name", lambda: "castle.example")
         config = NodeConfig.load(
             None, {"listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://127.0.0.1:9093"}
         )

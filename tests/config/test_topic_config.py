@@ -21,7 +21,7 @@ def test_defaults_are_kafkas() -> None:
     assert topic.segment_bytes == 1 << 30
     assert topic.retention_ms == 7 * 24 * 3600 * 1000
     assert topic.max_message_bytes == 1048588
-    assert topic.cleanup_policy == ("delete",)
+    assert (topic.is_deleted, topic.is_compacted) == (True, False)
 
 
 def test_an_override_wins_over_the_brokers_value() -> None:

@@ -7,6 +7,7 @@ A `NodeConfig` is a value: altering a broker property while the node runs gives 
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -282,7 +283,9 @@ def _missing(name: str, example: str) -> ConfigError:
     return ConfigError(f"Missing required configuration {name}: set it ({example})", name=name)
 
 
+@functools.cache
 def _host_name() -> str:
+    """Ask the resolver once: it may block."""
     import socket
 
     return socket.getfqdn()

@@ -42,7 +42,6 @@ class TopicConfig:
 
     __slots__ = (
         "_values",
-        "cleanup_policy",
         "compression_type",
         "file_delete_delay_ms",
         "flush_messages",
@@ -56,14 +55,12 @@ class TopicConfig:
         "message_timestamp_type",
         "min_insync_replicas",
         "overrides",
-        "preallocate",
         "retention_bytes",
         "retention_ms",
         "segment_bytes",
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
-        "unclean_leader_election_enable",
     )
 
     def __init__(self, node: NodeConfig, overrides: Mapping[str, str] | None = None) -> None:
@@ -74,9 +71,8 @@ class TopicConfig:
             if row is not None:
                 values[name] = row.parse(text)
         self._values = values
-        self.cleanup_policy: tuple[str, ...] = values["cleanup.policy"]
-        self.is_compacted = "compact" in self.cleanup_policy
-        self.is_deleted = "delete" in self.cleanup_policy
+        self.is_compacted = "compact" in values["cleanup.policy"]
+        self.is_deleted = "delete" in values["cleanup.policy"]
         self.compression_type: str = values["compression.type"]
         self.file_delete_delay_ms: int = values["file.delete.delay.ms"]
         self.flush_messages: int = values["flush.messages"]
@@ -87,7 +83,6 @@ class TopicConfig:
         self.message_timestamp_before_max_ms: int = values["message.timestamp.before.max.ms"]
         self.message_timestamp_type: str = values["message.timestamp.type"]
         self.min_insync_replicas: int = values["min.insync.replicas"]
-        self.preallocate: bool = values["preallocate"]
         self.retention_bytes: int = values["retention.bytes"]
         self.retention_ms: int = values["retention.ms"]
         # The internal property lets tests have segments below the least that topics may ask for.
@@ -95,7 +90,6 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.unclean_leader_election_enable: bool = values["unclean.leader.election.enable"]
 
     def get(self, name: str) -> Any:
         """Give the effective value of a topic property, parsed; KeyError for an unknown one."""

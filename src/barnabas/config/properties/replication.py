@@ -23,17 +23,18 @@ PROPERTIES: tuple[P, ...] = (
       "Hand leadership over before stopping."),
     P("max.incremental.fetch.session.cache.slots", INT, 1000, MEDIUM,
       "Fetch sessions that are kept; when all are taken, new consumers fetch without one.",
-      validator=Range(0)),
+      validator=Range(0), has_effect=True),
     P("fetch.max.bytes", INT, 57_671_680, MEDIUM,
       "Most bytes in one answer to a fetch, whatever the client asks for; a first batch above "
       "it comes whole.",
-      validator=Range(1024)),
+      validator=Range(1024), has_effect=True),
     P("max.request.partition.size.limit", INT, 2000, MEDIUM,
       "Most partitions in one answer of DescribeTopicPartitions.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
     P("default.replication.factor", INT, 1, MEDIUM,
       "Replicas of a topic that does not say how many it wants, also of one created on first "
-      "use."),
+      "use.",
+      has_effect=True),
     P("replica.lag.time.max.ms", LONG, 30000, HIGH,
       "Milliseconds behind the end of the leader's log after which a follower leaves the in- "
       "sync replicas."),
@@ -78,12 +79,12 @@ PROPERTIES: tuple[P, ...] = (
     P("unclean.leader.election.enable", BOOLEAN, False, HIGH,
       "Let a replica that is not in sync lead when no other is left. Records that only others "
       "had are lost.",
-      dynamic=CLUSTER_WIDE),
+      dynamic=CLUSTER_WIDE, has_effect=True),
     P("replica.selector.class", STRING, None, MEDIUM,
       "Class that chooses which replica a consumer reads from; unset, the leader."),
     P("min.insync.replicas", INT, 1, HIGH,
       "In-sync replicas without which a write with acks=all is refused.",
-      validator=Range(1), dynamic=CLUSTER_WIDE),
+      validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
 )
 
 # Set by AlterConfigs alone, never in a file (`DynamicConfig.Broker`).

@@ -31,7 +31,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(0)),
     P("security.inter.broker.protocol", STRING, "PLAINTEXT", MEDIUM,
       "Security protocol between brokers, where inter.broker.listener.name is not set.",
-      validator=OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+      validator=OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), has_effect=True),
     P("connections.max.reauth.ms", LONG, 0, MEDIUM,
       "Milliseconds after which a SASL connection must authenticate again; 0 never asks."),
     P("sasl.server.max.receive.size", INT, 524_288, MEDIUM,
