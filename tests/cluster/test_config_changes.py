@@ -5,7 +5,6 @@ import pytest
 from barnabas.cluster.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-
 from tests.cluster.states import Cluster
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

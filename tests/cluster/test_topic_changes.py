@@ -8,7 +8,6 @@ from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.types import ZERO_UUID, Uuid
-
 from tests.cluster.states import Cluster, uuid
 
 Creatable = CreateTopicsRequest.CreatableTopic

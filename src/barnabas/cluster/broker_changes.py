@@ -13,8 +13,8 @@ from barnabas.cluster.image import (
 )
 from barnabas.cluster.image_records import broker_record, controller_record
 from barnabas.cluster.result import ControllerResult
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,

@@ -21,8 +21,6 @@ from barnabas.cluster.result import Context, ControllerResult
 from barnabas.cluster.topic_names import refusal
 from barnabas.config import (
     BROKER_PROPERTIES,
-    CLIENT_METRICS_PROPERTIES,
-    GROUP_PROPERTIES,
     TOPIC_PROPERTIES,
     ConfigError,
     Property,
@@ -34,14 +32,16 @@ from barnabas.config.alter import (
     validate_group_overrides,
     validate_topic_overrides,
 )
+from barnabas.config.properties.client_metrics import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group import GROUP_PROPERTIES
 from barnabas.config.schema import to_text
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata import ConfigRecord
 
 # The changes of one resource: None removes the override.

@@ -16,7 +16,6 @@ from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegist
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.result import Context, ControllerResult, IdBlock
 from barnabas.config import NodeConfig
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.create_partitions import (
@@ -29,6 +28,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata import FeatureLevelRecord, ProducerIdsRecord
 from barnabas.protocol.types import Uuid
 

@@ -12,7 +12,6 @@ import attrs
 
 from barnabas.cluster.image import (
     DIRECTORY_UNASSIGNED,
-    NO_LEADER,
     BrokerImage,
     ControllerImage,
     Endpoint,

@@ -36,9 +36,7 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield from _topic_records(topic)
     for (kind, resource), values in image.configs.items():
         for name, value in values.items():
-            yield ConfigRecord(
-                resource_type=kind, resource_name=resource, name=name, value=value
-            )
+            yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(
             broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id

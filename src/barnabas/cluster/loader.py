@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.raft import BOOTSTRAP_VOTERS_OFFSET
+from barnabas.cluster.raft_messages import EpochHistory
 from barnabas.cluster.snapshot import Snapshot, SnapshotId, decode_control_record
 from barnabas.cluster.voters import VoterSet
 from barnabas.protocol.messages_base import Message
@@ -25,14 +26,13 @@ from barnabas.protocol.records.metadata import (
 class MetadataLoader:
     """Takes a snapshot and then batches of the log, in order.
 
-    `next_offset` is the offset behind what was taken, `last_epoch` the epoch of the last batch,
-    `voters_offset` where the log states `voters` (-1: only a snapshot does).
+    `epochs` says how far the log reaches and in which epochs it was written, `voters_offset` where
+    it states `voters` (-1: only a snapshot does).
     """
 
     def __init__(self, image: MetadataImage) -> None:
         self.delta = MetadataDelta(image)
-        self.next_offset = image.offset + 1
-        self.last_epoch = image.record_epoch
+        self.epochs = EpochHistory([], 0)
         self.voters: VoterSet | None = None
         self.voters_offset = BOOTSTRAP_VOTERS_OFFSET
         self.kraft_version = 0
@@ -42,7 +42,7 @@ class MetadataLoader:
         """Begin with a snapshot's content."""
         for record in snapshot.records:
             self.delta.replay(record)
-        self.next_offset, self.last_epoch = snapshot_id.end_offset, snapshot_id.epoch
+        self.epochs.extend(snapshot_id.epoch, snapshot_id.end_offset, snapshot_id.end_offset)
         self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
         if snapshot_id.end_offset > 0:
             # A later snapshot repeats voters that the log stated once.
@@ -55,23 +55,23 @@ class MetadataLoader:
         contradicts what came before it.
         """
         for position, header in iter_batches(data):
-            if header.last_offset < self.next_offset:
+            if header.last_offset < self.epochs.end_offset:
                 continue
             for record in read_records(data, position, header):
                 if header.is_control:
                     self._take_control(decode_control_record(record), record.offset)
                 else:
                     self._take(decode_metadata_record(record.value or b""))
-            self.next_offset = header.next_offset
-            self.last_epoch = header.partition_leader_epoch
+            epoch = header.partition_leader_epoch
+            self.epochs.extend(epoch, header.base_offset, header.next_offset)
 
     def image(self) -> MetadataImage:
         """The image after all that was taken; a transaction still open at the end counts not."""
-        return self.delta.apply(self.next_offset - 1, self.last_epoch)
+        return self.delta.apply(self.epochs.end_offset - 1, self.epochs.last_epoch)
 
     def _take_control(self, message: Message | None, offset: int) -> None:
         if isinstance(message, KRaftVersionRecord):
-            self.kraft_version = message.k_raft_version
+            self.kraft_version = message.kraft_version
         elif isinstance(message, VotersRecord):
             self.voters, self.voters_offset = VoterSet.from_record(message), offset
 

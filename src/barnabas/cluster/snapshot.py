@@ -73,9 +73,8 @@ class Snapshot:
 
 def control_record(message: Message, offset: int, timestamp_ms: int) -> Record:
     """A control record of the quorum's log: its key tells the type, its value is the message."""
-    version = type(message).VERSIONS[1] if isinstance(message, LeaderChangeMessage) else 0
     key = _KEY.pack(0, _CONTROL_TYPES[type(message)])
-    return Record(offset=offset, timestamp=timestamp_ms, key=key, value=message.encode(version))
+    return Record(offset=offset, timestamp=timestamp_ms, key=key, value=message.encode(0))
 
 
 def decode_control_record(record: Record) -> Message | None:
@@ -124,7 +123,7 @@ def encode_snapshot(
     opening: list[Message] = [header]
     if snapshot.kraft_version > 0 and snapshot.voters is not None:
         opening += [
-            KRaftVersionRecord(k_raft_version=snapshot.kraft_version),
+            KRaftVersionRecord(kraft_version=snapshot.kraft_version),
             snapshot.voters.record(),
         ]
     yield control_batch(opening, 0, epoch, now_ms)
@@ -157,6 +156,6 @@ def _take_control(snapshot: Snapshot, message: Any) -> None:
     if isinstance(message, SnapshotHeaderRecord):
         snapshot.last_timestamp_ms = message.last_contained_log_timestamp
     elif isinstance(message, KRaftVersionRecord):
-        snapshot.kraft_version = message.k_raft_version
+        snapshot.kraft_version = message.kraft_version
     elif isinstance(message, VotersRecord):
         snapshot.voters = VoterSet.from_record(message)

@@ -22,7 +22,6 @@ from barnabas.cluster.result import Context, ControllerResult
 from barnabas.cluster.topic_names import colliding, refusal
 from barnabas.config import ConfigError, TopicConfig, validate_topic_overrides
 from barnabas.config.describe import describe_topic
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -30,6 +29,7 @@ from barnabas.protocol.messages.create_partitions import (
 )
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata import (
     ConfigRecord,
     PartitionRecord,
@@ -112,9 +112,7 @@ def _create_topic(
     topic_id = context.new_id()
     # The order of Kafka's: configuration first, so that logs are opened with it.
     records: list[Message] = [
-        ConfigRecord(
-            resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value
-        )
+        ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
     ]
     records.insert(0, TopicRecord(name=topic.name, topic_id=topic_id))
@@ -193,8 +191,9 @@ def _manual_placements(image: MetadataImage, topic: CreatableTopic) -> list[Plac
     for assignment in topic.assignments:
         number, replicas = assignment.partition_index, tuple(assignment.broker_ids)
         if number in assigned:
-            raise _bad_assignment(f"Found multiple manual partition assignments for partition "
-                                  f"{number}")
+            raise _bad_assignment(
+                f"Found multiple manual partition assignments for partition {number}"
+            )
         _check_manual(image, replicas, replication_factor)
         replication_factor = len(replicas)
         if not _active(image.brokers, replicas):
@@ -220,9 +219,7 @@ def _check_manual(
     previous: int | None = None
     for replica in sorted(replicas):
         if replica not in image.brokers:
-            raise _bad_assignment(
-                f"{subject} broker {replica}, but no such broker is registered."
-            )
+            raise _bad_assignment(f"{subject} broker {replica}, but no such broker is registered.")
         if replica == previous:
             raise _bad_assignment(f"{subject} the broker {replica} more than once.")
         previous = replica
@@ -266,6 +263,7 @@ def _created(
     return TopicResult(
         name=topic.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=len(placements),
         replication_factor=len(placements[0].replicas),
         configs=[
@@ -295,7 +293,9 @@ def delete_topics(
     wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     wanted += [(name, ZERO_UUID) for name in request.topic_names]
     counts = Counter(wanted)
-    ids = {topic.id for name, _ in wanted if (topic := context.image.topics_by_name.get(name or ""))}
+    ids = {
+        topic.id for name, _ in wanted if (topic := context.image.topics_by_name.get(name or ""))
+    }
     records: list[Message] = []
     answers: list[DeleteTopicsResponse.DeletableTopicResult] = []
     for name, topic_id in counts:
@@ -335,7 +335,9 @@ def _to_delete(
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "")
     if topic_id in named_ids:
-        raise KafkaError(invalid, "The provided topic name maps to an ID that was already supplied.")
+        raise KafkaError(
+            invalid, "The provided topic name maps to an ID that was already supplied."
+        )
     return topic
 
 
@@ -372,9 +374,7 @@ def _add_partitions(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     current = len(known.partitions)
     if topic.count == current:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s)."
-        )
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
     if topic.count < current:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,

@@ -76,7 +76,7 @@ class VoterSet:
                         VotersRecord.Endpoint(name=point.name, host=point.host, port=point.port)
                         for point in voter.endpoints
                     ],
-                    k_raft_version_feature=VotersRecord.KRaftVersionFeature(
+                    kraft_version_feature=VotersRecord.KRaftVersionFeature(
                         min_supported_version=voter.kraft_version_min,
                         max_supported_version=voter.kraft_version_max,
                     ),
@@ -93,8 +93,8 @@ class VoterSet:
                 Voter(
                     ReplicaKey(voter.voter_id, voter.voter_directory_id),
                     tuple(Endpoint(p.name, p.host, p.port) for p in voter.endpoints),
-                    voter.k_raft_version_feature.min_supported_version,
-                    voter.k_raft_version_feature.max_supported_version,
+                    voter.kraft_version_feature.min_supported_version,
+                    voter.kraft_version_feature.max_supported_version,
                 )
                 for voter in record.voters
             )

@@ -26,12 +26,12 @@ from barnabas.cluster.format import write_durably
 from barnabas.cluster.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
-from barnabas.cluster.raft import Entry, RaftCore, Ready
+from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
 from barnabas.cluster.snapshot import control_batch
 from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
-from barnabas.config import ConfigError, Listener
-from barnabas.protocol.messages_base import Message
+from barnabas.config import ConfigError, Listener, NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import Record, build_batch
 from barnabas.protocol.records.metadata import encode_metadata_record
 from barnabas.protocol.types import Uuid
@@ -121,7 +121,7 @@ class Quorum:
                 self._appended = trio.Event()
                 await self._flush()
         finally:
-            self.core.resign()
+            self.core.resign(self.node.now_ms())
 
     # Start
 
@@ -151,8 +151,9 @@ class Quorum:
             voters_offset=loader.voters_offset,
             kraft_version=loader.kraft_version,
             state=state,
-            log_end_offset=self.log.end_offset,
-            last_epoch=loader.last_epoch,
+            log=loader.epochs,
+            random=random.randrange,
+            timeouts=_timeouts(node.config),
         )
 
     def _introduce(self) -> None:
@@ -181,7 +182,9 @@ class Quorum:
 
     def _endpoints(self, listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:
         return tuple(
-            Endpoint(point.name, point.host, point.port, _SECURITY_PROTOCOLS[point.security_protocol])
+            Endpoint(
+                point.name, point.host, point.port, _SECURITY_PROTOCOLS[point.security_protocol]
+            )
             for point in self.node.advertised(tuple(listeners))
         )
 
@@ -228,7 +231,7 @@ class Quorum:
         """Make durable what was appended; then it is committed."""
         end_offset = self.core.log_end_offset
         await self.node.disk.fsync(self, self.log.flush)
-        self.core.flushed(end_offset)
+        self.core.on_flushed(end_offset)
         self._write(self.core.take_ready())
         if self._subscribers:
             self._publish()
@@ -264,6 +267,14 @@ class Quorum:
             node.config = node.config.with_dynamic(cluster, own)
         except ConfigError as error:
             logger.warning("dynamic configuration not applied error=%s", error.message)
+
+
+def _timeouts(config: NodeConfig) -> Timeouts:
+    return Timeouts(
+        election_ms=config.get_int("controller.quorum.election.timeout.ms"),
+        fetch_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
+        backoff_max_ms=config.get_int("controller.quorum.election.backoff.max.ms"),
+    )
 
 
 def _batch(entry: Entry) -> bytearray:

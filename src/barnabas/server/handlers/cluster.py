@@ -128,9 +128,7 @@ def _refuse_all(
 
 def _unknown(name: str) -> Topic:
     invalid = refusal(name) is not None
-    code = (
-        ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return Topic(name=name, error_code=code)
 
 

@@ -136,7 +136,11 @@ def _topic(ctx: RequestContext, image: MetadataImage, topic: TopicImage) -> Topi
 
 
 def _partition(
-    brokers: Mapping[int, BrokerImage], number: int, partition: PartitionImage, listener_name: str, version: int
+    brokers: Mapping[int, BrokerImage],
+    number: int,
+    partition: PartitionImage,
+    listener_name: str,
+    version: int,
 ) -> Partition:
     leader = brokers.get(partition.leader)
     code = ErrorCode.NONE

@@ -4,7 +4,6 @@ The controller judges each topic by itself; the answer goes out once the changes
 this node serves them.
 """
 
-from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -1,0 +1,169 @@
+"""The quorum's log and snapshots, read by Kafka's tools, and taken over by Apache Kafka and back."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from barnabas.testing import Node
+from compat_tests import jars
+from compat_tests.servers import KafkaProcess
+
+pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
+VALUES = [f"value {number}".encode() for number in range(500)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def fill(bootstrap: str) -> None:
+    """A topic with its own configuration and records in it, and one that was deleted."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [
+        NewTopic("kept", 2, 1, config={"retention.ms": "-1", "cleanup.policy": "compact,delete"}),
+        NewTopic("gone", 1, 1),
+    ]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+    for future in admin.delete_topics(["gone"]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for value in VALUES:
+        producer.produce("kept", value, key=value, partition=1)
+    assert producer.flush(30) == 0
+
+
+def check(bootstrap: str) -> None:
+    """What `fill` left is there, whoever serves it now."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    metadata = admin.list_topics(timeout=30)
+    assert "gone" not in metadata.topics
+    assert sorted(metadata.topics["kept"].partitions) == [0, 1]
+    resource = ConfigResource(ResourceType.TOPIC, "kept")
+    config = admin.describe_configs([resource])[resource].result(30)
+    assert config["retention.ms"].value == "-1"
+    assert config["cleanup.policy"].value == "compact,delete"
+    assert read(bootstrap, "kept", 1, len(VALUES)) == VALUES
+
+
+def read(bootstrap: str, topic: str, partition: int, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages = []
+        while len(messages) < count:
+            got = consumer.consume(count - len(messages), timeout=30)
+            assert got, f"{len(messages)} of {count} records"
+            messages += got
+        return [message.value() for message in messages]
+    finally:
+        consumer.close()
+
+
+def payloads(dump: str) -> Iterator[tuple[str, dict]]:
+    for line in dump.splitlines():
+        match = re.search(r"payload: (\{.*\})$", line)
+        if match:
+            record = json.loads(match[1])
+            yield record["type"], record["data"]
+
+
+def test_kafkas_tool_decodes_the_metadata_log(data) -> None:
+    with Node(data) as node:
+        fill(node.bootstrap)
+    dump = jars.java(DUMP, "--cluster-metadata-decoder", "--files", data / METADATA_LOG).stdout
+    assert "isvalid: false" not in dump
+    assert '"leaderId":1,"voters":[{"voterId":1' in dump
+    assert 'KRaftVersion {"version":0,"kRaftVersion":1}' in dump
+    assert "KRaftVoters" in dump
+    records = list(payloads(dump))
+    kinds = {kind for kind, _ in records}
+    assert {
+        "FEATURE_LEVEL_RECORD",
+        "REGISTER_CONTROLLER_RECORD",
+        "REGISTER_BROKER_RECORD",
+        "BROKER_REGISTRATION_CHANGE_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+        "CONFIG_RECORD",
+        "REMOVE_TOPIC_RECORD",
+        "PRODUCER_IDS_RECORD",
+    } <= kinds
+    assert ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 30}) in records
+    assert [data["name"] for kind, data in records if kind == "TOPIC_RECORD"][:2] == [
+        "kept",
+        "gone",
+    ]
+
+
+def test_a_new_directory_holds_what_kafkas_formatting_writes(data) -> None:
+    with Node(data):
+        pass
+    quorum = data / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
+    dump = jars.java(DUMP, "--cluster-metadata-decoder", "--files", quorum).stdout
+    assert re.search(r"SnapshotHeader .*KRaftVersion .*KRaftVoters .*SnapshotFooter", dump, re.S)
+    dump = jars.java(
+        DUMP, "--cluster-metadata-decoder", "--files", data / "bootstrap.checkpoint"
+    ).stdout
+    assert "KRaft bootstrap snapshot" in dump
+    assert list(payloads(dump)) == [
+        ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 30})
+    ]
+    info = jars.java("kafka.tools.StorageTool", "info", "-c", properties_of(data)).stdout
+    assert "Found metadata" in info
+
+
+def properties_of(data: Path) -> Path:
+    file = data.parent / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:1\n"
+        f"log.dirs={data}\n"
+    )
+    return file
+
+
+@pytest.fixture
+def kafka(data) -> Iterator[KafkaProcess]:
+    """Apache Kafka on `data`, not started yet; the directory outlives it."""
+    process = KafkaProcess()
+    process.data = data
+    yield process
+    process.close()
+
+
+def test_apache_kafka_starts_on_our_directory_and_we_on_what_it_leaves(data, kafka) -> None:
+    with Node(data, {"listeners": own_listeners(kafka)}) as node:
+        fill(node.bootstrap)
+    kafka.start()
+    check(kafka.bootstrap)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic("by-kafka", 3, 1)])["by-kafka"].result(30)
+    kafka.stop()
+    with Node(data, {"listeners": own_listeners(kafka)}) as node:
+        check(node.bootstrap)
+        metadata = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=30)
+        assert sorted(metadata.topics["by-kafka"].partitions) == [0, 1, 2]
+
+
+def test_we_start_on_a_directory_that_apache_kafka_made(data, kafka) -> None:
+    kafka.start()
+    fill(kafka.bootstrap)
+    kafka.stop()
+    with Node(data, {"listeners": own_listeners(kafka)}) as node:
+        check(node.bootstrap)
+
+
+def own_listeners(kafka: KafkaProcess) -> str:
+    """The addresses that Apache Kafka will have: a voter stays where the quorum knows it."""
+    return f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{kafka.controller_port}"
