@@ -70,7 +70,7 @@ def test_an_api_has_kafkas_versions_listeners_and_headers(fact: dict[str, Any]) 
     api = API[fact["key"]]
     assert differences(expected_api(fact), described_api(api)) == []
     for message in (api.request_type, api.response_type):
-        assert message.API_KEY == api.key
+        assert api.key == message.API_KEY
         assert tuple(message.VERSIONS) == (api.min_version, api.max_version)
         assert (message.FLEXIBLE.low if message.FLEXIBLE.high >= 0 else None) == (
             api.flexible_version

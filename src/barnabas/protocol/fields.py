@@ -185,7 +185,7 @@ def records(**options: Any) -> Any:
     return Field(Kind.RECORDS, None, **options)
 
 
-def array(of: str | Kind, *, default: None | tuple[()] = (), **options: Any) -> Any:
+def array(of: str | Kind, *, default: tuple[()] | None = (), **options: Any) -> Any:
     """A list of a struct of the same message, given by name, or of values of a kind.
 
     The default is an empty list; `default=None` makes it None.
@@ -199,7 +199,7 @@ def array(of: str | Kind, *, default: None | tuple[()] = (), **options: Any) -> 
     return field
 
 
-def struct(of: str, *, default: None | tuple[()] = (), **options: Any) -> Any:
+def struct(of: str, *, default: tuple[()] | None = (), **options: Any) -> Any:
     """A struct of the same message, given by name; its default is the struct of all defaults.
 
     A nullable one is led by an int8 (-1 or 1), or with `varint_marker=True` by a varint (0 or 1).

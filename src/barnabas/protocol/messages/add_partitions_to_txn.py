@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn."""
+"""Making partitions part of a transaction before they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """The add partitions to txn request."""
+    """Adds partitions to a transaction; brokers send several transactions at once, or only verify."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = string()
@@ -34,7 +34,7 @@ class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3
 
 
 class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
-    """The add partitions to txn response."""
+    """Tells for each partition whether it is in the transaction."""
 
     class AddPartitionsToTxnPartitionResult(Struct):
         partition_index: int = int32()

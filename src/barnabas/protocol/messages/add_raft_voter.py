@@ -1,4 +1,4 @@
-"""AddRaftVoter."""
+"""Adding a voter to the quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
-    """The add raft voter request."""
+    """Introduces the new voter with its directory and addresses."""
 
     class Listener(Struct):
         name: str = string()
@@ -24,7 +24,7 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
-    """The add raft voter response."""
+    """Tells whether it votes now."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""AlterClientQuotas."""
+"""Changing the quotas of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
-    """The alter client quotas request."""
+    """Carries changes for entities made of user, client id or address."""
 
     class EntityData(Struct):
         entity_type: str = string()
@@ -27,7 +27,7 @@ class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+
 
 
 class AlterClientQuotasResponse(Message, api_key=49, versions="0-1", flexible="1+"):
-    """The alter client quotas response."""
+    """Tells for each entity whether its change was taken."""
 
     class EntityData(Struct):
         entity_type: str = string()

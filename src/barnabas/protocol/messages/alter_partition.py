@@ -1,4 +1,4 @@
-"""AlterPartition."""
+"""Changing who is in sync: from a partition's leader to the controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
-    """The alter partition request."""
+    """Proposes new sets of in-sync replicas, each against a partition epoch."""
 
     class BrokerState(Struct):
         broker_id: int = int32()
@@ -34,7 +34,7 @@ class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
 
 
 class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="2+"):
-    """The alter partition response."""
+    """Carries each partition's state as the controller has it now."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

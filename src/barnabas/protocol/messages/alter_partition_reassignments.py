@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments."""
+"""Starting and cancelling moves of partitions to other replicas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
-    """The alter partition reassignments request."""
+    """Gives partitions new replicas, or cancels a move with null."""
 
     class ReassignablePartition(Struct):
         partition_index: int = int32()
@@ -25,7 +25,7 @@ class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", fl
 
 
 class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", flexible="0+"):
-    """The alter partition reassignments response."""
+    """Tells for each partition whether its move was started or cancelled."""
 
     class ReassignablePartitionResponse(Struct):
         partition_index: int = int32()

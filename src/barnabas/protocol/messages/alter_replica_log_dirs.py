@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs."""
+"""Moving replicas between the directories of one broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
-    """The alter replica log dirs request."""
+    """Says in which directory each partition shall live."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = string()
@@ -23,7 +23,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="
 
 
 class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible="2+"):
-    """The alter replica log dirs response."""
+    """Tells for each partition whether the move was accepted."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets."""
+"""Moving where a share group begins to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """The alter share group offsets request."""
+    """Carries new start offsets for an empty group."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: int = int32()
@@ -27,7 +27,7 @@ class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible=
 
 
 class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible="0+"):
-    """The alter share group offsets response."""
+    """Tells for each partition whether it was moved."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

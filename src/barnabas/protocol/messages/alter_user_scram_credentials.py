@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials."""
+"""Changing SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """The alter user scram credentials request."""
+    """Carries credentials to delete, and salted ones to set."""
 
     class ScramCredentialDeletion(Struct):
         name: str = string()
@@ -29,7 +29,7 @@ class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexib
 
 
 class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
-    """The alter user scram credentials response."""
+    """Tells for each user whether the change was taken."""
 
     class AlterUserScramCredentialsResult(Struct):
         user: str = string()

@@ -1,4 +1,4 @@
-"""ApiVersions."""
+"""What both sides speak: the first request of most connections."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """The api versions request."""
+    """Asks what is served, and says which software asks."""
 
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
-    """The api versions response."""
+    """Tells each api's versions, and the features supported and finalized."""
 
     class ApiVersion(Struct):
         api_key: int = int16()

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs."""
+"""Telling the controller in which directories a broker's replicas are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """The assign replicas to dirs request."""
+    """Says which partitions are in which directory."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -27,7 +27,7 @@ class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0
 
 
 class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="0+"):
-    """The assign replicas to dirs response."""
+    """Tells for each partition whether that is recorded."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

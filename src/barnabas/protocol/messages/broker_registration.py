@@ -1,4 +1,4 @@
-"""BrokerRegistration."""
+"""A broker's entry into the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
-    """The broker registration request."""
+    """Introduces a broker with its addresses, features and directories."""
 
     class Listener(Struct):
         name: str = string()
@@ -33,7 +33,7 @@ class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0
 
 
 class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="0+"):
-    """The broker registration response."""
+    """Gives the broker its epoch."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

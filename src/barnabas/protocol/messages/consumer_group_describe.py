@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe."""
+"""Looking into consumer groups of the newer protocol."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
-    """The consumer group describe request."""
+    """Names groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
-    """The consumer group describe response."""
+    """Tells each group's epochs, assignor and members, with what they have and shall have."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -1,4 +1,7 @@
-"""CP"""
+"""What consumers put inside JoinGroup and SyncGroup.
+
+Both are led by an int16 of their version, which is not part of the message.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """The consumer protocol subscription."""
+    """What a consumer tells the leader of its classic group: topics, and what it owns."""
 
     class TopicPartition(Struct):
         topic: str = string()
@@ -23,7 +26,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """The consumer protocol assignment."""
+    """What the leader of a classic group assigns to a consumer: partitions."""
 
     class TopicPartition(Struct):
         topic: str = string()

@@ -1,4 +1,4 @@
-"""ControllerRegistration."""
+"""A controller's introduction to the active one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
-    """The controller registration request."""
+    """Introduces a controller with its addresses and features."""
 
     class Listener(Struct):
         name: str = string()
@@ -29,7 +29,7 @@ class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible=
 
 
 class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible="0+"):
-    """The controller registration response."""
+    """Tells whether it was taken."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""CreatePartitions."""
+"""Giving topics more partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """The create partitions request."""
+    """Says how many partitions each topic shall have, and where new ones go."""
 
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[int] = array(Kind.INT32)
@@ -25,7 +25,7 @@ class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"
 
 
 class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+"):
-    """The create partitions response."""
+    """Tells for each topic whether it grew."""
 
     class CreatePartitionsTopicResult(Struct):
         name: str = string()

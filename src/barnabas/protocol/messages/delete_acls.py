@@ -1,4 +1,4 @@
-"""DeleteAcls."""
+"""Removing access rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
-    """The delete acls request."""
+    """Gives filters; what matches one is removed."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: int = int8()
@@ -22,7 +22,7 @@ class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
 
 
 class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
-    """The delete acls response."""
+    """Tells for each filter which rules went."""
 
     class DeleteAclsMatchingAcl(Struct):
         error_code: int = int16()

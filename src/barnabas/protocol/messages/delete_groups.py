@@ -1,4 +1,4 @@
-"""DeleteGroups."""
+"""Deleting groups that nobody uses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
-    """The delete groups request."""
+    """Names the groups to delete."""
 
     groups_names: list[str] = array(Kind.STRING)
 
 
 class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
-    """The delete groups response."""
+    """Tells for each group whether it is gone."""
 
     class DeletableGroupResult(Struct):
         group_id: str = string()

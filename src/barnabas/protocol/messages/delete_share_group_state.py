@@ -1,4 +1,4 @@
-"""DeleteShareGroupState."""
+"""Deleting the stored state of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
-    """The delete share group state request."""
+    """Names the share partitions to forget."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -22,7 +22,7 @@ class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="
 
 
 class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible="0+"):
-    """The delete share group state response."""
+    """Tells for each partition whether its state is gone."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -1,4 +1,4 @@
-"""DeleteTopics."""
+"""Deleting topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
-    """The delete topics request."""
+    """Names topics to be deleted, by name or by id."""
 
     class DeleteTopicState(Struct):
         name: str | None = string(nullable=True, default=None)
@@ -20,7 +20,7 @@ class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
 
 
 class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
-    """The delete topics response."""
+    """Tells for each topic whether it is gone."""
 
     class DeletableTopicResult(Struct):
         name: str | None = string(nullable="6+")

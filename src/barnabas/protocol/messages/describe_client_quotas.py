@@ -1,4 +1,4 @@
-"""DescribeClientQuotas."""
+"""Reading the quotas of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """The describe client quotas request."""
+    """Gives a filter by user, client id and address."""
 
     class ComponentData(Struct):
         entity_type: str = string()
@@ -19,7 +19,7 @@ class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible=
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """The describe client quotas response."""
+    """Carries the entities that match, with their quotas."""
 
     class EntityData(Struct):
         entity_type: str = string()

@@ -1,4 +1,4 @@
-"""DescribeConfigs."""
+"""Reading the configuration of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
-    """The describe configs request."""
+    """Names resources and, if not all are wanted, their properties."""
 
     class DescribeConfigsResource(Struct):
         resource_type: int = int8()
@@ -22,7 +22,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+")
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
-    """The describe configs response."""
+    """Carries each property's value, where it comes from, and how it is documented."""
 
     class DescribeConfigsSynonym(Struct):
         name: str = string()

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken."""
+"""Listing delegation tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexible="2+"):
-    """The describe delegation token request."""
+    """Asks for the tokens of some owners, or all."""
 
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = string()
@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexib
 
 
 class DescribeDelegationTokenResponse(Message, api_key=41, versions="1-3", flexible="2+"):
-    """The describe delegation token response."""
+    """Carries the tokens that the asker may see."""
 
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = string()

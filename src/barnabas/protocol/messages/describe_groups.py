@@ -1,4 +1,4 @@
-"""DescribeGroups."""
+"""Looking into classic groups."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """The describe groups request."""
+    """Asks for the state and members of groups."""
 
     groups: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean(versions="3+")
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
-    """The describe groups response."""
+    """Describes each group, its protocol and its members."""
 
     class DescribedGroupMember(Struct):
         member_id: str = string()

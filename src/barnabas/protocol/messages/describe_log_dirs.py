@@ -1,4 +1,4 @@
-"""DescribeLogDirs."""
+"""Looking at a broker's directories and what is in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
-    """The describe log dirs request."""
+    """Asks about some partitions, or all."""
 
     class DescribableLogDirTopic(Struct):
         topic: str = string()
@@ -19,7 +19,7 @@ class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+")
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
-    """The describe log dirs response."""
+    """Tells each directory's size and state, and the partitions in it."""
 
     class DescribeLogDirsPartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""DescribeProducers."""
+"""Looking at the producers that write to partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """The describe producers request."""
+    """Names the partitions of interest."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -17,7 +17,7 @@ class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+")
 
 
 class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
-    """The describe producers response."""
+    """Tells each partition's active producers, with sequences and open transactions."""
 
     class ProducerState(Struct):
         producer_id: int = int64()

@@ -1,4 +1,4 @@
-"""DescribeQuorum."""
+"""Looking into the quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
-    """The describe quorum request."""
+    """Asks about the quorum of the metadata partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -21,7 +21,7 @@ class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
 
 
 class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+"):
-    """The describe quorum response."""
+    """Tells leader, epoch and high watermark, and how far each replica has come."""
 
     class ReplicaState(Struct):
         replica_id: int = int32()

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets."""
+"""Reading where share groups stand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
-    """The describe share group offsets request."""
+    """Names groups and, if not all are wanted, their partitions."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
@@ -26,7 +26,7 @@ class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flex
 
 
 class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", flexible="0+"):
-    """The describe share group offsets response."""
+    """Tells each partition's start offset and lag."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

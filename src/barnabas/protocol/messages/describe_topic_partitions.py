@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions."""
+"""Describing topics page by page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """The describe topic partitions request."""
+    """Names topics, and from where to go on."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -25,7 +25,7 @@ class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """The describe topic partitions response."""
+    """Describes the partitions, with eligible leaders, and where the next page begins."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: int = int16()

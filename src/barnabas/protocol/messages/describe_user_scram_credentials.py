@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials."""
+"""Listing who has SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
-    """The describe user scram credentials request."""
+    """Asks about some users, or all."""
 
     class UserName(Struct):
         name: str = string()
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", fle
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """The describe user scram credentials response."""
+    """Tells each user's mechanisms and iterations, never the secrets."""
 
     class CredentialInfo(Struct):
         mechanism: int = int8()

@@ -1,4 +1,4 @@
-"""ElectLeaders."""
+"""Having leaders elected anew."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
-    """The elect leaders request."""
+    """Asks for the preferred leader, or an unclean one, in some partitions or all."""
 
     class TopicPartitions(Struct):
         topic: str = string()
@@ -21,7 +21,7 @@ class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
-    """The elect leaders response."""
+    """Tells for each partition how the election went."""
 
     class PartitionResult(Struct):
         partition_id: int = int32()

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch."""
+"""Giving up the quorum's leadership."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """The end quorum epoch request."""
+    """Tells voters that the leader resigns, and who had better stand next."""
 
     class ReplicaInfo(Struct):
         candidate_id: int = int32()
@@ -40,7 +40,7 @@ class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
 
 
 class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+"):
-    """The end quorum epoch response."""
+    """Acknowledges that, or names a later epoch."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

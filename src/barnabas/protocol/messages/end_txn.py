@@ -1,4 +1,4 @@
-"""EndTxn."""
+"""Ending a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
-    """The end txn request."""
+    """Commits or aborts the running transaction of a producer."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -16,7 +16,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """The end txn response."""
+    """Tells the outcome and, from version 5 on, the producer id and epoch to go on with."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Envelope."""
+"""Forwarding a client's request from a broker to the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
-    """The envelope request."""
+    """Wraps a request with the principal and address of the client that sent it."""
 
     request_data: bytes = binary()
     request_principal: bytes | None = binary(nullable=True)
@@ -15,7 +15,7 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
 
 
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
-    """The envelope response."""
+    """Wraps the controller's response to it."""
 
     response_data: bytes | None = binary(nullable=True, default=None)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Fetch."""
+"""Reading records: by consumers, by followers of a partition, and by the quorum's observers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.protocol.types import Uuid
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
-    """The fetch request."""
+    """Asks for the records of partitions from given offsets on, waiting for some to come."""
 
     class ReplicaState(Struct):
         replica_id: int = int32(default=-1)
@@ -67,7 +67,7 @@ class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
-    """The fetch response."""
+    """Carries each partition's records as they stand in the log, and how far it may be read."""
 
     class EpochEndOffset(Struct):
         epoch: int = int32(default=-1)

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions."""
+"""Asking which client metrics the cluster wants (KIP-714)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from barnabas.protocol.types import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """The get telemetry subscriptions request."""
+    """Names the client's instance, or asks for a new id."""
 
     client_instance_id: Uuid = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """The get telemetry subscriptions response."""
+    """Tells which metrics to push, how often and how packed."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""H"""
+"""The headers of requests and responses, as declarations.
+
+`barnabas.protocol.frames` reads and writes them by hand; a test holds the two equal.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class RequestHeader(Message, versions="1-2", flexible="2+"):
-    """The request header."""
+    """What stands before every request."""
 
     request_api_key: int = int16()
     request_api_version: int = int16()
@@ -16,6 +19,6 @@ class RequestHeader(Message, versions="1-2", flexible="2+"):
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):
-    """The response header."""
+    """What stands before every response."""
 
     correlation_id: int = int32()

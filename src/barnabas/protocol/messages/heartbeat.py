@@ -1,4 +1,4 @@
-"""Heartbeat."""
+"""Staying alive in a classic group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """The heartbeat request."""
+    """Says that a member of a generation is still there."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """The heartbeat response."""
+    """Tells whether the group rebalances."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs."""
+"""Changing single properties of resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """The incremental alter configs request."""
+    """Carries operations on properties: set, delete, append, subtract."""
 
     class AlterableConfig(Struct):
         name: str = string()
@@ -26,7 +26,7 @@ class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexib
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
-    """The incremental alter configs response."""
+    """Tells for each resource whether the changes were taken."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int = int16()

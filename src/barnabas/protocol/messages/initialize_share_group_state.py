@@ -1,4 +1,4 @@
-"""InitializeShareGroupState."""
+"""Creating the stored state of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """The initialize share group state request."""
+    """Says where each share partition begins."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -26,7 +26,7 @@ class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexib
 
 
 class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexible="0+"):
-    """The initialize share group state response."""
+    """Tells for each partition whether its state was made."""
 
     class PartitionResult(Struct):
         partition: int = int32()

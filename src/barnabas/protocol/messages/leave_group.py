@@ -1,4 +1,4 @@
-"""LeaveGroup."""
+"""Leaving a classic group, or having members put out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """The leave group request."""
+    """Takes one or, from version 3 on, several members out of a group."""
 
     class MemberIdentity(Struct):
         member_id: str = string()
@@ -20,7 +20,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
-    """The leave group response."""
+    """Tells for each member whether it was taken out."""
 
     class MemberResponse(Struct):
         member_id: str = string()

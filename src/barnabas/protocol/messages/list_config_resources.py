@@ -1,4 +1,4 @@
-"""ListConfigResources."""
+"""Listing the resources that have a configuration of their own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
-    """The list config resources request."""
+    """Asks for some types, or all."""
 
     resource_types: list[int] = array(Kind.INT8, versions="1+")
 
 
 class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
-    """The list config resources response."""
+    """Names the resources."""
 
     class ConfigResource(Struct):
         resource_name: str = string()

@@ -1,4 +1,4 @@
-"""ListOffsets."""
+"""Finding offsets by time, or the ends of a partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
-    """The list offsets request."""
+    """Asks which offset belongs to a timestamp, or to one of the negative stand-ins for an end."""
 
     class ListOffsetsPartition(Struct):
         partition_index: int = int32()
@@ -25,7 +25,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
 
 
 class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
-    """The list offsets response."""
+    """Tells the offset and the timestamp found in each partition."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""ListTransactions."""
+"""Listing the transactions that a broker coordinates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """The list transactions request."""
+    """Asks for all, or by state, producer, duration or pattern."""
 
     state_filters: list[str] = array(Kind.STRING)
     producer_id_filters: list[int] = array(Kind.INT64)
@@ -16,7 +16,7 @@ class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"
 
 
 class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
-    """The list transactions response."""
+    """Names the transactional ids with producer and state."""
 
     class TransactionState(Struct):
         transactional_id: str = string()

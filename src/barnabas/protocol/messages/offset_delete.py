@@ -1,4 +1,4 @@
-"""OffsetDelete."""
+"""Deleting a group's stored offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0"):
-    """The offset delete request."""
+    """Names the partitions whose offsets shall be forgotten."""
 
     class OffsetDeleteRequestPartition(Struct):
         partition_index: int = int32()
@@ -23,7 +23,7 @@ class OffsetDeleteRequest(Message, api_key=47, versions="0"):
 
 
 class OffsetDeleteResponse(Message, api_key=47, versions="0"):
-    """The offset delete response."""
+    """Tells for each partition whether its offset is gone."""
 
     class OffsetDeleteResponsePartition(Struct):
         partition_index: int = int32()

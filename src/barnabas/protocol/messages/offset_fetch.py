@@ -1,4 +1,4 @@
-"""OffsetFetch."""
+"""Reading how far groups have read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
-    """The offset fetch request."""
+    """Asks for the stored offsets of one group or, from version 8 on, of several."""
 
     class OffsetFetchRequestTopic(Struct):
         name: str = string()
@@ -38,7 +38,7 @@ class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
-    """The offset fetch response."""
+    """Tells each partition's stored offset, or -1 where there is none."""
 
     class OffsetFetchResponsePartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch."""
+"""Finding where the log of a leader's epoch ends, to detect a log that has diverged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
-    """The offset for leader epoch request."""
+    """Asks for the end offset of an epoch in each partition."""
 
     class OffsetForLeaderPartition(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible=
 
 
 class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
-    """The offset for leader epoch response."""
+    """Tells the largest epoch not above the one asked for, and its end offset."""
 
     class EpochEndOffset(Struct):
         error_code: int = int16()

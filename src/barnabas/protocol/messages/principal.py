@@ -1,4 +1,4 @@
-"""P"""
+"""Who sent a request that a broker forwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):
-    """The default principal data."""
+    """A principal on its way from a broker to the controller, within an Envelope."""
 
     type: str = string()
     name: str = string()

@@ -1,4 +1,4 @@
-"""Produce."""
+"""Appending records: what producers send all day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
-    """The produce request."""
+    """Appends batches of records to partitions that the receiver leads."""
 
     class PartitionProduceData(Struct):
         index: int = int32()
@@ -36,7 +36,7 @@ class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
 
 
 class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
-    """The produce response."""
+    """Tells for each partition where its records went, or why they did not."""
 
     class BatchIndexAndErrorMessage(Struct):
         batch_index: int = int32()

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary."""
+"""Asking where share partitions stand, without their batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
-    """The read share group state summary request."""
+    """Names the share partitions of interest."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", fle
 
 
 class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions="0-1", flexible="0+"):
-    """The read share group state summary response."""
+    """Tells each partition's start offset and how many deliveries are complete."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -1,4 +1,4 @@
-"""RenewDelegationToken."""
+"""Prolonging delegation tokens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
-    """The renew delegation token request."""
+    """Names a token by its HMAC, and for how much longer it is wanted."""
 
     hmac: bytes = binary(secret=True)
     renew_period_ms: int = int64()
 
 
 class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible="2+"):
-    """The renew delegation token response."""
+    """Tells when the token expires now."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

@@ -1,4 +1,4 @@
-"""SaslHandshake."""
+"""Agreeing on a SASL mechanism."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1"):
-    """The sasl handshake request."""
+    """Names the mechanism that the client wants to use."""
 
     mechanism: str = string()
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1"):
-    """The sasl handshake response."""
+    """Accepts it, or tells which mechanisms there are."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(Kind.STRING)

@@ -1,4 +1,4 @@
-"""ShareAcknowledge."""
+"""Acknowledging records of a share group without reading more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"):
-    """The share acknowledge request."""
+    """Says what became of acquired records: accepted, released, rejected or renewed."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -35,7 +35,7 @@ class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"
 
 
 class ShareAcknowledgeResponse(Message, api_key=79, versions="1-2", flexible="1+"):
-    """The share acknowledge response."""
+    """Tells for each partition whether that was taken."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

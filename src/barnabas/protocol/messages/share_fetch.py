@@ -1,4 +1,4 @@
-"""ShareFetch."""
+"""Reading records as a member of a share group, and acknowledging earlier ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
-    """The share fetch request."""
+    """Asks for records to be acquired, and may bring acknowledgements."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -57,7 +57,7 @@ class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
 
 
 class ShareFetchResponse(Message, api_key=78, versions="1-2", flexible="1+"):
-    """The share fetch response."""
+    """Carries records and which of them the member has acquired."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

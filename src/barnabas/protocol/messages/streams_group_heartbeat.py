@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat."""
+"""Membership in a streams group, whose tasks the server assigns (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
-    """The streams group heartbeat request."""
+    """Joins, stays or leaves; tells topology, tasks and offsets as they change."""
 
     class KeyValue(Struct):
         key: str = string()
@@ -99,7 +99,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
 
 
 class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
-    """The streams group heartbeat response."""
+    """Gives the member its epoch, its tasks, and where others can be reached."""
 
     class Status(Struct):
         status_code: int = int8()

@@ -1,4 +1,4 @@
-"""S"""
+"""What Kafka Streams puts inside JoinGroup in its classic protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class SubscriptionInfoData(Message, versions="1-11"):
-    """The subscription info data."""
+    """What a Kafka Streams instance tells the leader of its classic group."""
 
     class TaskId(Struct):
         topic_group_id: int = int32()

@@ -1,4 +1,4 @@
-"""UnregisterBroker."""
+"""Taking a broker out of the cluster for good."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
-    """The unregister broker request."""
+    """Names the broker."""
 
     broker_id: int = int32()
 
 
 class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
-    """The unregister broker response."""
+    """Tells whether it is out."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

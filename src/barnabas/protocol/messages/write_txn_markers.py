@@ -1,4 +1,4 @@
-"""WriteTxnMarkers."""
+"""Writing the markers that end transactions, from a coordinator to the leaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
-    """The write txn markers request."""
+    """Names ended transactions and the partitions that need their markers."""
 
     class WritableTxnMarkerTopic(Struct):
         name: str = string()
@@ -27,7 +27,7 @@ class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+")
 
 
 class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
-    """The write txn markers response."""
+    """Tells for each transaction and partition whether the marker is written."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""ConsumerGroup"""
+"""The records of consumer groups whose assignment the server makes (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupMetadataKey(Message, record_type=3, versions="0"):
-    """The consumer group metadata key."""
+    """Names a consumer group."""
 
     group_id: str = string()
 
 
 class ConsumerGroupMetadataValue(Message, record_type=3, versions="0", flexible="0+"):
-    """The consumer group metadata value."""
+    """A consumer group's epoch, and the hash of the metadata that it was made for."""
 
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)
 
 
 class ConsumerGroupPartitionMetadataKey(Message, record_type=4, versions="0"):
-    """The consumer group partition metadata key."""
+    """Names the topics that a group subscribes to; only older brokers write it."""
 
     group_id: str = string()
 
 
 class ConsumerGroupPartitionMetadataValue(Message, record_type=4, versions="0", flexible="0+"):
-    """The consumer group partition metadata value."""
+    """The partitions and racks of a group's topics; only older brokers write it."""
 
     class PartitionMetadata(Struct):
         partition: int = int32()
@@ -45,14 +45,14 @@ class ConsumerGroupPartitionMetadataValue(Message, record_type=4, versions="0", 
 
 
 class ConsumerGroupMemberMetadataKey(Message, record_type=5, versions="0"):
-    """The consumer group member metadata key."""
+    """Names a member of a consumer group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", flexible="0+"):
-    """The consumer group member metadata value."""
+    """What a member of a consumer group told about itself and its subscription."""
 
     class ClassicProtocol(Struct):
         name: str = string()
@@ -78,7 +78,7 @@ class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", fle
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions="0"):
-    """The consumer group target assignment metadata key."""
+    """Names the target assignment of a consumer group."""
 
     group_id: str = string()
 
@@ -86,21 +86,21 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions=
 class ConsumerGroupTargetAssignmentMetadataValue(
     Message, record_type=6, versions="0", flexible="0+"
 ):
-    """The consumer group target assignment metadata value."""
+    """The epoch for which a consumer group's target assignment was made."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, record_type=7, versions="0"):
-    """The consumer group target assignment member key."""
+    """Names a member's part of a target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, record_type=7, versions="0", flexible="0+"):
-    """The consumer group target assignment member value."""
+    """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
         topic_id: Uuid = uuid()
@@ -112,7 +112,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, record_type=7, versions=
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, record_type=8, versions="0"):
-    """The consumer group current member assignment key."""
+    """Names what a member has now."""
 
     group_id: str = string()
     member_id: str = string()
@@ -121,7 +121,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, record_type=8, versions="
 class ConsumerGroupCurrentMemberAssignmentValue(
     Message, record_type=8, versions="0", flexible="0+"
 ):
-    """The consumer group current member assignment value."""
+    """The partitions that a member has, or still has to give up, and its epochs."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -140,14 +140,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(
 
 
 class ConsumerGroupRegularExpressionKey(Message, record_type=16, versions="0"):
-    """The consumer group regular expression key."""
+    """Names a regular expression to which members subscribe."""
 
     group_id: str = string()
     regular_expression: str = string()
 
 
 class ConsumerGroupRegularExpressionValue(Message, record_type=16, versions="0", flexible="0+"):
-    """The consumer group regular expression value."""
+    """The topics that a regular expression matched, and when."""
 
     topics: list[str] = array(Kind.STRING)
     version: int = int64()

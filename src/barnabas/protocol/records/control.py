@@ -1,4 +1,4 @@
-"""Control"""
+"""What control records hold: marks that the log's readers do not see."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from barnabas.protocol.types import Uuid
 
 
 class EndTxnMarker(Message, versions="0"):
-    """The end txn marker."""
+    """The value of a control record that ends a transaction in a partition."""
 
     coordinator_epoch: int = int32()
 
 
 class LeaderChangeMessage(Message, versions="0-1", flexible="0+"):
-    """The leader change message."""
+    """The control record with which a new leader of the quorum opens its epoch."""
 
     class Voter(Struct):
         voter_id: int = int32()
@@ -27,27 +27,27 @@ class LeaderChangeMessage(Message, versions="0-1", flexible="0+"):
 
 
 class SnapshotHeaderRecord(Message, versions="0", flexible="0+"):
-    """The snapshot header record."""
+    """The control record that opens a snapshot."""
 
     version: int = int16()
     last_contained_log_timestamp: int = int64()
 
 
 class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
-    """The snapshot footer record."""
+    """The control record that closes a snapshot: without it, the file is torn."""
 
     version: int = int16()
 
 
 class KRaftVersionRecord(Message, versions="0", flexible="0+"):
-    """The kraft version record."""
+    """The control record that finalizes the quorum's own version."""
 
     version: int = int16()
     kraft_version: int = int16()
 
 
 class VotersRecord(Message, versions="0", flexible="0+"):
-    """The voters record."""
+    """The control record that names all voters of the quorum."""
 
     class Endpoint(Struct):
         name: str = string()
@@ -69,6 +69,6 @@ class VotersRecord(Message, versions="0", flexible="0+"):
 
 
 class ControlRecordTypeSchema(Message, versions="0"):
-    """The control record type schema."""
+    """The key of a control record, telling its type."""
 
     type: int = int16()

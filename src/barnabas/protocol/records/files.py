@@ -1,4 +1,4 @@
-"""Files"""
+"""Messages that stand in files of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProducerSnapshot(Message, versions="1"):
-    """The producer snapshot."""
+    """The file that keeps a partition's producers over restarts; begins with a version of its own."""
 
     class ProducerEntry(Struct):
         producer_id: int = int64()
@@ -25,7 +25,7 @@ class ProducerSnapshot(Message, versions="1"):
 
 
 class QuorumStateData(Message, versions="0-1", flexible="0+"):
-    """The quorum state data."""
+    """The file that keeps a quorum member's epoch, leader and vote; written as JSON."""
 
     class Voter(Struct):
         voter_id: int = int32()

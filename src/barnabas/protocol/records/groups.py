@@ -1,4 +1,7 @@
-"""Classic."""
+"""The records of classic groups and committed offsets, and how to read `__consumer_offsets`.
+
+The records of other kinds of groups stand in modules of their own, imported when one is met.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from barnabas.protocol.types import Uuid
 
 
 class LegacyOffsetCommitKey(Message, record_type=0, versions="0"):
-    """The legacy offset commit key."""
+    """Names a committed offset, as old brokers wrote it."""
 
     group: str = string()
     topic: str = string()
@@ -23,7 +26,7 @@ class LegacyOffsetCommitKey(Message, record_type=0, versions="0"):
 
 
 class LegacyOffsetCommitValue(Message, record_type=0, versions="0"):
-    """The legacy offset commit value."""
+    """A committed offset, as old brokers wrote it."""
 
     offset: int = int64()
     metadata: str = string()
@@ -31,7 +34,7 @@ class LegacyOffsetCommitValue(Message, record_type=0, versions="0"):
 
 
 class OffsetCommitKey(Message, record_type=1, versions="0"):
-    """The offset commit key."""
+    """Names the offset of a group in a partition."""
 
     group: str = string()
     topic: str = string()
@@ -39,7 +42,7 @@ class OffsetCommitKey(Message, record_type=1, versions="0"):
 
 
 class OffsetCommitValue(Message, record_type=1, versions="0-4", flexible="4+"):
-    """The offset commit value."""
+    """The offset that a group committed, with its metadata and times."""
 
     offset: int = int64()
     leader_epoch: int = int32(versions="3+", default=-1, ignorable=True)
@@ -50,13 +53,13 @@ class OffsetCommitValue(Message, record_type=1, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, record_type=2, versions="0"):
-    """The group metadata key."""
+    """Names a classic group."""
 
     group: str = string()
 
 
 class GroupMetadataValue(Message, record_type=2, versions="0-4", flexible="4+"):
-    """The group metadata value."""
+    """A classic group's generation, protocol and members."""
 
     class MemberMetadata(Struct):
         member_id: str = string()

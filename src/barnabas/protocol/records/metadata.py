@@ -1,4 +1,8 @@
-"""Metadata records."""
+"""The records of `__cluster_metadata`, and how they are framed.
+
+Replayed in order over an empty image they give the cluster's topics, partitions, brokers and
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from barnabas.protocol.types import Uuid
 
 
 class RegisterBrokerRecord(Message, record_type=0, versions="0-4", flexible="0+"):
-    """The register broker record."""
+    """A broker has registered, with its addresses, features and directories."""
 
     class BrokerEndpoint(Struct):
         name: str = string()
@@ -54,21 +58,21 @@ class RegisterBrokerRecord(Message, record_type=0, versions="0-4", flexible="0+"
 
 
 class UnregisterBrokerRecord(Message, record_type=1, versions="0", flexible="0+"):
-    """The unregister broker record."""
+    """A broker has left for good."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
 
 
 class TopicRecord(Message, record_type=2, versions="0", flexible="0+"):
-    """The topic record."""
+    """A topic has been created."""
 
     name: str = string()
     topic_id: Uuid = uuid()
 
 
 class PartitionRecord(Message, record_type=3, versions="0-2", flexible="0+"):
-    """The partition record."""
+    """A partition has been created, or is written whole into a snapshot."""
 
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
@@ -90,7 +94,7 @@ class PartitionRecord(Message, record_type=3, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(Message, record_type=4, versions="0", flexible="0+"):
-    """The config record."""
+    """A property of a resource has been set, or removed with a null value."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -99,7 +103,7 @@ class ConfigRecord(Message, record_type=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, record_type=5, versions="0-2", flexible="0+"):
-    """The partition change record."""
+    """Some of a partition's state has changed; what is left out stays."""
 
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
@@ -121,27 +125,27 @@ class PartitionChangeRecord(Message, record_type=5, versions="0-2", flexible="0+
 
 
 class FenceBrokerRecord(Message, record_type=7, versions="0", flexible="0+"):
-    """The fence broker record."""
+    """A broker has been fenced; newer controllers write BrokerRegistrationChangeRecord."""
 
     id: int = int32()
     epoch: int = int64()
 
 
 class UnfenceBrokerRecord(Message, record_type=8, versions="0", flexible="0+"):
-    """The unfence broker record."""
+    """A broker has been unfenced; newer controllers write BrokerRegistrationChangeRecord."""
 
     id: int = int32()
     epoch: int = int64()
 
 
 class RemoveTopicRecord(Message, record_type=9, versions="0", flexible="0+"):
-    """The remove topic record."""
+    """A topic has been deleted, with all that belongs to it."""
 
     topic_id: Uuid = uuid()
 
 
 class DelegationTokenRecord(Message, record_type=10, versions="0", flexible="0+"):
-    """The delegation token record."""
+    """A delegation token has been issued or prolonged."""
 
     owner: str = string()
     requester: str = string()
@@ -153,7 +157,7 @@ class DelegationTokenRecord(Message, record_type=10, versions="0", flexible="0+"
 
 
 class UserScramCredentialRecord(Message, record_type=11, versions="0", flexible="0+"):
-    """The user scram credential record."""
+    """A user's SCRAM credential has been set."""
 
     name: str = string()
     mechanism: int = int8()
@@ -164,14 +168,14 @@ class UserScramCredentialRecord(Message, record_type=11, versions="0", flexible=
 
 
 class FeatureLevelRecord(Message, record_type=12, versions="0", flexible="0+"):
-    """The feature level record."""
+    """A feature has been finalized at a level; level 0 removes it."""
 
     name: str = string()
     feature_level: int = int16()
 
 
 class ClientQuotaRecord(Message, record_type=14, versions="0", flexible="0+"):
-    """The client quota record."""
+    """A quota of an entity has been set or removed."""
 
     class EntityData(Struct):
         entity_type: str = string()
@@ -184,7 +188,7 @@ class ClientQuotaRecord(Message, record_type=14, versions="0", flexible="0+"):
 
 
 class ProducerIdsRecord(Message, record_type=15, versions="0", flexible="0+"):
-    """The producer ids record."""
+    """A broker was given a block of producer ids; tells where the next block begins."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -192,7 +196,7 @@ class ProducerIdsRecord(Message, record_type=15, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(Message, record_type=17, versions="0-3", flexible="0+"):
-    """The broker registration change record."""
+    """A broker's fencing, shutdown or directories have changed."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
@@ -205,7 +209,7 @@ class BrokerRegistrationChangeRecord(Message, record_type=17, versions="0-3", fl
 
 
 class AccessControlEntryRecord(Message, record_type=18, versions="0", flexible="0+"):
-    """The access control entry record."""
+    """An access rule has been added."""
 
     id: Uuid = uuid()
     resource_type: int = int8()
@@ -218,52 +222,52 @@ class AccessControlEntryRecord(Message, record_type=18, versions="0", flexible="
 
 
 class RemoveAccessControlEntryRecord(Message, record_type=19, versions="0", flexible="0+"):
-    """The remove access control entry record."""
+    """An access rule has been removed."""
 
     id: Uuid = uuid()
 
 
 class NoOpRecord(Message, record_type=20, versions="0", flexible="0+"):
-    """The no op record."""
+    """Nothing has happened; keeps the quorum's high watermark moving."""
 
 
 class ZkMigrationStateRecord(Message, record_type=21, versions="0", flexible="0+"):
-    """The zk migration state record."""
+    """How far a migration from ZooKeeper has come."""
 
     zk_migration_state: int = int8()
 
 
 class RemoveUserScramCredentialRecord(Message, record_type=22, versions="0", flexible="0+"):
-    """The remove user scram credential record."""
+    """A user's SCRAM credential has been removed."""
 
     name: str = string()
     mechanism: int = int8()
 
 
 class BeginTransactionRecord(Message, record_type=23, versions="0", flexible="0+"):
-    """The begin transaction record."""
+    """The records that follow count only once their transaction ends."""
 
     name: str | None = string(nullable=True, default=None, tag=0)
 
 
 class EndTransactionRecord(Message, record_type=24, versions="0", flexible="0+"):
-    """The end transaction record."""
+    """The records since the transaction's begin count now."""
 
 
 class AbortTransactionRecord(Message, record_type=25, versions="0", flexible="0+"):
-    """The abort transaction record."""
+    """The records since the transaction's begin do not count."""
 
     reason: str | None = string(nullable=True, default=None, tag=0)
 
 
 class RemoveDelegationTokenRecord(Message, record_type=26, versions="0", flexible="0+"):
-    """The remove delegation token record."""
+    """A delegation token has expired."""
 
     token_id: str = string()
 
 
 class RegisterControllerRecord(Message, record_type=27, versions="0", flexible="0+"):
-    """The register controller record."""
+    """A controller has registered, with its addresses and features."""
 
     class ControllerEndpoint(Struct):
         name: str = string()
@@ -284,7 +288,7 @@ class RegisterControllerRecord(Message, record_type=27, versions="0", flexible="
 
 
 class ClearElrRecord(Message, record_type=28, versions="0", flexible="0+"):
-    """The clear elr record."""
+    """Eligible leader replicas are forgotten, of one topic or of all."""
 
     topic_name: str = string()
 

@@ -1,4 +1,4 @@
-"""ShareGroup"""
+"""The records of share groups in `__consumer_offsets` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupMemberMetadataKey(Message, record_type=10, versions="0"):
-    """The share group member metadata key."""
+    """Names a member of a share group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupMemberMetadataValue(Message, record_type=10, versions="0", flexible="0+"):
-    """The share group member metadata value."""
+    """What a member of a share group told about itself and its subscription."""
 
     rack_id: str | None = string(nullable=True)
     client_id: str = string()
@@ -24,40 +24,40 @@ class ShareGroupMemberMetadataValue(Message, record_type=10, versions="0", flexi
 
 
 class ShareGroupMetadataKey(Message, record_type=11, versions="0"):
-    """The share group metadata key."""
+    """Names a share group."""
 
     group_id: str = string()
 
 
 class ShareGroupMetadataValue(Message, record_type=11, versions="0", flexible="0+"):
-    """The share group metadata value."""
+    """A share group's epoch, and the hash of the metadata that it was made for."""
 
     epoch: int = int32()
     metadata_hash: int = int64()
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message, record_type=12, versions="0"):
-    """The share group target assignment metadata key."""
+    """Names the target assignment of a share group."""
 
     group_id: str = string()
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, record_type=12, versions="0", flexible="0+"):
-    """The share group target assignment metadata value."""
+    """The epoch for which a share group's target assignment was made."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, record_type=13, versions="0"):
-    """The share group target assignment member key."""
+    """Names a member's part of a target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, record_type=13, versions="0", flexible="0+"):
-    """The share group target assignment member value."""
+    """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
         topic_id: Uuid = uuid()
@@ -69,14 +69,14 @@ class ShareGroupTargetAssignmentMemberValue(Message, record_type=13, versions="0
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, record_type=14, versions="0"):
-    """The share group current member assignment key."""
+    """Names what a member has now."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, record_type=14, versions="0", flexible="0+"):
-    """The share group current member assignment value."""
+    """The partitions that a member has, and its epochs."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -91,13 +91,13 @@ class ShareGroupCurrentMemberAssignmentValue(Message, record_type=14, versions="
 
 
 class ShareGroupStatePartitionMetadataKey(Message, record_type=15, versions="0"):
-    """The share group state partition metadata key."""
+    """Names what a share group knows of its stored state."""
 
     group_id: str = string()
 
 
 class ShareGroupStatePartitionMetadataValue(Message, record_type=15, versions="0", flexible="0+"):
-    """The share group state partition metadata value."""
+    """The topics whose share state is being made, is there, or is being deleted."""
 
     class TopicPartitionsInfo(Struct):
         topic_id: Uuid = uuid()

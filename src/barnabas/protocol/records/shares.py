@@ -1,4 +1,4 @@
-"""Sh"""
+"""The records of `__share_group_state`, the progress of share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareSnapshotKey(Message, record_type=0, versions="0"):
-    """The share snapshot key."""
+    """Names a share partition's whole state."""
 
     group_id: str = string()
     topic_id: Uuid = uuid()
@@ -19,7 +19,7 @@ class ShareSnapshotKey(Message, record_type=0, versions="0"):
 
 
 class ShareSnapshotValue(Message, record_type=0, versions="0", flexible="0+"):
-    """The share snapshot value."""
+    """The whole state of a share partition, from which a replay may begin."""
 
     class StateBatch(Struct):
         first_offset: int = int64()
@@ -38,7 +38,7 @@ class ShareSnapshotValue(Message, record_type=0, versions="0", flexible="0+"):
 
 
 class ShareUpdateKey(Message, record_type=1, versions="0"):
-    """The share update key."""
+    """Names a change of a share partition's state."""
 
     group_id: str = string()
     topic_id: Uuid = uuid()
@@ -46,7 +46,7 @@ class ShareUpdateKey(Message, record_type=1, versions="0"):
 
 
 class ShareUpdateValue(Message, record_type=1, versions="0", flexible="0+"):
-    """The share update value."""
+    """What changed in a share partition since its snapshot."""
 
     class StateBatch(Struct):
         first_offset: int = int64()

@@ -1,4 +1,4 @@
-"""StreamsGroup"""
+"""The records of streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupMetadataKey(Message, record_type=17, versions="0"):
-    """The streams group metadata key."""
+    """Names a streams group."""
 
     group_id: str = string()
 
 
 class StreamsGroupMetadataValue(Message, record_type=17, versions="0", flexible="0+"):
-    """The streams group metadata value."""
+    """A streams group's epoch, and what it was made for."""
 
     class LastAssignmentConfig(Struct):
         key: str = string()
@@ -28,14 +28,14 @@ class StreamsGroupMetadataValue(Message, record_type=17, versions="0", flexible=
 
 
 class StreamsGroupMemberMetadataKey(Message, record_type=19, versions="0"):
-    """The streams group member metadata key."""
+    """Names a member of a streams group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class StreamsGroupMemberMetadataValue(Message, record_type=19, versions="0", flexible="0+"):
-    """The streams group member metadata value."""
+    """What a member of a streams group told about itself."""
 
     class Endpoint(Struct):
         host: str = string()
@@ -59,7 +59,7 @@ class StreamsGroupMemberMetadataValue(Message, record_type=19, versions="0", fle
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Message, record_type=20, versions="0"):
-    """The streams group target assignment metadata key."""
+    """Names the target assignment of a streams group."""
 
     group_id: str = string()
 
@@ -67,21 +67,21 @@ class StreamsGroupTargetAssignmentMetadataKey(Message, record_type=20, versions=
 class StreamsGroupTargetAssignmentMetadataValue(
     Message, record_type=20, versions="0", flexible="0+"
 ):
-    """The streams group target assignment metadata value."""
+    """The epoch for which a streams group's target assignment was made."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class StreamsGroupTargetAssignmentMemberKey(Message, record_type=21, versions="0"):
-    """The streams group target assignment member key."""
+    """Names a member's part of a target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message, record_type=21, versions="0", flexible="0+"):
-    """The streams group target assignment member value."""
+    """The tasks that a member shall have."""
 
     class TaskIds(Struct):
         subtopology_id: str = string()
@@ -93,7 +93,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message, record_type=21, versions=
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Message, record_type=22, versions="0"):
-    """The streams group current member assignment key."""
+    """Names what a member has now."""
 
     group_id: str = string()
     member_id: str = string()
@@ -102,7 +102,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message, record_type=22, versions="
 class StreamsGroupCurrentMemberAssignmentValue(
     Message, record_type=22, versions="0", flexible="0+"
 ):
-    """The streams group current member assignment value."""
+    """The tasks that a member has, or still has to give up, and its epochs."""
 
     class TaskIds(Struct):
         subtopology_id: str = string()
@@ -127,13 +127,13 @@ class StreamsGroupCurrentMemberAssignmentValue(
 
 
 class StreamsGroupTopologyKey(Message, record_type=23, versions="0"):
-    """The streams group topology key."""
+    """Names the topology of a streams group."""
 
     group_id: str = string()
 
 
 class StreamsGroupTopologyValue(Message, record_type=23, versions="0", flexible="0+"):
-    """The streams group topology value."""
+    """The subtopologies of a streams group, with the topics they read and make."""
 
     class TopicConfig(Struct):
         key: str = string()

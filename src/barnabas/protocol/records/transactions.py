@@ -1,4 +1,4 @@
-"""Tx"""
+"""The records of `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from barnabas.protocol.records.coordinator import RecordTypes, decode_coordinato
 
 
 class TransactionLogKey(Message, record_type=0, versions="0"):
-    """The transaction log key."""
+    """Names a transactional id."""
 
     transactional_id: str = string()
 
 
 class TransactionLogValue(Message, record_type=0, versions="0-1", flexible="1+"):
-    """The transaction log value."""
+    """A transactional id's producer, state and partitions."""
 
     class PartitionsSchema(Struct):
         topic: str = string()
