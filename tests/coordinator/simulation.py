@@ -35,7 +35,7 @@ REQUEST_TIMEOUT_MS = 5_000
 JOIN_TIMEOUT_MS = REBALANCE_MS + 10_000
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """An invariant does not hold."""
 
 
@@ -52,7 +52,9 @@ class Checker:
     def owned(self, generation: int, partition: int, member_id: str) -> None:
         owner = self.owners.setdefault((generation, partition), member_id)
         if owner != member_id:
-            raise Violation(f"G1: {partition} of generation {generation}: {owner}, {member_id}")
+            raise ViolationError(
+                f"G1: {partition} of generation {generation}: {owner}, {member_id}"
+            )
 
     def appended(self, record: Any) -> None:
         if hasattr(record.key, "partition"):
@@ -70,21 +72,23 @@ class Checker:
 
     def fetched(self, partition: int, offset: int) -> None:
         if self.written.get(partition, -1) != offset:
-            raise Violation(f"G2: {partition} is {offset}, {self.written.get(partition)} written")
+            raise ViolationError(
+                f"G2: {partition} is {offset}, {self.written.get(partition)} written"
+            )
 
     def committed(self, generation: int, written: bool) -> None:
         if not written:
-            raise Violation("G2: acked and not written")
+            raise ViolationError("G2: acked and not written")
         if generation != self.generation:
-            raise Violation(f"G3: committed in {generation}, present is {self.generation}")
+            raise ViolationError(f"G3: committed in {generation}, present is {self.generation}")
 
     def refused(self, written: bool) -> None:
         if written:
-            raise Violation("G3: refused and written")
+            raise ViolationError("G3: refused and written")
 
 
 class Simulation:
-    """One seed's run; `run` raises Violation."""
+    """One seed's run; `run` raises ViolationError."""
 
     def __init__(self, seed: int, shard: type[GroupShard] = GroupShard) -> None:
         self.random = Random(seed)
@@ -204,11 +208,11 @@ class Simulation:
         self.run_until(moved_by_ms)
         owned = sorted(p for c in self.clients if c.is_up for p in c.assigned)
         if owned != list(range(PARTITIONS)):
-            raise Violation(f"G5: the living own {owned}")
+            raise ViolationError(f"G5: the living own {owned}")
         self.run_until(self.now_ms + 60_000)
         wanted = {(p, offset) for p in range(PARTITIONS) for offset in range(RECORDS)}
         if missing := wanted - self.checker.processed:
-            raise Violation(f"G4: never processed: {sorted(missing)[:5]}")
+            raise ViolationError(f"G4: never processed: {sorted(missing)[:5]}")
 
 
 class Consumer:

@@ -8,7 +8,7 @@ import pytest
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.rebalance import Rebalancer
 from barnabas.coordinator.offsets import Offsets
-from tests.coordinator.simulation import Simulation, Violation
+from tests.coordinator.simulation import Simulation, ViolationError
 
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
 
@@ -17,7 +17,7 @@ def test_the_invariants_hold_whatever_happens() -> None:
     for seed in range(SEEDS):
         try:
             Simulation(seed).run()
-        except Violation as violation:
+        except ViolationError as violation:
             raise AssertionError(f"seed {seed}") from violation
 
 
@@ -25,7 +25,7 @@ def caught(invariant: str) -> bool:
     for seed in range(30):
         try:
             Simulation(seed).run()
-        except Violation as violation:
+        except ViolationError as violation:
             return str(violation).startswith(invariant)
         except Exception:  # the mistake may also break something else first
             continue

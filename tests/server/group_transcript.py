@@ -68,15 +68,20 @@ class Connection:
         return data
 
 
-def shown(value: Any) -> str:
-    """A message as text: fields with their values, nothing of how a class prints itself."""
+def shown(value: Any, names: dict[str, str]) -> str:
+    """A message as text: fields with their values, random ones by their names."""
     if isinstance(value, list):
-        return "[" + ", ".join(shown(item) for item in value) + "]"
+        items = [shown(item, names) for item in value]
+        if value and (hasattr(value[0], "group_id") or hasattr(value[0], "member_id")):
+            items.sort()  # Kafka tells groups and members in the order of a hash
+        return "[" + ", ".join(items) + "]"
     if isinstance(value, bytes | str | int | None):
+        if isinstance(value, str) and value in names:
+            return names[value]
         return repr(int(value) if isinstance(value, int) else value)
     fields = {name: getattr(value, name) for name in value_fields(value)}
     fields.pop("throttle_time_ms", None)
-    return "{" + ", ".join(f"{name}: {shown(item)}" for name, item in fields.items()) + "}"
+    return "{" + ", ".join(f"{name}: {shown(item, names)}" for name, item in fields.items()) + "}"
 
 
 def value_fields(value: Any) -> Iterator[str]:
@@ -99,9 +104,7 @@ class Transcript:
         self.main = Connection(bootstrap)
 
     def note(self, label: str, answer: Any) -> Any:
-        text = shown(answer)
-        for found, name in self.names.items():
-            text = text.replace(found, name)
+        text = shown(answer, self.names)
         text = text.replace(self.group, "GROUP").replace(repr(self.topic), "TOPIC")
         text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "UUID", text)
         text = re.sub(r"host: '(localhost|127.0.0.1)'", "host: HOST", text)
@@ -204,6 +207,8 @@ class Transcript:
         return self.main.ask(request, version)
 
     def describe(self, *groups: str, version: int = 6, **fields: Any) -> Any:
+        # Kafka reads what is committed; this is answered once all before it is.
+        self.main.ask(HeartbeatRequest(group_id=groups[0], member_id="x"), 4)
         return self.main.ask(DescribeGroupsRequest(groups=list(groups), **fields), version)
 
     def delete(self, *groups: str, version: int = 2) -> Any:
