@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """Adds partitions to a transaction; brokers send several transactions at once, or only verify."""
+    """Adds partitions to a transaction; brokers send several at once, or only verify."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = string()

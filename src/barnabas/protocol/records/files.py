@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProducerSnapshot(Message, versions="1"):
-    """The file that keeps a partition's producers over restarts; begins with a version of its own."""
+    """The file that keeps a partition's producers over restarts."""
 
     class ProducerEntry(Struct):
         producer_id: int = int64()

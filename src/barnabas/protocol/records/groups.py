@@ -12,9 +12,25 @@ from barnabas.protocol.fields import array, binary, int32, int64, string, uuid
 from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.records.coordinator import (
     RecordTypes,
+    UnknownRecordTypeError,
     decode_coordinator_record,
+    encode_coordinator_key,
+    encode_coordinator_value,
 )
 from barnabas.protocol.types import Uuid
+
+__all__ = [
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "LegacyOffsetCommitKey",
+    "LegacyOffsetCommitValue",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "UnknownRecordTypeError",
+    "decode_group_record",
+    "encode_coordinator_key",
+    "encode_coordinator_value",
+]
 
 
 class LegacyOffsetCommitKey(Message, record_type=0, versions="0"):
