@@ -255,8 +255,10 @@ def _copy(reading: _Reading, write: Callable[[formats.Entry], bytes], out: Binar
     """Write records until enough were written, the end is reached, or it is silent."""
     limit, count = reading.wanted.limit, 0
     started = heard = time.monotonic()
-    flush_always = out is sys.stdout.buffer and sys.stdout.isatty()
-    with progress(f"consuming {' '.join(reading.wanted.topics)}", reading.total) as show:
+    # On a terminal the records themselves are the progress.
+    on_screen = out is sys.stdout.buffer and sys.stdout.isatty()
+    label = f"consuming {' '.join(reading.wanted.topics)}"
+    with progress(label, reading.total, hidden=on_screen) as show:
         while not (reading.done or (limit is not None and count >= limit)):
             room = _BATCH if limit is None else min(_BATCH, limit - count)
             messages = reading.consumer.consume(room, timeout=0.1)
@@ -279,7 +281,7 @@ def _copy(reading: _Reading, write: Callable[[formats.Entry], bytes], out: Binar
                     and time.monotonic() - heard > reading.wanted.idle
                 ):
                     break
-            if flush_always:
+            if on_screen:
                 out.flush()
             show(count, count)
     out.flush()

@@ -65,14 +65,13 @@ def confirm(question: str, *, yes: bool) -> None:
 
 @contextlib.contextmanager
 def progress(
-    label: str, total: float | None, *, unit: str = "records"
+    label: str, total: float | None, *, hidden: bool = False
 ) -> Generator[Callable[[float, int], None]]:
-    """Show a bar on stderr where that is a terminal and stdout's text does not cross it.
+    """Show a bar on stderr where that is a terminal, and not `hidden`.
 
-    Gives a function that takes what is done out of `total` (bytes, say) and the count of `unit`.
+    Gives a function that takes what is done out of `total` (bytes, say) and the count of records.
     """
-    crossing = sys.stdout.isatty() and label.startswith("consuming")
-    if not sys.stderr.isatty() or crossing:
+    if hidden or not sys.stderr.isatty():
         yield lambda _done, _count: None
         return
     from rich.console import Console
@@ -81,7 +80,7 @@ def progress(
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[count]:,} " + unit),
+        TextColumn("{task.fields[count]:,} records"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
