@@ -1,4 +1,4 @@
-"""The quorum's log and snapshots, read by Kafka's tools, and taken over by Apache Kafka and back."""
+"""The quorum's log and snapshots: read by Kafka's tools, taken over by Apache Kafka and back."""
 
 import json
 import re

@@ -105,16 +105,14 @@ def heartbeat(
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {broker_epoch}"
         )
-    changes: dict[str, int] = {}
+    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch)
     if want_fence != broker.fenced:
-        changes["fenced"] = _FENCE if want_fence else _UNFENCE
+        change.fenced = _FENCE if want_fence else _UNFENCE
     if want_shutdown and not broker.in_controlled_shutdown:
-        changes["in_controlled_shutdown"] = _SHUTTING_DOWN
-    if not changes:
+        change.in_controlled_shutdown = _SHUTTING_DOWN
+    if not change.fenced and not change.in_controlled_shutdown:
         return ControllerResult([], broker.fenced)
-    records: list[Message] = [
-        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, **changes)
-    ]
+    records: list[Message] = [change]
     if not want_fence and not want_shutdown:
         records += _leaderless_partitions_for(image, broker)
     return ControllerResult(records, want_fence)

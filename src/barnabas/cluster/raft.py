@@ -385,11 +385,11 @@ class RaftCore:
         if self.role is not Role.LEADER or request.epoch != self.epoch:
             return FetchResponse(self.epoch, self.leader_id, False, -1)
         end = self.log.end_of(request.last_epoch)
-        if end != (request.last_epoch, end[1]) or end[1] < request.offset:
-            if request.offset > 0 or request.last_epoch > 0:
-                return FetchResponse(
-                    self.epoch, self.leader_id, True, self.high_watermark, diverging=end
-                )
+        is_empty = request.offset == 0 and request.last_epoch == 0
+        if not is_empty and (end[0] != request.last_epoch or end[1] < request.offset):
+            return FetchResponse(
+                self.epoch, self.leader_id, True, self.high_watermark, diverging=end
+            )
         progress = self._progress.get(request.replica.id)
         if progress is not None and self.voters.is_voter(request.replica):
             progress.fetched_ms = now_ms
@@ -477,9 +477,8 @@ class RaftCore:
         """Whether somebody's epoch or leader made this replica change what it is."""
         if epoch < self.epoch or (epoch == self.epoch and leader_id == self.leader_id):
             return False
-        if epoch == self.epoch:
-            if leader_id is None or self.leader_id is not None:
-                return False
+        if epoch == self.epoch and (leader_id is None or self.leader_id is not None):
+            return False
         self._join_epoch(epoch, leader_id, now_ms)
         return True
 
@@ -519,7 +518,7 @@ class RaftCore:
         voter = LeaderChangeMessage.Voter
         return LeaderChangeMessage(
             leader_id=self.local.key.id,
-            voters=[voter(voter_id=key.id) for key in self.voters.keys()],
+            voters=[voter(voter_id=key.id) for key in self.voters.replica_keys],
             granting_voters=[voter(voter_id=voter_id) for voter_id in sorted(self._granted)],
         )
 

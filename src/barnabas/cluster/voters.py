@@ -61,7 +61,8 @@ class VoterSet:
         known = voter.key.directory_id
         return known == ZERO_UUID or known == key.directory_id
 
-    def keys(self) -> list[ReplicaKey]:
+    @property
+    def replica_keys(self) -> list[ReplicaKey]:
         """The voters' keys by id."""
         return [self.voters[voter_id].key for voter_id in sorted(self.voters)]
 

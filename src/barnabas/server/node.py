@@ -172,10 +172,3 @@ class Node:
 
     async def _read_ahead(self, fd: int, position: int, size: int) -> None:
         await self.disk.run(read_ahead, fd, position, size)
-
-
-def serve(config: NodeConfig) -> int:
-    """Run a node as this process's business until it is asked to stop; the exit code."""
-    from barnabas.server.process import run_process
-
-    return run_process(config)

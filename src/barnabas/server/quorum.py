@@ -139,11 +139,11 @@ class Quorum:
             self._endpoints(node.config.advertised_controller_listeners),
         )
         voters = loader.voters or VoterSet.of(local)
-        others = [key.id for key in voters.keys() if key.id != node.node_id]
+        others = [key.id for key in voters.replica_keys if key.id != node.node_id]
         if others or not voters.is_voter(local.key):
             raise StartupError(
                 f"the quorum of {self.log.directory} has the voters "
-                f"{[key.id for key in voters.keys()]}; node.id {node.node_id} alone cannot lead it"
+                f"{[key.id for key in voters.replica_keys]}; node.id {node.node_id} alone cannot lead it"
             )
         self.core = RaftCore(
             local=local,

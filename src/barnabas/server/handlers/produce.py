@@ -46,8 +46,6 @@ _LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Deferred | None:
     """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
     acks = request.acks
-    if acks not in (-1, 0, 1):
-        return _refuse_acks(context, request)
     node = context.node
     replicas = node.replicas
     by_id = context.version >= _TOPIC_IDS_VERSION
@@ -124,6 +122,8 @@ def _append(
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
         )
+    if request.acks not in (-1, 0, 1):
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
     return partition.append(records, required_acks=request.acks, origin="client", now_ms=now_ms)
 
 
@@ -182,32 +182,17 @@ def _unverified(request: ProduceRequest, version: int) -> KafkaError:
 
 
 def _refused(number: int, error: KafkaError) -> PartitionResponse:
-    return PartitionResponse(
+    answer = PartitionResponse(
         index=number, error_code=error.code, base_offset=-1, error_message=error.message or None
     )
-
-
-def _refuse_acks(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
-    by_id = context.version >= _TOPIC_IDS_VERSION
-    response = ProduceResponse()
-    for topic in request.topic_data:
-        answer = TopicResponse(
-            partition_responses=[
-                PartitionResponse(
-                    index=data.index,
-                    error_code=ErrorCode.INVALID_REQUIRED_ACKS,
-                    base_offset=-1,
-                    error_message=ErrorCode.INVALID_REQUIRED_ACKS.message,
-                )
-                for data in topic.partition_data
-            ]
-        )
-        if by_id:
-            answer.topic_id = topic.topic_id
-        else:
-            answer.name = topic.name
-        response.responses.append(answer)
-    return response
+    if isinstance(error, RecordErrors):
+        answer.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(
+                batch_index=fault.index, batch_index_error_message=fault.message
+            )
+            for fault in error.faults
+        ]
+    return answer
 
 
 def _tell_leaders(context: RequestContext, response: ProduceResponse) -> None:

@@ -62,6 +62,6 @@ def _metadata_partition(ctx: RequestContext) -> Partition:
                 last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,
             )
-            for key in core.voters.keys()
+            for key in core.voters.replica_keys
         ],
     )

@@ -17,18 +17,13 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
 
-_TOPIC_IDS_SINCE = 7
-_CONFIGS_SINCE = 5
-_DELETE_MESSAGES_SINCE = 5
-
 
 @handles(CreateTopicsRequest)
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics, or with `validate_only` tell what would become of it."""
-    response = await ctx.node.quorum.submit(
+    return await ctx.node.quorum.submit(
         lambda controller, now_ms: controller.create_topics(request)
     )
-    return response
 
 
 @handles(DeleteTopicsRequest)

@@ -1,0 +1,267 @@
+"""The sparse indexes of a segment: by offset, by time, and of aborted transactions.
+
+Entries go to the file in groups. What is not yet written when a process is killed is made again
+from the segment, which recovery scans anyway. Kafka maps its indexes at their full size, so after
+a kill of Apache Kafka they end in zeros: those are no entries.
+"""
+
+import os
+from struct import Struct
+from typing import Final, NamedTuple
+
+from barnabas.log.files import FileCache, OpenFile, read_at, write_at
+
+# Entries that gather in memory before they are written.
+_GROUP: Final = 256
+# Below so many entries a search reads them all at once.
+_BLOCK: Final = 512
+
+
+class Index:
+    """One index file of entries of a fixed size, whose fields both ascend."""
+
+    __slots__ = ("_last", "_tail", "_written", "file", "files", "path")
+
+    ENTRY: Struct
+
+    def __init__(self, path: str, files: FileCache) -> None:
+        self.path = path
+        self.files = files
+        self.file: OpenFile | None = None
+        self._tail = bytearray()
+        self._last: tuple[int, ...] | None = None
+        self._written = -1  # entries in the file; -1 while nobody has looked
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return self._on_disk() + len(self._tail) // self.ENTRY.size
+
+    def _opened(self) -> OpenFile:
+        file = self.file or self.files.open(self)
+        file.is_used = True
+        return file
+
+    def _on_disk(self) -> int:
+        count = self._written
+        if count < 0:
+            count = self._written = self._count_on_disk()
+        return count
+
+    def _count_on_disk(self) -> int:
+        try:
+            count = os.stat(self.path).st_size // self.ENTRY.size
+        except FileNotFoundError:
+            return 0
+        # Ascending entries, then zeros only: the first zero entry is found by halving.
+        if count and not any(self._read(count - 1, 1)):
+            low, high = 0, count
+            while low < high:
+                middle = (low + high) // 2
+                if any(self._read(middle, 1)):
+                    low = middle + 1
+                else:
+                    high = middle
+            count = low
+        return count
+
+    def _read(self, first: int, count: int) -> bytes:
+        size = self.ENTRY.size
+        return read_at(self._opened().fd, count * size, first * size)
+
+    def _append(self, *fields: int) -> None:
+        self._tail += self.ENTRY.pack(*fields)
+        self._last = fields
+        if len(self._tail) >= _GROUP * self.ENTRY.size:
+            self.write()
+
+    def write(self) -> None:
+        """Bring what has gathered into the file; OSError."""
+        if self._tail:
+            count = self._on_disk()
+            size = self.ENTRY.size
+            write_at(self._opened().fd, self._tail, count * size)
+            self._written = count + len(self._tail) // size
+            self._tail = bytearray()
+
+    def entry(self, number: int) -> tuple[int, ...]:
+        """The fields of the entry with this number; the caller keeps within the length."""
+        count = self._on_disk()
+        if number >= count:
+            return self.ENTRY.unpack_from(self._tail, (number - count) * self.ENTRY.size)
+        return self.ENTRY.unpack(self._read(number, 1))
+
+    def last(self) -> tuple[int, ...] | None:
+        """The fields of the last entry, None without any."""
+        if self._last is None:
+            count = len(self)
+            self._last = self.entry(count - 1) if count else None
+        return self._last
+
+    def search(self, value: int, field: int = 0) -> int:
+        """The number of the last entry whose `field` is at most `value`; -1 if there is none."""
+        count = self._on_disk()
+        tail, size = self._tail, self.ENTRY.size
+        if tail and self.ENTRY.unpack_from(tail, 0)[field] <= value:
+            return count + self._search_in(tail, 0, len(tail) // size, value, field)
+        low, high = 0, count
+        while high - low > _BLOCK:
+            middle = (low + high) // 2
+            if self.entry(middle)[field] <= value:
+                low = middle
+            else:
+                high = middle
+        if low == high:
+            return -1
+        block = self._read(low, high - low)
+        found = self._search_in(block, 0, len(block) // size, value, field)
+        return -1 if found < 0 else low + found
+
+    def _search_in(
+        self, block: bytes | bytearray, low: int, high: int, value: int, field: int
+    ) -> int:
+        unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(block, middle * size)[field] <= value:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries; OSError."""
+        self._last = None
+        on_disk = self._on_disk()
+        if count >= on_disk:
+            del self._tail[(count - on_disk) * self.ENTRY.size :]
+            return
+        self._tail.clear()
+        os.ftruncate(self._opened().fd, count * self.ENTRY.size)
+        self._written = count
+
+    def finish(self) -> None:
+        """Write what is left and cut zeros off; the file exists afterwards. OSError."""
+        self._on_disk()
+        file = self._opened()
+        self.write()
+        size = self._written * self.ENTRY.size
+        if os.fstat(file.fd).st_size != size:
+            os.ftruncate(file.fd, size)
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        self.files.close(self)
+
+
+class OffsetIndex(Index):
+    """Offset (relative to the segment) to the position of the batch that ends with it."""
+
+    __slots__ = ()
+
+    ENTRY = Struct(">ii")
+
+    def append(self, relative_offset: int, position: int) -> None:
+        """A batch at `position` whose last offset is this; ascending."""
+        self._append(relative_offset, position)
+
+    def fault(self, segment_size: int) -> str | None:
+        """What makes the file useless (`OffsetIndex.sanityCheck`), None if nothing does."""
+        try:
+            size = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return "missing"
+        if size % self.ENTRY.size:
+            return f"{size} bytes are no whole entries"
+        last = self.last()
+        if last is not None and not (last[0] >= 0 and 0 < last[1] < segment_size):
+            return f"its last entry {last} lies outside the segment of {segment_size} bytes"
+        return None
+
+
+class TimeIndex(Index):
+    """Timestamp (ms) to the relative offset up to which no record is later than it."""
+
+    __slots__ = ()
+
+    ENTRY = Struct(">qi")
+
+    def append(self, timestamp: int, relative_offset: int) -> None:
+        """The largest timestamp so far and the last offset of its batch; ignored unless later."""
+        last = self.last()
+        if last is None or timestamp > last[0]:
+            self._append(timestamp, relative_offset)
+
+    def fault(self) -> str | None:
+        """What makes the file useless (`TimeIndex.sanityCheck`), None if nothing does."""
+        try:
+            size = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return "missing"
+        if size % self.ENTRY.size:
+            return f"{size} bytes are no whole entries"
+        count = len(self)
+        if count:
+            first, last = self.entry(0), self.entry(count - 1)
+            if last[0] < first[0] or last[1] < 0:
+                return f"its last entry {last} is before its first {first}"
+        return None
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its producer, the offsets of its first record and of its marker,
+    and the last stable offset after it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+_ABORTED: Final = Struct(">hqqqq")
+_ABORTED_VERSION: Final = 0
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in a segment; there is no file without any."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add one; OSError."""
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(fd, _ABORTED.pack(_ABORTED_VERSION, *aborted))
+        finally:
+            os.close(fd)
+
+    def read(self) -> list[AbortedTxn]:
+        """All of them in the order of their markers; a torn entry at the end is none. OSError."""
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = memoryview(data)[: len(data) // _ABORTED.size * _ABORTED.size]
+        return [AbortedTxn(*fields[1:]) for fields in _ABORTED.iter_unpack(whole)]
+
+    def truncate(self, offset: int) -> None:
+        """Drop those whose marker is at `offset` or above; OSError."""
+        entries = self.read()
+        kept = sum(entry.last_offset < offset for entry in entries)
+        if kept < len(entries):
+            os.truncate(self.path, kept * _ABORTED.size)
+
+    def fault(self, base_offset: int) -> str | None:
+        """What makes the file useless (`TransactionIndex.sanityCheck`), None if nothing does."""
+        try:
+            size = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return None
+        if size % _ABORTED.size:
+            return f"{size} bytes are no whole entries"
+        if any(entry.last_offset < base_offset for entry in self.read()):
+            return f"an entry lies below the segment's base offset {base_offset}"
+        return None

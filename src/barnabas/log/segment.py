@@ -1,0 +1,394 @@
+"""One segment of a log: a file of batches and its indexes (Kafka's `LogSegment`)."""
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from crc32c import crc32c
+
+from barnabas.log.files import READ_CHUNK, FileCache, OpenFile, read_at, sync_path, write_at
+from barnabas.log.index import OffsetIndex, TimeIndex, TransactionIndex
+from barnabas.protocol.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    read_header,
+)
+
+logger = logging.getLogger(__name__)
+
+NO_TIMESTAMP: Final = -1
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+
+_UNKNOWN: Final = -2
+_HEADERS_CHUNK: Final = 8192
+_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """The name of a partition's file that begins at `offset`."""
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    """Batches from `base_offset` on. Positions and sizes in bytes, timestamps in ms.
+
+    `size` is how much of the file is batches. Nothing is opened or read before it is needed.
+    """
+
+    __slots__ = (
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "file",
+        "files",
+        "first_timestamp",
+        "roll_jitter_ms",
+        "size",
+    )
+
+    def __init__(self, directory: str, base_offset: int, files: FileCache, size: int = 0) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.files = files
+        self.file: OpenFile | None = None
+        self.size = size
+        self.bytes_since_index = 0
+        self.created_ms = 0
+        self.roll_jitter_ms = 0
+        unknown = _UNKNOWN if size else NO_TIMESTAMP
+        self.first_timestamp = unknown  # the largest of the first batch, by which rolls are timed
+        self._max_timestamp = unknown
+        self._max_timestamp_offset = -1
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path} of {self.size} bytes>"
+
+    @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return f"{self.directory}/{self.base_offset:020d}.log"
+
+    def path_of(self, suffix: str) -> str:
+        """A file that goes with it."""
+        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+
+    def opened(self) -> OpenFile:
+        """Its file, opened if need be; OSError."""
+        file = self.file or self.files.open(self)
+        file.is_used = True
+        return file
+
+    # Writing
+
+    def append(
+        self,
+        records: bytes | bytearray | memoryview,
+        last_offset: int,
+        max_timestamp: int,
+        index_interval: int,
+    ) -> None:
+        """Write one batch behind the others, to the page cache; OSError.
+
+        An index entry is due when more than `index_interval` bytes were written since the last.
+        """
+        file = self.file or self.files.open(self)
+        file.is_used = True
+        position, size = self.size, len(records)
+        if os.pwrite(file.fd, records, position) != size:
+            write_at(file.fd, records, position)
+        if not position:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            if self._max_timestamp == _UNKNOWN:
+                self._load_max_timestamp()
+            if max_timestamp > self._max_timestamp:
+                self._max_timestamp = max_timestamp
+                self._max_timestamp_offset = last_offset
+        if self.bytes_since_index > index_interval:
+            self.add_index_entries(last_offset, position)
+        self.bytes_since_index += size
+        self.size = position + size
+
+    def add_index_entries(self, last_offset: int, position: int) -> None:
+        """Index the batch at `position`, and the largest timestamp so far; OSError."""
+        self.offset_index.append(last_offset - self.base_offset, position)
+        self._index_max_timestamp()
+        self.bytes_since_index = 0
+
+    def _index_max_timestamp(self) -> None:
+        if self.max_timestamp >= 0:
+            relative = self._max_timestamp_offset - self.base_offset
+            self.time_index.append(self._max_timestamp, relative)
+
+    def is_full(self, index_bytes_max: int) -> bool:
+        """Whether an index has no room for another entry (`OffsetIndex.isFull`)."""
+        offsets, times = self._offset_index, self._time_index
+        return (offsets is not None and len(offsets) >= index_bytes_max // 8) or (
+            times is not None and len(times) >= index_bytes_max // 12 - 1
+        )
+
+    def finish(self) -> None:
+        """Write the indexes whole: nothing more is appended here for now. OSError."""
+        if self.max_timestamp >= 0:
+            self._index_max_timestamp()
+        self.offset_index.finish()
+        self.time_index.finish()
+        self.offset_index.close()
+        self.time_index.close()
+
+    def sync(self) -> None:
+        """fsync all its files; OSError. Callable from a thread."""
+        for suffix in SUFFIXES:
+            sync_path(self.path_of(suffix))
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        self.files.close(self)
+        if self._offset_index is not None:
+            self._offset_index.close()
+        if self._time_index is not None:
+            self._time_index.close()
+
+    # Indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """The offset index, made again from the batches if its file is damaged; OSError."""
+        index = self._offset_index
+        if index is None:
+            index = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
+            if self.size:
+                fault = index.fault(self.size)
+                if fault is not None:
+                    self.rebuild_indexes(f"offset index {fault}")
+        return self._offset_index or index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index, made again from the batches if its file is damaged; OSError."""
+        index = self._time_index
+        if index is None:
+            index = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
+            if self.size:
+                fault = index.fault()
+                if fault is not None:
+                    self.rebuild_indexes(f"time index {fault}")
+        return self._time_index or index
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """The index of the transactions whose abort markers lie here."""
+        return TransactionIndex(self.path_of(".txnindex"))
+
+    def empty_indexes(self) -> None:
+        """Start both sparse indexes anew; OSError."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
+        offsets = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
+        times = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
+        for index in (offsets, times):
+            index.truncate(0)
+        self.bytes_since_index = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = -1
+        self.first_timestamp = NO_TIMESTAMP
+
+    def rebuild_indexes(self, reason: str, index_interval: int = 4096) -> None:
+        """Make the indexes again from the batches' headers; OSError."""
+        logger.warning("rebuilding indexes segment=%s reason=%s", self.path, reason)
+        self.empty_indexes()
+        for position, header in self.headers():
+            self.note(position, header, index_interval)
+        self._index_max_timestamp()
+
+    def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
+        """Take a batch that is in the file already into the indexes; OSError."""
+        if not position:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self._max_timestamp:
+            self._max_timestamp = header.max_timestamp
+            self._max_timestamp_offset = header.last_offset
+        if self.bytes_since_index > index_interval:
+            self.add_index_entries(header.last_offset, position)
+        self.bytes_since_index += header.size
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in it; -1 if it has none. OSError."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the batch that has the largest timestamp; OSError."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp_offset
+
+    def _load_max_timestamp(self) -> None:
+        """Take it from the last entry, which a roll or a clean stop writes."""
+        index = self.time_index
+        if self._max_timestamp != _UNKNOWN:  # the index had to be made again
+            return
+        last = index.last()
+        if last is None:
+            self._max_timestamp = NO_TIMESTAMP
+        else:
+            self._max_timestamp = last[0]
+            self._max_timestamp_offset = self.base_offset + last[1]
+
+    def load_first_timestamp(self) -> None:
+        """Learn by what a roll is timed; OSError."""
+        if self.first_timestamp == _UNKNOWN:
+            self.first_timestamp = NO_TIMESTAMP
+            for _, header in self.headers(end=HEADER_SIZE, whole=False):
+                self.first_timestamp = header.max_timestamp
+
+    # Reading
+
+    def headers(
+        self, position: int = 0, end: int | None = None, *, whole: bool = True
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Each batch's position and header; a batch cut off by `end` ends it if `whole`.
+
+        Raises CorruptBatch at what is no batch, and OSError.
+        """
+        limit = self.size if end is None else end
+        fd = self.opened().fd
+        block, start = b"", position
+        while limit - position >= HEADER_SIZE:
+            at = position - start
+            if at + HEADER_SIZE > len(block):
+                block = read_at(fd, min(_HEADERS_CHUNK, limit - position), position)
+                start, at = position, 0
+            header = read_header(block, at)
+            if header.magic != MAGIC or (whole and header.size > limit - position):
+                return
+            yield position, header
+            position += header.size
+
+    def checked_batches(self) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, from the start, up to the first batch whose crc is wrong.
+
+        Memory does not grow with what a header declares.
+        """
+        fd = self.opened().fd
+        block, start, position = b"", 0, 0
+        while self.size - position >= HEADER_SIZE:
+            at = position - start
+            if at + HEADER_SIZE > len(block):
+                block = read_at(fd, min(READ_CHUNK, self.size - position), position)
+                start, at = position, 0
+            try:
+                header = read_header(block, at)
+            except CorruptBatch:
+                return
+            size = header.size
+            if header.magic != MAGIC or size > self.size - position:
+                return
+            if at + size > len(block) and size <= READ_CHUNK:
+                block = read_at(fd, min(READ_CHUNK, self.size - position), position)
+                start, at = position, 0
+            if at + size <= len(block):
+                with memoryview(block)[at + _CHECKED_AT : at + size] as checked:
+                    crc = crc32c(checked)
+            else:
+                crc = self._crc_in_file(fd, position + _CHECKED_AT, position + size)
+            if crc != header.crc:
+                return
+            yield position, header
+            position += size
+
+    def _crc_in_file(self, fd: int, position: int, end: int) -> int:
+        crc = 0
+        while position < end:
+            data = read_at(fd, min(READ_CHUNK, end - position), position)
+            if not data:
+                break
+            crc = crc32c(data, crc)
+            position += len(data)
+        return crc
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The batch that holds `offset`, or the first one behind it; None if all are before it.
+
+        Raises CorruptBatch where the file is damaged, and OSError.
+        """
+        position = self._indexed_position(offset)
+        for at, header in self.headers(position):
+            if header.last_offset >= offset:
+                return at, header
+        return None
+
+    def _indexed_position(self, offset: int) -> int:
+        """A batch at or before the one with `offset`, by the index, which is checked."""
+        index = self.offset_index
+        number = index.search(offset - self.base_offset)
+        if number < 0:
+            return 0
+        relative, position = index.entry(number)
+        for _, header in self.headers(position, whole=False):
+            if header.last_offset == self.base_offset + relative:
+                return position
+            break
+        self.rebuild_indexes(f"offset index entry {number} points to no batch")
+        number = self.offset_index.search(offset - self.base_offset)
+        return self.offset_index.entry(number)[1] if number >= 0 else 0
+
+    def boundary_before(self, position: int) -> int:
+        """The last indexed start of a batch at or before `position`; 0 without one. OSError."""
+        index = self.offset_index
+        number = index.search(position, field=1)
+        return index.entry(number)[1] if number >= 0 else 0
+
+    def next_offset(self) -> int:
+        """The offset behind its last batch, found from the last index entry on; OSError."""
+        offset = self.base_offset
+        last = self.offset_index.last()
+        for _, header in self.headers(last[1] if last else 0):
+            offset = header.next_offset
+        return offset
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """The whole batch; OSError."""
+        return read_at(self.opened().fd, header.size, position)
+
+    # Cutting
+
+    def truncate(self, position: int, last_offset: int) -> None:
+        """Cut the file at `position`; `last_offset` is the last one that stays. OSError."""
+        os.ftruncate(self.opened().fd, position)
+        offsets, times = self.offset_index, self.time_index
+        offsets.truncate(offsets.search(last_offset - self.base_offset) + 1)
+        times.truncate(times.search(last_offset - self.base_offset, field=1) + 1)
+        self.transaction_index.truncate(last_offset + 1)
+        self.size = position
+        self.bytes_since_index = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = -1
+        last = offsets.last()
+        entry = times.last()
+        if entry is not None:
+            self._max_timestamp = entry[0]
+            self._max_timestamp_offset = self.base_offset + entry[1]
+        # Behind the last index entry there may be a later timestamp.
+        for _, header in self.headers(last[1] if last else 0):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+        if not position:
+            self.first_timestamp = NO_TIMESTAMP

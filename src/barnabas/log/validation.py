@@ -1,0 +1,228 @@
+"""What a leader checks of a batch before it appends it (Kafka's `LogValidator`).
+
+The plain case looks at the header alone. Records are decoded only for what a header cannot tell:
+keys of a compacted topic, timestamps against a lower bound, another codec than the producer's.
+The header's own statements (its largest timestamp, say) are trusted.
+"""
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812  (its own name says nothing here)
+from typing import Final, Literal
+
+from crc32c import crc32c
+
+from barnabas.log.config import LONG_MAX, LogConfig
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    InvalidRecords,
+    build_batch,
+    read_header,
+    read_records,
+    set_log_append_time,
+    validate_records,
+)
+from barnabas.protocol.records.compression import Codec
+
+Origin = Literal["client", "coordinator", "raft"]
+"""Who appends: only clients are kept from control batches and held to their sequences."""
+
+Writable = bytearray | memoryview
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CHECKED_AT: Final = 21
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_CONTROL: Final = 0x20
+_CODEC_ID_MAX: Final = 4
+
+
+class RecordRefused(KafkaError):
+    """A batch refused for some of its records: (index in the batch, why) of each."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors or []
+
+
+def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origin) -> BatchHeader:
+    """Judge the one batch in `records` by its header; KafkaError as Kafka answers it.
+
+    Order as in `UnifiedLog.analyzeAndValidateRecords`, then `LogValidator.validateBatch`.
+    """
+    size = len(records)
+    try:
+        header = BatchHeader._make(_HEADER.unpack_from(records, 0))
+    except StructError:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes") from None
+    if header.batch_length + LOG_OVERHEAD != size or header.magic != MAGIC:
+        raise _layout(header, size)
+    is_client = origin == "client"
+    if is_client and header.base_offset:
+        raise RecordRefused(
+            ErrorCode.INVALID_RECORD,
+            f"The baseOffset of the record batch should be 0, but it is {header.base_offset}",
+        )
+    if size > config.max_message_bytes and origin != "raft":
+        raise _too_large(size, config)
+    if crc32c(memoryview(records)[_CHECKED_AT:]) != header.crc:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
+        )
+    attributes = header.attributes
+    if is_client:
+        _check_client(header)
+    codec = attributes & _CODEC_MASK
+    if codec > _CODEC_ID_MAX:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}"
+        )
+    if origin != "raft" and not attributes & _CONTROL:
+        _check_timestamps(header, config, now_ms)
+    return header
+
+
+def _layout(header: BatchHeader, size: int) -> KafkaError:
+    if header.magic in (0, 1):
+        return RecordRefused(ErrorCode.INVALID_RECORD, f"message format {header.magic} is refused")
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"a batch of {header.batch_length} bytes and magic {header.magic} in {size} bytes",
+    )
+
+
+def _too_large(size: int, config: LogConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size is {size} bytes which exceeds the maximum configured value of "
+        f"{config.max_message_bytes}",
+    )
+
+
+def _check_client(header: BatchHeader) -> None:
+    count = header.record_count
+    if header.attributes & _CONTROL:
+        reason = "Clients are not allowed to write control records"
+    elif count <= 0 or header.last_offset_delta + 1 != count:
+        reason = (
+            f"Inconsistency between number of offsets {header.last_offset_delta + 1} and number of "
+            f"records {count}"
+        )
+    elif header.producer_id >= 0 and header.base_sequence < 0:
+        reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"
+    else:
+        return
+    raise RecordRefused(ErrorCode.INVALID_RECORD, reason)
+
+
+def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """What the header tells of the records' timestamps; the topic's own clock needs none."""
+    if header.attributes & _LOG_APPEND_TIME:
+        if config.log_append_time:
+            return
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Producer should not set timestamp type to LogAppendTime",
+        )
+    if config.log_append_time:
+        return
+    latest = header.max_timestamp
+    if latest > now_ms + config.timestamp_after_max_ms:
+        reason = f"more than {config.timestamp_after_max_ms} ms ahead"
+    elif 0 <= latest < now_ms - config.timestamp_before_max_ms:
+        reason = f"more than {config.timestamp_before_max_ms} ms behind"
+    else:
+        return
+    raise RecordRefused(
+        ErrorCode.INVALID_TIMESTAMP, f"Timestamp {latest} of message is out of range: {reason}"
+    )
+
+
+def needs_records(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the header leaves something to be decided by the records."""
+    if header.attributes & _CONTROL:
+        return False
+    return (
+        config.is_compacted
+        or config.log_append_time
+        or (config.codec is not None and config.codec != header.attributes & _CODEC_MASK)
+        or config.timestamp_before_max_ms != LONG_MAX
+    )
+
+
+def complete_batch(
+    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin
+) -> tuple[Writable, BatchHeader]:
+    """Do what needs the records, and give the batch as it is to be appended.
+
+    A batch in the topic's codec is patched in place, another one is built anew. KafkaError.
+    """
+    try:
+        if origin == "client":
+            _check_records(records, header, config, now_ms)
+        if config.codec is not None and config.codec != header.codec:
+            records, header = _in_codec(records, header, config, config.codec)
+    except InvalidRecords as error:
+        raise RecordRefused(ErrorCode.INVALID_RECORD, str(error)) from None
+    except CorruptBatch as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if config.log_append_time:
+        set_log_append_time(records, 0, now_ms)
+        header = read_header(records)
+    return records, header
+
+
+def _check_records(records: Writable, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    earliest: int | None = None
+    if not config.log_append_time and config.timestamp_before_max_ms != LONG_MAX:
+        earliest = now_ms - config.timestamp_before_max_ms
+    if not config.is_compacted and earliest is None:
+        return
+    faults = validate_records(
+        records, 0, header, compacted=config.is_compacted, timestamp_min=earliest
+    )
+    if faults:
+        code = ErrorCode.INVALID_RECORD
+        if all(fault.kind == "timestamp" for fault in faults):
+            code = ErrorCode.INVALID_TIMESTAMP
+        raise RecordRefused(
+            code,
+            "One or more records have been rejected",
+            [(fault.index, fault.message) for fault in faults],
+        )
+
+
+def _in_codec(
+    records: Writable, header: BatchHeader, config: LogConfig, codec: Codec
+) -> tuple[Writable, BatchHeader]:
+    batch = build_batch(
+        read_records(records, 0, header),
+        base_offset=header.base_offset,
+        codec=codec,
+        level=config.codec_level,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+    )
+    if len(batch) > config.max_message_bytes:
+        raise _too_large(len(batch), config)
+    return batch, read_header(batch)
+
+
+def check_follower_batch(records: Writable | bytes, position: int, header: BatchHeader) -> None:
+    """Judge a batch that the leader sent: CORRUPT_MESSAGE unless it is whole and sound."""
+    size = header.size
+    if header.magic != MAGIC or size < HEADER_SIZE or position + size > len(records):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at {position}")
+    with memoryview(records)[position + _CHECKED_AT : position + size] as checked:
+        if crc32c(checked) != header.crc:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
+            )

@@ -1,0 +1,77 @@
+"""What a start may cost: what is imported before the first Metadata answer, and the time to it."""
+
+import re
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# Each is wanted later or never: for compression, HTTP, tables, other clients, or debugging.
+UNWANTED = {
+    "aiokafka", "asyncio", "confluent_kafka", "construct", "cramjam", "difflib", "google.re2",
+    "h11", "http.client", "http.server", "hypercorn", "importlib.metadata", "kafka",
+    "multiprocessing", "prometheus_client", "pydoc", "re2", "rich", "starlette", "tempfile",
+    "unittest", "xml",
+}  # fmt: skip
+
+# The figure to reach is 0.35 s on an idle machine; a busy one that runs tests is given more.
+START_S_MAX = 1.5
+
+METADATA_V1_ALL = struct.pack(">ihhihi", 14, 3, 1, 7, -1, -1)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def serve(data: Path, port: int, *options: str) -> "subprocess.Popen[str]":
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
+    command = [sys.executable, *options, "-m", "barnabas", "serve", "--data", str(data)]
+    command.append(f"--set=listeners={listeners}")
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_metadata(port: int, timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+                sock.sendall(METADATA_V1_ALL)
+                if len(sock.recv(8, socket.MSG_WAITALL)) == 8:
+                    return
+        except ConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int) -> None:
+    process = serve(tmp_path / "data", port, "-X", "importtime")
+    try:
+        wait_for_metadata(port)
+    finally:
+        process.terminate()
+        _, log = process.communicate(timeout=20)
+    imported = set(re.findall(r"^import time:.*\|\s+(\S+)$", log, re.MULTILINE))
+    assert "barnabas.server.handlers.metadata" in imported
+    assert imported & UNWANTED == set()
+
+
+def test_the_first_answer_comes_soon(tmp_path: Path, port: int) -> None:
+    began = time.monotonic()
+    process = serve(tmp_path / "data", port)
+    try:
+        wait_for_metadata(port)
+        elapsed_s = time.monotonic() - began
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+    print(f"first Metadata answer after {elapsed_s:.3f} s")
+    assert elapsed_s < START_S_MAX
