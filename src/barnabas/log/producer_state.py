@@ -285,23 +285,20 @@ class ProducerState:
         """Fill up a window that a snapshot cut, from the log's headers in their order."""
         entry.window_is_cut = False
         known = {batch.last_offset for batch in entry.batches}
-        found: list[BatchMetadata] = []
-        for header in headers:
-            if (
-                header.producer_id == entry.producer_id
-                and header.producer_epoch == entry.epoch
-                and not header.is_control
-                and header.last_offset not in known
-            ):
-                found.append(
-                    BatchMetadata(
-                        header.base_sequence,
-                        header.last_sequence,
-                        header.last_offset,
-                        header.last_offset_delta,
-                        header.max_timestamp,
-                    )
-                )
+        found = [
+            BatchMetadata(
+                header.base_sequence,
+                header.last_sequence,
+                header.last_offset,
+                header.last_offset_delta,
+                header.max_timestamp,
+            )
+            for header in headers
+            if header.producer_id == entry.producer_id
+            and header.producer_epoch == entry.epoch
+            and not header.is_control
+            and header.last_offset not in known
+        ]
         merged = sorted([*found[-WINDOW:], *entry.batches], key=lambda batch: batch.last_offset)
         entry.batches = merged[-WINDOW:]
 

@@ -3,10 +3,11 @@
 import logging
 import os
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.log.epochs import EpochEntry
 from barnabas.log.files import READ_CHUNK, FileCache, OpenFile, read_at, sync_path, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.records.batch import (
@@ -24,6 +25,8 @@ RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
+
 _UNKNOWN: Final = -2
 _HEADERS_CHUNK: Final = 8192
 _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
@@ -32,6 +35,15 @@ _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 def file_name(offset: int, suffix: str) -> str:
     """The name of a partition's file that begins at `offset`."""
     return f"{offset:020d}{suffix}"
+
+
+class Recovered(NamedTuple):
+    """What a recovery found: the offset behind the last sound batch, the bytes cut off, and the
+    leader epochs seen."""
+
+    next_offset: int
+    lost: int
+    epochs: list[EpochEntry]
 
 
 class Segment:
@@ -152,6 +164,14 @@ class Segment:
         """fsync all its files; OSError. Callable from a thread."""
         for suffix in SUFFIXES:
             sync_path(self.path_of(suffix))
+
+    def sync_batches(self) -> None:
+        """Sync the batches alone: indexes can be made again. OSError. Callable from a thread."""
+        file = self.file  # kept open by this reference whatever the cache does
+        if file is None:
+            sync_path(self.path)
+        else:
+            _fdatasync(file.fd)
 
     def close(self) -> None:
         """Let go of the descriptors."""
@@ -281,13 +301,13 @@ class Segment:
             yield position, header
             position += header.size
 
-    def checked_batches(self) -> Iterator[tuple[int, BatchHeader]]:
-        """As `headers`, from the start, up to the first batch whose crc is wrong.
+    def checked_batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """As `headers`, up to the first batch that is damaged or whose crc is wrong.
 
         Memory does not grow with what a header declares.
         """
         fd = self.opened().fd
-        block, start, position = b"", 0, 0
+        block, start = b"", position
         while self.size - position >= HEADER_SIZE:
             at = position - start
             if at + HEADER_SIZE > len(block):
@@ -349,12 +369,6 @@ class Segment:
         number = self.offset_index.search(offset - self.base_offset)
         return self.offset_index.entry(number)[1] if number >= 0 else 0
 
-    def boundary_before(self, position: int) -> int:
-        """The last indexed start of a batch at or before `position`; 0 without one. OSError."""
-        index = self.offset_index
-        number = index.search(position, field=1)
-        return index.entry(number)[1] if number >= 0 else 0
-
     def next_offset(self) -> int:
         """The offset behind its last batch, found from the last index entry on; OSError."""
         offset = self.base_offset
@@ -366,6 +380,55 @@ class Segment:
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The whole batch; OSError."""
         return read_at(self.opened().fd, header.size, position)
+
+    # Recovering
+
+    def recover(self, offset: int, index_interval: int) -> "Recovered":
+        """Check the batches from the one with `offset` on, cut at the first bad one; OSError.
+
+        Indexes are kept up to there, if they can be, and made again behind it.
+        """
+        position = self._keep_indexes(offset)
+        next_offset, epochs = self.base_offset, list[EpochEntry]()
+        for at, header in self.checked_batches(position):
+            if header.base_offset < next_offset:
+                break
+            self.note(at, header, index_interval)
+            epochs.append(EpochEntry(header.partition_leader_epoch, header.base_offset))
+            if len(epochs) > 1 and epochs[-2].epoch == epochs[-1].epoch:
+                epochs.pop()
+            next_offset = header.next_offset
+            position = at + header.size
+        lost = self.size - position
+        if lost:
+            os.ftruncate(self.opened().fd, position)
+            self.size = position
+        return Recovered(next_offset, lost, epochs)
+
+    def _keep_indexes(self, offset: int) -> int:
+        """Cut the indexes to what is below `offset`; the position of the last batch they know."""
+        offsets = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
+        times = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
+        if offset > self.base_offset and not (offsets.fault(self.size) or times.fault()):
+            number = offsets.search(offset - 1 - self.base_offset)
+            if number >= 0:
+                relative, position = offsets.entry(number)
+                for _, header in self.headers(position, whole=False):
+                    if header.last_offset == self.base_offset + relative:
+                        self._cut_indexes(number + 1, relative)
+                        return position
+                    break
+        self.empty_indexes()
+        return 0
+
+    def _cut_indexes(self, count: int, relative_offset: int) -> None:
+        offsets, times = self.offset_index, self.time_index
+        offsets.truncate(count)
+        times.truncate(times.search(relative_offset, field=1) + 1)
+        self.bytes_since_index = 0
+        last = times.last()
+        self._max_timestamp = NO_TIMESTAMP if last is None else last[0]
+        self._max_timestamp_offset = -1 if last is None else self.base_offset + last[1]
 
     # Cutting
 

@@ -41,7 +41,7 @@ _CONTROL: Final = 0x20
 _CODEC_ID_MAX: Final = 4
 
 
-class RecordRefused(KafkaError):
+class RecordsRefusedError(KafkaError):
     """A batch refused for some of its records: (index in the batch, why) of each."""
 
     def __init__(
@@ -65,7 +65,7 @@ def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origi
         raise _layout(header, size)
     is_client = origin == "client"
     if is_client and header.base_offset:
-        raise RecordRefused(
+        raise RecordsRefusedError(
             ErrorCode.INVALID_RECORD,
             f"The baseOffset of the record batch should be 0, but it is {header.base_offset}",
         )
@@ -90,7 +90,9 @@ def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origi
 
 def _layout(header: BatchHeader, size: int) -> KafkaError:
     if header.magic in (0, 1):
-        return RecordRefused(ErrorCode.INVALID_RECORD, f"message format {header.magic} is refused")
+        return RecordsRefusedError(
+            ErrorCode.INVALID_RECORD, f"message format {header.magic} is refused"
+        )
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
         f"a batch of {header.batch_length} bytes and magic {header.magic} in {size} bytes",
@@ -118,7 +120,7 @@ def _check_client(header: BatchHeader) -> None:
         reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"
     else:
         return
-    raise RecordRefused(ErrorCode.INVALID_RECORD, reason)
+    raise RecordsRefusedError(ErrorCode.INVALID_RECORD, reason)
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -139,7 +141,7 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> No
         reason = f"more than {config.timestamp_before_max_ms} ms behind"
     else:
         return
-    raise RecordRefused(
+    raise RecordsRefusedError(
         ErrorCode.INVALID_TIMESTAMP, f"Timestamp {latest} of message is out of range: {reason}"
     )
 
@@ -169,7 +171,7 @@ def complete_batch(
         if config.codec is not None and config.codec != header.codec:
             records, header = _in_codec(records, header, config, config.codec)
     except InvalidRecords as error:
-        raise RecordRefused(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise RecordsRefusedError(ErrorCode.INVALID_RECORD, str(error)) from None
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if config.log_append_time:
@@ -191,7 +193,7 @@ def _check_records(records: Writable, header: BatchHeader, config: LogConfig, no
         code = ErrorCode.INVALID_RECORD
         if all(fault.kind == "timestamp" for fault in faults):
             code = ErrorCode.INVALID_TIMESTAMP
-        raise RecordRefused(
+        raise RecordsRefusedError(
             code,
             "One or more records have been rejected",
             [(fault.index, fault.message) for fault in faults],

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _INITIAL_DELAY_MS = 30_000
 # Logs handled before other tasks get a turn.
 _LOGS_PER_TURN = 100
+_DELETION_INTERVAL_MS = 5_000
 # A node that is never flushed by time has this in place of an interval.
 _NEVER_MS = 2**63 - 1
 
@@ -44,6 +45,7 @@ class Background:
                 interval_ms = config.get_int(name)
                 if interval_ms < _NEVER_MS:
                     nursery.start_soon(_every, interval_ms, work)
+            nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):
@@ -80,7 +82,10 @@ class Background:
     async def expire_producers(self) -> None:
         """Forget idle producers (producer.id.expiration.ms)."""
         now_ms = self._node.now_ms()
-        await self._each_log(lambda log: log.expire_producers(now_ms), "producer expiry")
+        expiration_ms = self._node.config.get_int("producer.id.expiration.ms")
+        await self._each_log(
+            lambda log: log.expire_producers(now_ms, expiration_ms), "producer expiry"
+        )
 
     async def flush_old(self) -> None:
         """Sync logs that were last flushed longer than flush.ms ago."""
@@ -88,6 +93,12 @@ class Background:
         for log in list(self._node.logs.logs()):
             if log.needs_flush(now_ms):
                 await self._node.disk.fsync(log, log.flush)
+
+    async def remove_deleted(self) -> None:
+        """Remove the files of segments and logs whose file.delete.delay.ms is over."""
+        node = self._node
+        if any(volume.deletions for volume in node.logs.volumes):
+            await node.disk.run(node.logs.remove_deleted, node.now_ms())
 
     async def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks."""

@@ -8,7 +8,7 @@ node's configuration and replicas, then to the subscribers, then to whoever subm
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -23,18 +23,19 @@ from barnabas.cluster.controller import (
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import SUPPORTED
 from barnabas.cluster.format import write_durably
-from barnabas.cluster.image import RESOURCE_BROKER, Endpoint, MetadataImage
+from barnabas.cluster.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
 from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
 from barnabas.cluster.snapshot import control_batch
 from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
-from barnabas.config import ConfigError, Listener, NodeConfig
+from barnabas.config import ConfigError, NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import Record, build_batch
 from barnabas.protocol.records.metadata import encode_metadata_record
 from barnabas.protocol.types import Uuid
+from barnabas.server.endpoints import registered
 from barnabas.server.metadata_log import MetadataLog
 from barnabas.server.startup import StartupError
 
@@ -45,9 +46,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
-
-# org.apache.kafka.common.security.auth.SecurityProtocol
-_SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 @attrs.frozen(slots=True)
@@ -122,12 +120,13 @@ class Quorum:
                 await self._flush()
         finally:
             self.core.resign(self.node.now_ms())
+            self.log.close()
 
     # Start
 
     def _recover(self) -> None:
         node = self.node
-        self.log = MetadataLog(node.logs, node.config.metadata_log_dir)
+        self.log = MetadataLog(node.logs, node.config)
         try:
             state = read_quorum_state(self.log.directory)
         except QuorumStateError as error:
@@ -136,14 +135,15 @@ class Quorum:
         self.image = loader.image()
         local = Voter(
             ReplicaKey(node.node_id, self.log.directory_id),
-            self._endpoints(node.config.advertised_controller_listeners),
+            registered(node, node.config.advertised_controller_listeners),
         )
         voters = loader.voters or VoterSet.of(local)
         others = [key.id for key in voters.replica_keys if key.id != node.node_id]
         if others or not voters.is_voter(local.key):
             raise StartupError(
                 f"the quorum of {self.log.directory} has the voters "
-                f"{[key.id for key in voters.replica_keys]}; node.id {node.node_id} alone cannot lead it"
+                f"{[key.id for key in voters.replica_keys]}: node.id {node.node_id} alone cannot "
+                "lead it"
             )
         self.core = RaftCore(
             local=local,
@@ -170,23 +170,16 @@ class Quorum:
             broker_id=node.node_id,
             cluster_id=node.cluster_id,
             incarnation_id=incarnation_id,
-            endpoints=self._endpoints(node.config.advertised_listeners),
+            endpoints=registered(node, node.config.advertised_listeners),
             features=SUPPORTED,
             rack=node.config.rack,
             directories=self.log.directory_ids,
         )
-        registered = controller.register_broker(broker)
-        self._append(registered.records)
-        unfence = controller.broker_heartbeat(node.node_id, registered.response, want_fence=False)
+        registration_result = controller.register_broker(broker)
+        self._append(registration_result.records)
+        node.logs.broker_epoch = broker_epoch = registration_result.response
+        unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
         self._append(unfence.records)
-
-    def _endpoints(self, listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:
-        return tuple(
-            Endpoint(
-                point.name, point.host, point.port, _SECURITY_PROTOCOLS[point.security_protocol]
-            )
-            for point in self.node.advertised(tuple(listeners))
-        )
 
     # Appending and committing
 
@@ -215,7 +208,7 @@ class Quorum:
 
     def _write(self, ready: Ready) -> None:
         for entry in ready.entries:
-            self.log.append(_batch(entry), entry, self.node.now_ms())
+            self.log.append(_batch(entry), self.node.now_ms())
         if ready.leadership is not None:
             leader_id, epoch = ready.leadership
             logger.info("quorum leader=%s epoch=%d", leader_id, epoch)

@@ -8,6 +8,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.replication.partition import NEVER_FLUSH
+from barnabas.log import RecordsRefusedError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.records.batch import HEADER_SIZE
@@ -185,12 +186,12 @@ def _refused(number: int, error: KafkaError) -> PartitionResponse:
     answer = PartitionResponse(
         index=number, error_code=error.code, base_offset=-1, error_message=error.message or None
     )
-    if isinstance(error, RecordErrors):
+    if isinstance(error, RecordsRefusedError):
         answer.record_errors = [
             ProduceResponse.BatchIndexAndErrorMessage(
-                batch_index=fault.index, batch_index_error_message=fault.message
+                batch_index=index, batch_index_error_message=message
             )
-            for fault in error.faults
+            for index, message in error.record_errors
         ]
     return answer
 

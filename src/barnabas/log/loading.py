@@ -1,0 +1,259 @@
+"""From a directory to a log: what a start reads, and what it repairs (Kafka's `LogLoader`).
+
+After a clean stop no segment is read, but for what lies behind the last index entry. After a kill
+all behind the recovery point is checked, and the log ends before the first batch that is not whole.
+"""
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from barnabas.log.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    CheckpointError,
+    decode_epochs,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.files import remove_files, replace_file
+from barnabas.log.producer_state import ProducerState, SnapshotError, decode_marker
+from barnabas.log.retention import DELETED, remove_now
+from barnabas.log.segment import Segment, file_name
+from barnabas.protocol.records.batch import BatchHeader, read_records
+from barnabas.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT: Final = ".snapshot"
+_INDEXES: Final = (".index", ".timeindex", ".txnindex")
+# Left by a kill in the middle of a replacement, a deletion or a cleaning.
+_LEFTOVERS: Final = (".tmp", DELETED, ".cleaned")
+
+
+def read_topic_id(directory: str) -> Uuid | None:
+    """What `partition.metadata` says; None where it says nothing."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    try:
+        with open(path, "rb") as file:
+            return decode_partition_metadata(file.read())
+    except OSError:
+        return None
+    except CheckpointError as error:
+        logger.warning("ignored file=%s reason=%s", path, error)
+        return None
+
+
+def size_on_disk(directory: str) -> int:
+    """The size of the segments in a directory that nobody has opened; 0 if it is not there."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(".log"))
+    except FileNotFoundError:
+        return 0
+
+
+def create_directory(log: "PartitionLog", topic_id: Uuid) -> None:
+    """Make the directory of a new log, and name its topic in it; OSError."""
+    os.makedirs(log.directory, exist_ok=True)
+    path = f"{log.directory}/{PARTITION_METADATA}"
+    replace_file(path, encode_partition_metadata(topic_id), sync=False)
+
+
+def load(log: "PartitionLog", recover: bool) -> None:
+    """Fill in a log from its directory; OSError."""
+    started = time.monotonic()
+    _find_segments(log)
+    lost, checked_from = 0, log.recovery_point
+    epochs = _read_epochs(log)
+    if recover:
+        lost = _recover(log, epochs)
+    else:
+        log.log_end_offset = log.segments[-1].next_offset()
+    epochs.truncate_end(log.log_end_offset)
+    log.epochs = epochs
+    first = log.segments[0].base_offset
+    log.log_start_offset = min(max(log.log_start_offset, first), log.log_end_offset)
+    log.epochs.truncate_start(log.log_start_offset)
+    log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
+    log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
+    load_producers(log, repair=recover)
+    if recover and log.log_end_offset > checked_from:
+        logger.info(
+            "recovered log=%s from=%d end=%d lost_bytes=%d ms=%.0f",
+            log.directory,
+            checked_from,
+            log.log_end_offset,
+            lost,
+            (time.monotonic() - started) * 1000,
+        )
+
+
+def _find_segments(log: "PartitionLog") -> None:
+    """The segments by their files, without what a kill left; one is made if there is none."""
+    sizes: dict[int, int] = {}
+    others: list[tuple[str, str]] = []
+    with os.scandir(log.directory) as entries:
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry.name)
+            if suffix in _LEFTOVERS:
+                remove_files([entry.path])
+            elif suffix == ".log" and stem.isdecimal():
+                sizes[int(stem)] = entry.stat().st_size
+            elif suffix in _INDEXES and stem.isdecimal():
+                others.append((stem, entry.path))
+    orphans = [path for stem, path in others if int(stem) not in sizes]
+    for path in orphans:
+        logger.warning("removing an index without a segment file=%s", path)
+    remove_files(orphans)
+    files = log.volume.files
+    log.segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
+    if not log.segments:
+        segment = Segment(log.directory, max(log.log_start_offset, 0), files)
+        segment.opened()
+        segment.empty_indexes()
+        log.segments = [segment]
+
+
+def _read_epochs(log: "PartitionLog") -> LeaderEpochs:
+    path = f"{log.directory}/{LEADER_EPOCHS}"
+    try:
+        with open(path, "rb") as file:
+            return LeaderEpochs(decode_epochs(file.read()))
+    except FileNotFoundError:
+        return LeaderEpochs()
+    except CheckpointError as error:
+        logger.warning("rebuilding leader epochs file=%s reason=%s", path, error)
+    epochs = LeaderEpochs()
+    for segment in log.segments:
+        for _, header in segment.headers():
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+    return epochs
+
+
+def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
+    """Check what lies behind the recovery point and cut at the first fault; the bytes lost."""
+    segments = log.segments
+    offset = log.recovery_point
+    first = next((n for n in range(len(segments) - 1, -1, -1) if _holds(segments[n], offset)), 0)
+    next_offset, lost = segments[first].base_offset, 0
+    for number in range(first, len(segments)):
+        segment = segments[number]
+        found = segment.recover(offset, log.config.index_interval_bytes)
+        next_offset = found.next_offset
+        for entry in found.epochs:
+            epochs.assign(entry.epoch, entry.start_offset)
+        if found.lost:
+            lost = found.lost + sum(each.size for each in segments[number + 1 :])
+            logger.warning(
+                "cut log=%s offset=%d lost_bytes=%d reason=no whole batch behind it",
+                segment.path,
+                next_offset,
+                lost,
+            )
+            remove_now(log.directory, segments[number + 1 :])
+            del segments[number + 1 :]
+            break
+        if number + 1 < len(segments):
+            segment.finish()
+    log.log_end_offset = next_offset
+    return lost
+
+
+def _holds(segment: Segment, offset: int) -> bool:
+    return segment.base_offset <= offset
+
+
+# Producers
+
+
+def load_producers(log: "PartitionLog", *, repair: bool = False) -> None:
+    """Producer state from the last sound snapshot, and the batches behind it; OSError.
+
+    With `repair` the transaction indexes are brought in step with the markers found.
+    """
+    state = log.producers = ProducerState(log.segments[0].base_offset)
+    for offset in reversed(_snapshots(log)):
+        path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
+        try:
+            with open(path, "rb") as file:
+                state.load(file.read(), offset)
+            break
+        except SnapshotError as error:
+            logger.warning("removing a damaged snapshot file=%s reason=%s", path, error)
+            remove_files([path])
+    if state.end_offset < log.log_end_offset:
+        _replay_producers(log, state, repair)
+    state.high_watermark_advanced(log.high_watermark)
+
+
+def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -> None:
+    start = state.end_offset
+    for segment in log.segments:
+        if segment is not log.segments[-1] and _ends_before(log, segment, start):
+            continue
+        if repair:
+            segment.transaction_index.truncate(start)
+        found = segment.find(start)
+        if found is None:
+            continue
+        for position, header in segment.headers(found[0]):
+            if header.producer_id < 0 or header.base_offset < start:
+                continue
+            if header.is_control:
+                _replay_marker(segment, position, header, state, repair)
+            else:
+                state.append(header, header.base_offset)
+    state.end_offset = log.log_end_offset
+
+
+def _ends_before(log: "PartitionLog", segment: Segment, offset: int) -> bool:
+    following = log.segments[log.segments.index(segment) + 1]
+    return following.base_offset <= offset
+
+
+def _replay_marker(
+    segment: Segment, position: int, header: BatchHeader, state: ProducerState, repair: bool
+) -> None:
+    records = read_records(segment.read_batch(position, header), 0, header)
+    marker = decode_marker(records[0].key, records[0].value) if records else None
+    if marker is not None:
+        aborted = state.end_transaction(header, header.base_offset, marker)
+        if repair and aborted is not None:
+            segment.transaction_index.append(aborted)
+
+
+def _snapshots(log: "PartitionLog") -> list[int]:
+    """The offsets of the snapshots within the log; those that no segment needs are removed.
+
+    One for each segment, and the last one (`ProducerStateManager.removeStraySnapshots`).
+    """
+    offsets = sorted(_snapshot_offsets(log.directory))
+    bases = {segment.base_offset for segment in log.segments}
+    inside = [offset for offset in offsets if bases and offset <= log.log_end_offset]
+    kept = {offset for offset in inside if offset in bases} | set(inside[-1:])
+    remove_files(
+        f"{log.directory}/{file_name(offset, SNAPSHOT)}" for offset in offsets if offset not in kept
+    )
+    return [offset for offset in inside if offset in kept]
+
+
+def _snapshot_offsets(directory: str) -> list[int]:
+    found: list[int] = []
+    for name in os.listdir(directory):
+        stem, suffix = os.path.splitext(name)
+        if suffix == SNAPSHOT and stem.isdecimal():
+            found.append(int(stem))
+    return found
+
+
+def remove_snapshots(directory: str) -> None:
+    """Remove all snapshots: the log begins anew."""
+    remove_files(
+        f"{directory}/{file_name(offset, SNAPSHOT)}" for offset in _snapshot_offsets(directory)
+    )

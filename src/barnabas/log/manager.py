@@ -1,0 +1,193 @@
+"""All logs of a node, over its data directories (Kafka's `LogManager`)."""
+
+import logging
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from barnabas.log.config import LogConfig
+from barnabas.log.partition_log import PartitionLog
+from barnabas.log.volume import Volume
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+METADATA_LOG: Final = "__cluster_metadata-0"
+
+_PARTITION: Final = re.compile(r"(.+)-(\d+)")
+_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+
+
+class LogManager:
+    """Finds, creates, deletes and checkpoints logs.
+
+    `volumes` are locked and their checkpoints read; the `metadata_volume`, one of them or not, has
+    the quorum's log, which is none of these. `config` is for logs whose topic is not known yet.
+    After a kill every log is recovered by
+    `open`; otherwise a log is loaded when it is first asked for.
+    """
+
+    def __init__(self, volumes: list[Volume], metadata_volume: Volume, config: LogConfig) -> None:
+        self.volumes = volumes
+        self.metadata_volume = metadata_volume
+        self.broker_epoch = -1
+        self._config = config
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+
+    def open(self) -> None:
+        """Find the logs that are there; recover those of a directory that was not stopped."""
+        for volume in self.volumes:
+            try:
+                names = sorted(os.listdir(volume.path))
+            except OSError as error:
+                volume.fail(error)
+                continue
+            for name in names:
+                self._found(volume, name)
+            if not volume.was_clean:
+                self._recover(volume)
+
+    def _found(self, volume: Volume, name: str) -> None:
+        path = f"{volume.path}/{name}"
+        if _DELETED.fullmatch(name):
+            volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
+            return
+        match = _PARTITION.fullmatch(name)
+        if match is None or name == METADATA_LOG or not os.path.isdir(path):
+            return
+        key = (match[1], int(match[2]))
+        if key in self._logs:
+            logger.error(
+                "the same partition in two directories, ignored path=%s used=%s",
+                path,
+                self._logs[key].directory,
+            )
+            return
+        log = PartitionLog(volume, *key, self._config)
+        log.recovery_point = volume.recovery_points.get(key, 0)
+        log.high_watermark = volume.high_watermarks.get(key, 0)
+        log.log_start_offset = volume.log_starts.get(key, 0)
+        volume.logs[key] = self._logs[key] = log
+
+    def _recover(self, volume: Volume) -> None:
+        """Check what a kill may have left torn, before anybody reads it."""
+        started = time.monotonic()
+        logs = list(volume.logs.values())
+        for log in logs:
+            try:
+                log.load(recover=True)
+            except KafkaError as error:
+                logger.error("recovery failed log=%s error=%s", log.directory, error)
+        if logs:
+            ms = (time.monotonic() - started) * 1000
+            logger.info("recovered directory=%s logs=%d ms=%.0f", volume.path, len(logs), ms)
+
+    # Logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The partition's log, loaded; None if there is none here.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE when it cannot be read.
+        """
+        log = self._logs.get((topic, partition))
+        if log is not None and not log.is_loaded:
+            log.load(recover=not log.volume.was_clean)
+        return log
+
+    def create(self, topic: str, topic_id: Uuid, partition: int, config: LogConfig) -> PartitionLog:
+        """A new log, in the working directory that has the fewest.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR without any, or when the disk refuses.
+        """
+        working = [volume for volume in self.volumes if volume.failure is None]
+        if not working:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
+        volume = min(working, key=lambda each: len(each.logs))
+        log = PartitionLog(volume, topic, partition, config)
+        log.create(topic_id)
+        volume.logs[topic, partition] = self._logs[topic, partition] = log
+        return log
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Rename a log away at once; its files go after file.delete.delay.ms."""
+        log = self._logs.pop((topic, partition))
+        volume = log.volume
+        volume.forget((topic, partition))
+        log.release()
+        aside = f"{log.directory}.{uuid.uuid4().hex}-delete"
+        try:
+            os.rename(log.directory, aside)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise volume.fail(error) from error
+        volume.deletions.add(
+            log.config.file_delete_delay_ms, partial(shutil.rmtree, aside, ignore_errors=True)
+        )
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """Every log, loaded or not."""
+        yield from self._logs.values()
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files of what was deleted long enough ago. For a thread."""
+        for volume in self._working():
+            for remove in volume.deletions.due(now_ms):
+                try:
+                    remove()
+                except OSError as error:
+                    volume.fail(error)
+
+    # Checkpoints and the end
+
+    def _working(self) -> Iterable[Volume]:
+        return [volume for volume in self.volumes if volume.failure is None]
+
+    def checkpoint(self) -> None:
+        """Write recovery points, high watermarks and log starts. For a thread."""
+        for volume in self._working():
+            try:
+                volume.write_checkpoints()
+            except OSError as error:
+                volume.fail(error)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write where logs begin, durably. For a thread.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR when a disk refuses.
+        """
+        for volume in self._working():
+            try:
+                volume.write_log_starts()
+            except OSError as error:
+                raise volume.fail(error) from error
+
+    def close(self, clean: bool) -> None:
+        """Make all durable and let others use the directories. For a thread.
+
+        Without `clean` nothing is written: the next start recovers.
+        """
+        for volume in self.volumes:
+            if clean and volume.failure is None:
+                self._close_volume(volume)
+            for log in volume.logs.values():
+                log.release()
+            volume.unlock()
+        self.metadata_volume.unlock()
+
+    def _close_volume(self, volume: Volume) -> None:
+        try:
+            for log in volume.logs.values():
+                log.close()
+            volume.write_checkpoints()
+            volume.mark_clean(self.broker_epoch)
+        except KafkaError as error:
+            logger.error("not stopped cleanly directory=%s error=%s", volume.path, error)
+        except OSError as error:
+            volume.fail(error)

@@ -1,0 +1,606 @@
+"""One partition's log: what is appended, read, truncated and forgotten (Kafka's `UnifiedLog`).
+
+Plain calls that block at most on the page cache; the server decides which of them run in a thread
+(`flush` may, beside everything else). An I/O error takes the whole data directory offline.
+"""
+
+import errno
+import logging
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+from barnabas.log import loading, lookup, retention
+from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
+from barnabas.log.config import LONG_MAX, LogConfig
+from barnabas.log.epochs import LeaderEpochs
+from barnabas.log.files import EMPTY_SLICE, FileSlice, replace_file, sync_path
+from barnabas.log.index import AbortedTxn
+from barnabas.log.producer_state import (
+    BatchMetadata,
+    EndTxnMarker,
+    ProducerState,
+    decode_marker,
+)
+from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment, file_name
+from barnabas.log.validation import (
+    Origin,
+    Writable,
+    check_batch,
+    check_follower_batch,
+    complete_batch,
+    needs_records,
+)
+from barnabas.log.volume import Volume
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.batch import (
+    BatchHeader,
+    CorruptBatch,
+    assign_offset,
+    iter_batches,
+    read_records,
+)
+from barnabas.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_CONTROL: Final = 0x20
+# Places where reads of the log's end stopped, which is where the next ones begin.
+_READ_ENDS_MAX: Final = 64
+# The process is short of something; the disk is not to blame.
+_NOT_THE_DISK: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class AppendInfo(NamedTuple):
+    """What an append did, or, for a duplicate, what the first append of that batch did.
+
+    `log_append_time_ms` is -1 where records keep their producers' timestamps.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """The log in one directory. Offsets as in Kafka: `log_end_offset` is the next one.
+
+    Not loaded (`is_loaded`), it knows its name alone; `load` reads what it must. All methods below
+    need that, and raise KafkaError KAFKA_STORAGE_ERROR when the disk fails.
+    """
+
+    __slots__ = (
+        "_directory_changed",
+        "_flushed_ms",
+        "_read_ends",
+        "_topic_id",
+        "config",
+        "directory",
+        "epochs",
+        "high_watermark",
+        "is_loaded",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "topic",
+        "volume",
+    )
+
+    def __init__(self, volume: Volume, topic: str, partition: int, config: LogConfig) -> None:
+        self.volume = volume
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.directory = f"{volume.path}/{topic}-{partition}"
+        self.is_loaded = False
+        self.segments: list[Segment] = []
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerState()
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self._topic_id: Uuid | None = None
+        self._flushed_ms = 0
+        self._directory_changed = False
+        self._read_ends: dict[int, tuple[Segment, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.directory}>"
+
+    # Opening and closing
+
+    def load(self, *, recover: bool) -> None:
+        """Read what is on the disk; after a kill (`recover`) check all behind the recovery point.
+
+        `recovery_point`, `high_watermark` and `log_start_offset` come from the checkpoints.
+        """
+        if not self.is_loaded:
+            self._guarded(loading.load, self, recover)
+            self.is_loaded = True
+
+    def create(self, topic_id: Uuid) -> None:
+        """Begin a new log with its directory, its topic's id and its first segment."""
+        self._guarded(loading.create_directory, self, topic_id)
+        self._topic_id = topic_id
+        self.load(recover=False)
+
+    @property
+    def topic_id(self) -> Uuid | None:
+        """The id in `partition.metadata`; None if the file is not there, or damaged."""
+        if self._topic_id is None:
+            self._topic_id = loading.read_topic_id(self.directory)
+        return self._topic_id
+
+    def update_config(self, config: LogConfig) -> None:
+        """The topic's configuration changed."""
+        self.config = config
+
+    def close(self) -> None:
+        """Make all of it durable; nothing is appended any more. Callable from a thread."""
+        if self.is_loaded:
+            self._guarded(self._close)
+
+    def _close(self) -> None:
+        self._write_epochs()
+        self.active.finish()
+        if self.producers.snapshot_offset != self.log_end_offset:
+            self._take_producer_snapshot()
+        self._flush()
+
+    def release(self) -> None:
+        """Let go of the files, as they are; it must be loaded again."""
+        for segment in self.segments:
+            segment.close()
+        self._read_ends.clear()
+        self.is_loaded = False
+
+    def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self.volume.failure is not None:
+            raise self.volume.offline()
+        try:
+            return call(*args, **kwargs)
+        except OSError as error:
+            raise self._failed(error) from error
+        except CorruptBatch as error:
+            logger.error("corrupt log directory=%s error=%s", self.directory, error)
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.directory}: {error}") from error
+
+    def _failed(self, error: OSError) -> KafkaError:
+        if error.errno in _NOT_THE_DISK:
+            logger.error("out of resources directory=%s error=%s", self.directory, error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return self.volume.fail(error)
+
+    # What it has
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its batches."""
+        if not self.is_loaded:
+            return loading.size_on_disk(self.directory)
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it, every transaction is decided and committed (KIP-98)."""
+        if self.producers.has_transactions:
+            unstable = self.producers.first_unstable_offset()
+            if unstable is not None and unstable < self.high_watermark:
+                return unstable
+        return self.high_watermark
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at `offset`, -1 if unknown."""
+        return self.epochs.at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The last epoch up to `epoch` and where it ended; (-1, -1) if it is unknown."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Appending
+
+    def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader begins its epoch here; written down before the next append."""
+        self.epochs.assign(epoch, start_offset)
+
+    def append_as_leader(
+        self, records: Writable, *, leader_epoch: int, now_ms: int, origin: Origin = "client"
+    ) -> AppendInfo:
+        """Append one batch, into which offset and epoch (and, if it is the topic's, time) go.
+
+        Raises KafkaError with what Kafka answers to a batch that it refuses. A batch that its
+        producer sent before is not appended again.
+        """
+        config = self.config
+        header = check_batch(records, config, now_ms, origin)
+        if needs_records(header, config):
+            records, header = complete_batch(records, header, config, now_ms, origin)
+        if len(records) > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{len(records)} bytes are more than a segment of {config.segment_bytes}",
+            )
+        marker: EndTxnMarker | None = None
+        if header.producer_id >= 0:
+            if header.attributes & _CONTROL:
+                marker = self._marker(records, header)
+                if marker is not None:
+                    self.producers.check_marker(header, marker)
+            elif origin == "client":
+                duplicate = self._duplicate_of(header)
+                if duplicate is not None:
+                    return AppendInfo(
+                        duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
+                    )
+        first = self.log_end_offset
+        assign_offset(records, 0, first, leader_epoch)
+        last = first + header.last_offset_delta
+        try:
+            self._append(records, header, first, last, leader_epoch, now_ms, marker)
+        except OSError as error:
+            raise self._failed(error) from error
+        return AppendInfo(first, last, now_ms if config.log_append_time else -1)
+
+    def append_as_follower(self, records: bytes | Writable, *, now_ms: int) -> None:
+        """Append batches as the leader has them; its offsets must continue ours.
+
+        Raises KafkaError CORRUPT_MESSAGE for a damaged batch (those before it are appended) and
+        OFFSET_OUT_OF_RANGE for one that does not follow.
+        """
+        view = memoryview(records)
+        for position, header in iter_batches(records):
+            check_follower_batch(records, position, header)
+            if header.base_offset < self.log_end_offset:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"a batch at {header.base_offset}, the log ends at {self.log_end_offset}",
+                )
+            batch = view[position : position + header.size]
+            marker: EndTxnMarker | None = None
+            if header.producer_id >= 0 and header.attributes & _CONTROL:
+                marker = self._marker(batch, header)
+            first, epoch = header.base_offset, header.partition_leader_epoch
+            self._guarded(
+                self._append, batch, header, first, header.last_offset, epoch, now_ms, marker
+            )
+
+    def _append(
+        self,
+        batch: bytes | Writable,
+        header: BatchHeader,
+        first: int,
+        last: int,
+        leader_epoch: int,
+        now_ms: int,
+        marker: EndTxnMarker | None,
+    ) -> None:
+        if self.volume.failure is not None:
+            raise self.volume.offline()
+        config = self.config
+        epochs = self.epochs
+        if not epochs.entries or leader_epoch > epochs.entries[-1].epoch:
+            epochs.assign(leader_epoch, first)
+        if epochs.is_dirty:
+            self._write_epochs()
+        segment = self.segments[-1]
+        if self._must_roll(segment, len(batch), header, last, now_ms):
+            segment = self._roll(now_ms)
+        segment.append(batch, last, header.max_timestamp, config.index_interval_bytes)
+        self.log_end_offset = last + 1
+        if header.producer_id >= 0:
+            self._note_producer(segment, header, first, marker)
+
+    def _note_producer(
+        self, segment: Segment, header: BatchHeader, first: int, marker: EndTxnMarker | None
+    ) -> None:
+        if not header.attributes & _CONTROL:
+            self.producers.append(header, first)
+        elif marker is not None:
+            aborted = self.producers.end_transaction(header, first, marker)
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+
+    def _marker(self, batch: bytes | Writable, header: BatchHeader) -> EndTxnMarker | None:
+        records = read_records(batch, 0, header)
+        return decode_marker(records[0].key, records[0].value) if records else None
+
+    def _duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
+        producers = self.producers
+        try:
+            return producers.check_client_batch(header)
+        except KafkaError as error:
+            entry = producers.producers.get(header.producer_id)
+            cut = entry is not None and entry.window_is_cut
+            if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not cut:
+                raise
+        # Its window came from a snapshot: what came before may be in the last two segments.
+        producers.restore_window(entry, self._headers(self.segments[-2:]))
+        return producers.check_client_batch(header)
+
+    def _headers(self, segments: Iterable[Segment]) -> Iterator[BatchHeader]:
+        for segment in segments:
+            for _, header in segment.headers():
+                yield header
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """All replicas in sync have what is below `offset`."""
+        self.high_watermark = offset
+        if self.producers.has_transactions:
+            self.producers.high_watermark_advanced(offset)
+
+    # Rolling
+
+    def _must_roll(
+        self, segment: Segment, size: int, header: BatchHeader, last: int, now_ms: int
+    ) -> bool:
+        """`LogSegment.shouldRoll`: by size, by age, by full indexes, by offsets out of reach."""
+        config = self.config
+        if not segment.size:
+            return False
+        if (
+            segment.size > config.segment_bytes - size
+            or last - segment.base_offset > RELATIVE_OFFSET_MAX
+            or segment.is_full(config.segment_index_bytes)
+        ):
+            return True
+        segment.load_first_timestamp()
+        if segment.first_timestamp >= 0:
+            waited = header.max_timestamp - segment.first_timestamp
+        else:
+            waited = now_ms - segment.created_ms
+        return waited > config.segment_ms - segment.roll_jitter_ms
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        if self.active.size:
+            self._guarded(self._roll, now_ms)
+
+    def _roll(self, now_ms: int) -> Segment:
+        self.segments[-1].finish()
+        self._take_producer_snapshot()
+        return self._new_segment(self.log_end_offset, now_ms)
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment(self.directory, base_offset, self.volume.files)
+        segment.created_ms = now_ms
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if jitter_ms:
+            # Spreads rolls over time; nothing else depends on it.
+            segment.roll_jitter_ms = random.randrange(jitter_ms)
+        segment.opened()
+        segment.empty_indexes()
+        self.segments.append(segment)
+        self._directory_changed = True
+        return segment
+
+    def _take_producer_snapshot(self) -> None:
+        offset = self.log_end_offset
+        path = f"{self.directory}/{file_name(offset, '.snapshot')}"
+        replace_file(path, self.producers.encode(), sync=False)
+        self.producers.snapshot_offset = offset
+
+    def _write_epochs(self) -> None:
+        if self.epochs.is_dirty:
+            path = f"{self.directory}/{LEADER_EPOCHS}"
+            replace_file(path, encode_epochs(self.epochs.entries), sync=False)
+            self.epochs.is_dirty = False
+
+    # Making durable
+
+    def needs_flush(self, now_ms: int) -> bool:
+        """Whether flush.ms asks for a sync of what was appended."""
+        if self.config.flush_ms >= LONG_MAX or not self.is_loaded:
+            return False
+        if self.recovery_point >= self.log_end_offset:
+            self._flushed_ms = now_ms
+            return False
+        if now_ms - self._flushed_ms < self.config.flush_ms:
+            return False
+        self._flushed_ms = now_ms
+        return True
+
+    def flush(self) -> None:
+        """Make durable what was appended before this call. For a thread, beside appends."""
+        self._guarded(self._flush)
+
+    def _flush(self) -> None:
+        end_offset = self.log_end_offset
+        if end_offset <= self.recovery_point:
+            return
+        segments = self.segments[self._segment_number(self.recovery_point) :]
+        for segment in segments[:-1]:
+            segment.sync()
+        segments[-1].sync_batches()
+        if self._directory_changed:
+            self._directory_changed = False
+            for path in (f"{self.directory}/{LEADER_EPOCHS}", self.directory, self.volume.path):
+                sync_path(path)
+        self.recovery_point = max(self.recovery_point, end_offset)
+
+    # Reading
+
+    def _segment_number(self, offset: int) -> int:
+        """The segment that holds `offset` (the first, for one below all)."""
+        segments = self.segments
+        last = len(segments) - 1
+        if offset >= segments[last].base_offset:
+            return last
+        return max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one_message: bool = True
+    ) -> FileSlice:
+        """Bytes from the batch that holds `offset`, below `upper_bound`, of one segment.
+
+        The last batch may be cut off by `max_bytes`, the first one not if `min_one_message`.
+        Raises KafkaError OFFSET_OUT_OF_RANGE below the log's start or behind its end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} of {self.topic}-{self.partition} is not within "
+                f"{self.log_start_offset} and {self.log_end_offset}",
+            )
+        if offset >= upper_bound:
+            return EMPTY_SLICE
+        known = self._read_ends.get(offset)
+        if known is not None and upper_bound >= self.log_end_offset:
+            segment, position = known
+            size = segment.size - position
+            if 0 < size <= max_bytes:
+                return self._slice(segment, position, size)
+        return self._guarded(self._read, offset, max_bytes, upper_bound, min_one_message)
+
+    def _read(
+        self, offset: int, max_bytes: int, upper_bound: int, min_one_message: bool
+    ) -> FileSlice:
+        number = self._segment_number(offset)
+        while number < len(self.segments):
+            segment = self.segments[number]
+            found = segment.find(offset)
+            if found is None:  # the rest of this segment was compacted away
+                number += 1
+                continue
+            position, header = found
+            end = self._end_position(number, upper_bound)
+            limit = max(max_bytes, header.size) if min_one_message else max_bytes
+            size = min(end - position, limit)
+            return self._slice(segment, position, size) if size > 0 else EMPTY_SLICE
+        return EMPTY_SLICE
+
+    def _end_position(self, number: int, upper_bound: int) -> int:
+        """Where in a segment what is below `upper_bound` ends."""
+        segment, following = self.segments[number], number + 1
+        is_last = following == len(self.segments)
+        end_offset = self.log_end_offset if is_last else self.segments[following].base_offset
+        if upper_bound < end_offset:
+            found = segment.find(upper_bound)
+            if found is not None:
+                return found[0]
+        return segment.size
+
+    def _slice(self, segment: Segment, position: int, size: int) -> FileSlice:
+        if segment is self.segments[-1] and position + size == segment.size:
+            ends = self._read_ends
+            end_offset = self.log_end_offset
+            if end_offset not in ends:
+                if len(ends) >= _READ_ENDS_MAX:
+                    del ends[next(iter(ends))]
+                ends[end_offset] = (segment, segment.size)
+        return FileSlice(segment.opened(), position, size)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """Timestamp (ms), offset and epoch of the first record at or after it; None without."""
+        found = self._guarded(
+            lookup.first_at_or_after, self.segments, timestamp, self.log_start_offset
+        )
+        return None if found is None else (*found, self.epochs.at(found[1]))
+
+    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """Timestamp (ms), offset and epoch of the record with the largest one (KIP-734)."""
+        found = self._guarded(lookup.latest, self.segments, self.log_start_offset)
+        return None if found is None else (*found, self.epochs.at(found[1]))
+
+    def aborted_transactions(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """Those with records between the two offsets, for read_committed consumers."""
+        return self._guarded(self._aborted, first_offset, upper_bound)
+
+    def _aborted(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        found: list[AbortedTxn] = []
+        for segment in self.segments[self._segment_number(first_offset) :]:
+            for aborted in segment.transaction_index.read():
+                if aborted.last_offset >= first_offset and aborted.first_offset < upper_bound:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= upper_bound:
+                    return found
+        return found
+
+    # Forgetting
+
+    def delete_records(self, before_offset: int) -> None:
+        """Begin at `before_offset` from now on; retention removes what lies below."""
+        if before_offset > self.log_start_offset:
+            self.log_start_offset = before_offset
+            self.epochs.truncate_start(before_offset)
+            self.producers.advance_log_start(before_offset)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete old segments as the topic's configuration says; how many."""
+        return self._guarded(self._apply_retention, now_ms)
+
+    def _apply_retention(self, now_ms: int) -> int:
+        count = retention.expired(self, now_ms)
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self._roll(now_ms)
+        gone, self.segments = self.segments[:count], self.segments[count:]
+        self._read_ends.clear()
+        retention.remove_later(self, gone)
+        self.delete_records(self.segments[0].base_offset)
+        return count
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the records from `offset` on."""
+        if offset < self.log_end_offset:
+            self._guarded(self._truncate_to, offset)
+
+    def _truncate_to(self, offset: int) -> None:
+        if offset <= self.segments[0].base_offset:
+            return self._start_at(offset)
+        self._read_ends.clear()
+        number = self._segment_number(offset)
+        if self.segments[number].base_offset == offset and number:
+            number -= 1
+        dropped = self.segments[number + 1 :]
+        del self.segments[number + 1 :]
+        retention.remove_now(self.directory, dropped)
+        segment = self.segments[number]
+        found = segment.find(offset)
+        if found is not None:
+            segment.truncate(found[0], offset - 1)
+        self._ends_at(offset)
+        loading.load_producers(self)
+        return None
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the next record takes `offset`."""
+        self._guarded(self._start_at, offset)
+
+    def _start_at(self, offset: int) -> None:
+        self._read_ends.clear()
+        dropped, self.segments = self.segments, []
+        retention.remove_now(self.directory, dropped)
+        loading.remove_snapshots(self.directory)
+        self._new_segment(offset, 0)
+        self.log_start_offset = offset
+        self.high_watermark = offset
+        self.epochs.clear()
+        self.producers = ProducerState(offset)
+        self._ends_at(offset)
+
+    def _ends_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.high_watermark = min(self.high_watermark, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.epochs.truncate_end(offset)
+        self._write_epochs()
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for that long; how many."""
+        return self.producers.expire(now_ms, expiration_ms)

@@ -1,0 +1,116 @@
+"""The data directories of a node: locked, formatted when new, and known to belong to it."""
+
+import resource
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from barnabas.cluster.format import format_metadata_directory
+from barnabas.cluster.image import Endpoint
+from barnabas.config import NodeConfig, TopicConfig
+from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.protocol.types import Uuid
+from barnabas.server.endpoints import registered
+from barnabas.server.startup import StartupError
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+# Of the descriptors that the process may have, what logs may use; the rest is for connections.
+_FILES_SHARE: Final = 2
+_FILES_MAX: Final = 8192
+
+
+def open_data(node: "Node") -> LogManager:
+    """Lock and check the node's directories, and find the logs in them.
+
+    Sets `node.cluster_id`. A new directory is formatted as `kafka-storage format --standalone`
+    does it. Raises StartupError when a directory is in use, damaged, or another node's.
+    """
+    config = node.config
+    paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
+    files = FileCache(_files_max())
+    volumes = [Volume(path, files) for path in paths]
+    locked: list[Volume] = []
+    try:
+        for volume in volumes:
+            volume.lock()
+            locked.append(volume)
+        endpoints = registered(node, config.advertised_controller_listeners)
+        node.cluster_id = _identify(volumes, config, endpoints, node.now_ms())
+        for volume in volumes:
+            volume.load_checkpoints()
+        logs = LogManager(
+            [volume for volume in volumes if volume.path in config.log_dirs],
+            next(volume for volume in volumes if volume.path == config.metadata_log_dir),
+            LogConfig.from_topic(TopicConfig(config)),
+        )
+        logs.open()
+    except BaseException as error:
+        for volume in locked:
+            volume.unlock()
+        if isinstance(error, DataDirectoryError):
+            raise StartupError(str(error)) from error
+        if isinstance(error, OSError):
+            raise StartupError(f"cannot use the data directories: {error}") from error
+        raise
+    return logs
+
+
+def _files_max() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _FILES_MAX if soft < 0 else min(soft // _FILES_SHARE, _FILES_MAX)
+
+
+def _identify(
+    volumes: list[Volume],
+    config: NodeConfig,
+    controller_endpoints: tuple[Endpoint, ...],
+    now_ms: int,
+) -> str:
+    """The id of the cluster that the directories belong to; new ones join it. OSError."""
+    found = {volume: volume.read_properties() for volume in volumes}
+    cluster_id: str | None = None
+    for volume, properties in found.items():
+        if properties is None:
+            continue
+        if properties.node_id != config.node_id:
+            raise DataDirectoryError(
+                f"{volume.path} belongs to node.id {properties.node_id}, not {config.node_id}: "
+                "set node.id to that, or choose another directory"
+            )
+        if cluster_id is not None and properties.cluster_id != cluster_id:
+            raise DataDirectoryError(
+                f"{volume.path} belongs to cluster {properties.cluster_id}, the others to "
+                f"{cluster_id}: give a node directories of one cluster"
+            )
+        cluster_id = properties.cluster_id
+    is_new = cluster_id is None
+    cluster_id = cluster_id or str(Uuid.random())
+    for volume, properties in found.items():
+        if properties is None:
+            _refuse_foreign(volume.path)
+        directory_id = properties.directory_id if properties else None
+        if directory_id is None:
+            directory_id = Uuid.random()
+        if volume.path == config.metadata_log_dir and is_new:
+            format_metadata_directory(
+                volume.path,
+                node_id=config.node_id,
+                directory_id=directory_id,
+                controller_endpoints=controller_endpoints,
+                now_ms=now_ms,
+            )
+        if properties is None or properties.directory_id is None:
+            volume.write_properties(MetaProperties(cluster_id, config.node_id, directory_id))
+    return cluster_id
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A directory without `meta.properties` must not hold logs: whose would they be?"""
+    for entry in path.iterdir():
+        if entry.is_dir() and any(entry.glob("*.log")):
+            raise DataDirectoryError(
+                f"{path} holds {entry.name} but no meta.properties: put that file back, or choose "
+                "an empty directory"
+            )
