@@ -14,9 +14,9 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from barnabas.protocol.errors import ProtocolError
 
 from barnabas.config import Listener as Endpoint
+from barnabas.protocol.errors import ProtocolError
 from barnabas.server import sending
 from barnabas.server.context import Deferred
 from barnabas.server.listeners import Limits, Listener, Transport, bind

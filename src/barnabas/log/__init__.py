@@ -10,7 +10,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.files import FileCache, FileSlice
 from barnabas.log.manager import LogManager
 from barnabas.log.partition_log import AppendInfo, PartitionLog
-from barnabas.log.validation import RecordsRefusedError
+from barnabas.log.validation import Origin, RecordsRefusedError
 from barnabas.log.volume import DataDirectoryError, Volume
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "FileSlice",
     "LogConfig",
     "LogManager",
+    "Origin",
     "PartitionLog",
     "RecordsRefusedError",
     "Volume",

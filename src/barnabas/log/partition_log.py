@@ -324,8 +324,11 @@ class PartitionLog:
             return producers.check_client_batch(header)
         except KafkaError as error:
             entry = producers.producers.get(header.producer_id)
-            cut = entry is not None and entry.window_is_cut
-            if error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not cut:
+            if (
+                error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                or entry is None
+                or not entry.window_is_cut
+            ):
                 raise
         # Its window came from a snapshot: what came before may be in the last two segments.
         producers.restore_window(entry, self._headers(self.segments[-2:]))

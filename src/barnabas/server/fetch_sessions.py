@@ -58,8 +58,8 @@ class FetchedPartition:
         self.answer: Any = None
         self.size = 0
         self.has_more = False
-        self.high_watermark = -1
-        self.log_start_offset = -1
+        self.high_watermark: int = -1
+        self.log_start_offset: int = -1
         self.turn = 0
 
     def must_be_told(self) -> bool:
@@ -67,8 +67,8 @@ class FetchedPartition:
 
         After an error the next success is told in any case (`CachedPartition`).
         """
-        answer = self.answer
-        must = (
+        answer: Any = self.answer
+        must: bool = (
             self.size > 0
             or answer.error_code != 0
             or answer.high_watermark != self.high_watermark

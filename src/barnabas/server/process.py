@@ -3,14 +3,18 @@
 import logging
 import signal
 import sys
-from typing import cast
 
 import trio
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.server.logs import set_up_logging
 from barnabas.server.node import Node
-from barnabas.server.startup import StartupError, raise_open_files_limit, refuse_unknown_systems
+from barnabas.server.startup import (
+    StartupError,
+    first_error,
+    raise_open_files_limit,
+    refuse_unknown_systems,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +34,7 @@ def run_process(config: NodeConfig) -> int:
         raise_open_files_limit()
         trio.run(_run, Node(config))
     except* (StartupError, ConfigError) as group:
-        print(f"barnabas: {_first(group)}", file=sys.stderr)
+        print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1
     except* Exception:
         logger.exception("the node failed")
@@ -57,9 +61,3 @@ async def _stop_on_signals(
                 signal.raise_signal(number)
             logger.info("asked to stop signal=%s", signal.Signals(number).name)
             node.stop()
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error

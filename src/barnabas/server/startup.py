@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from typing import cast
 
 logger = logging.getLogger(__name__)
 
@@ -37,3 +38,10 @@ def raise_open_files_limit() -> int:
             f"set 'ulimit -n' (or LimitNOFILE of the service) to at least {OPEN_FILES_COMFORTABLE}",
         )
     return soft
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first one that a group of groups holds: it came first, the others follow from it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

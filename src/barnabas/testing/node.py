@@ -12,6 +12,7 @@ import trio
 
 from barnabas.config import NodeConfig
 from barnabas.server.node import Node as ServerNode
+from barnabas.server.startup import first_error
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
@@ -95,11 +96,11 @@ class Node:
                     started.set_result(None)
 
         try:
-            trio.run(main, strict_exception_groups=False)
+            trio.run(main)
         except BaseException as error:
             if started.done():
                 raise
-            started.set_exception(error)
+            started.set_exception(first_error(error))
         else:
             if not started.done():
                 started.set_exception(RuntimeError("the node stopped before it served"))

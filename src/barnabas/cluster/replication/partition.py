@@ -12,7 +12,7 @@ import attrs
 
 from barnabas.cluster.image import INTERNAL_TOPICS, PartitionImage
 from barnabas.config import TopicConfig
-from barnabas.log import AppendInfo, PartitionLog
+from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -218,7 +218,7 @@ class Partition:
     # Writing
 
     def append(
-        self, records: Records, *, required_acks: int, origin: str, now_ms: int
+        self, records: Records, *, required_acks: int, origin: Origin, now_ms: int
     ) -> AppendInfo:
         """Append one batch as the leader and wake who waits.
 

@@ -6,7 +6,7 @@ from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.config import NodeConfig, TopicConfig
-from barnabas.log import LogConfig, LogManager, PartitionLog
+from barnabas.log import LogConfig, LogManager, Origin, PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -100,7 +100,7 @@ class ReplicaManager:
         records: Records,
         *,
         required_acks: int,
-        origin: str = "coordinator",
+        origin: Origin = "coordinator",
     ) -> AppendResult:
         """Append one batch (its offsets are written into it); see `Partition.append`."""
         found = self.partition(topic, partition)

@@ -296,7 +296,7 @@ PROPERTIES: tuple[P, ...] = (
     P("producer.id.expiration.ms", INT, 86_400_000, LOW,
       "Milliseconds after a producer's last write to a partition in which its sequence "
       "numbers are remembered.",
-      validator=Range(1), dynamic=CLUSTER_WIDE),
+      validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
     P("producer.id.expiration.check.interval.ms", INT, 600_000, LOW,
       "Milliseconds between two looks for producers to forget.",
       validator=Range(1), has_effect=True, internal=True),

@@ -81,9 +81,10 @@ PROPERTIES: tuple[P, ...] = (
       has_effect=True),
     P("metadata.log.segment.bytes", INT, 1_073_741_824, HIGH,
       "Size at which the metadata log starts a new segment.",
-      validator=Range(8_388_608)),
+      validator=Range(8_388_608), has_effect=True),
     P("metadata.log.segment.ms", LONG, 604_800_000, HIGH,
-      "Milliseconds after which the metadata log starts a new segment."),
+      "Milliseconds after which the metadata log starts a new segment.",
+      has_effect=True),
     P("metadata.max.retention.bytes", LONG, 104_857_600, HIGH,
       "Bytes of metadata log and snapshots above which the oldest are deleted, once a "
       "snapshot holds what they say."),

@@ -99,13 +99,13 @@ def _append(
     context: RequestContext,
     request: ProduceRequest,
     partition: "Partition",
-    records: Any,
+    data: Any,
     now_ms: int,
 ) -> "AppendInfo":
     version = context.version
+    records: memoryview = memoryview(b"") if data is None else data
     plain = (
-        records is not None
-        and len(records) > HEADER_SIZE
+        len(records) > HEADER_SIZE
         and _LENGTH.unpack_from(records, _LENGTH_AT)[0] + _LOG_OVERHEAD == len(records)
         and records[_MAGIC_AT] == 2
     )
@@ -128,14 +128,14 @@ def _append(
     return partition.append(records, required_acks=request.acks, origin="client", now_ms=now_ms)
 
 
-def _only_batch(records: Any, version: int) -> Any:
+def _only_batch(records: memoryview, version: int) -> memoryview:
     """The one batch of a partition's records, without a torn one behind it.
 
     Raises INVALID_RECORD unless there is exactly one and it is of magic 2, and CORRUPT_MESSAGE
     where its length or magic is impossible (`ProduceRequest.validateRecords`).
     """
     sizes: list[int] = []
-    position, end = 0, 0 if records is None else len(records)
+    position, end = 0, len(records)
     while len(sizes) < 2 and end - position > _LOG_OVERHEAD:
         size: int = _LENGTH.unpack_from(records, position + _LENGTH_AT)[0]
         if size < _LEGACY_OVERHEAD_MIN:
