@@ -204,3 +204,8 @@ def test_the_codecs_are_imported_when_first_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split() == [b"False", b"True"]
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0ba\1\0aab", b"a\0\0b\0ab\0aa", b"\0\0\0abba\0\1b"])
+def test_an_lz4_block_that_begins_like_a_size_is_read_whole(data: bytes) -> None:
+    assert decompress(Codec.LZ4, lz4_frame([data])) == data

@@ -213,9 +213,11 @@ def _lz4_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) -> Bu
             part = bytes(block)
         else:
             try:
-                part = bytes(output[: cramjam.lz4.decompress_block_into(block, output)])
+                # Without its length, the block's first bytes would be looked at as a size.
+                size = cramjam.lz4.decompress_block_into(block, output, output_len=len(output))
             except cramjam.DecompressionError as error:
                 raise CompressionError(str(error)) from None
+            part = bytes(output[:size])
         room -= len(part)
         if room < 0:
             raise CompressionError(f"lz4 frame unpacks to more than {max_bytes} bytes")
