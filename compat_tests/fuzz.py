@@ -1,6 +1,7 @@
-"""Damaged requests against a node for a while: `make fuzz SECONDS=n`.
+"""Damaged bytes for a while: `make fuzz SECONDS=n`, half of it on the codecs, half on a node.
 
-Good requests of every served api are encoded, damaged by a seeded generator (bytes flipped, cut,
+The codecs (frames, messages, batches, each decompressor) are fuzzed in a process of their own by
+`tests.fuzz`. Then good requests of every served api are encoded, damaged by a seeded generator (bytes flipped, cut,
 repeated, numbers put to their extremes) and sent over short connections. After each burst a
 bystander's connection must answer within a second, the process must live, and its memory must
 stay below a bound. The first failure prints the seed, which repeats the run.
@@ -9,6 +10,7 @@ stay below a bound. The first failure prints the seed, which repeats the run.
 import argparse
 import random
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -105,9 +107,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--only", choices=["codecs", "node"], help="all the time on one of them")
     options = parser.parse_args()
-    print(f"seed {options.seed}")
-    print(f"{run(options.seconds, options.seed)} connections with damaged requests, all withstood")
+    seconds = options.seconds if options.only else options.seconds / 2
+    if options.only != "node":
+        command = [sys.executable, "-m", "tests.fuzz", f"--seconds={seconds}"]
+        subprocess.run([*command, f"--seed={options.seed}"], check=True)
+    if options.only != "codecs":
+        print(f"seed {options.seed}")
+        connections = run(seconds, options.seed)
+        print(f"{connections} connections with damaged requests, all withstood")
 
 
 if __name__ == "__main__":

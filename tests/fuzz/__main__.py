@@ -5,10 +5,13 @@
 
 import argparse
 import random
+import resource
 import sys
 
 from tests.fuzz.fuzzer import Corpus, Finding, fuzz
 from tests.fuzz.targets import TARGETS
+
+MEMORY_MAX = 3 << 30  # bytes of address space: a runaway allocation fails instead of swapping
 
 
 def main() -> int:
@@ -22,6 +25,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seconds is None and options.executions is None:
         options.seconds = 60
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, resource.getrlimit(resource.RLIMIT_AS)[1]))
     print(f"seed {options.seed}", flush=True)
     corpus = Corpus()
     try:

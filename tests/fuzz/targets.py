@@ -71,9 +71,9 @@ def metadata_record(data: bytes) -> str:
 
 
 def group_record(data: bytes) -> str:
-    """A key and a value, the key's length in the first byte."""
-    size = data[0] if data else 0
-    key, value = decode_group_record(data[1 : 1 + size], data[1 + size :])
+    """A key and a value, the key's length in the first two bytes."""
+    size = int.from_bytes(data[:2])
+    key, value = decode_group_record(data[2 : 2 + size], data[2 + size :])
     return f"{type(key).__name__} {type(value).__name__}"
 
 
@@ -164,7 +164,7 @@ def _group_record(chance: Random) -> bytes:
     key = key_type.RECORD_TYPE.to_bytes(2) + random_message(chance, key_type, 0).encode(0)
     version = chance.choice(versions_of(value_type))
     value = version.to_bytes(2) + random_message(chance, value_type, version).encode(version)
-    return bytes((len(key) & 0xFF,)) + key[:255] + value
+    return len(key).to_bytes(2) + key + value
 
 
 def _records(chance: Random) -> list[Record]:
