@@ -1,10 +1,10 @@
 """Damaged bytes for a while: `make fuzz SECONDS=n`, half of it on the codecs, half on a node.
 
 The codecs (frames, messages, batches, each decompressor) are fuzzed in a process of their own by
-`tests.fuzz`. Then good requests of every served api are encoded, damaged by a seeded generator (bytes flipped, cut,
-repeated, numbers put to their extremes) and sent over short connections. After each burst a
-bystander's connection must answer within a second, the process must live, and its memory must
-stay below a bound. The first failure prints the seed, which repeats the run.
+`tests.fuzz`. Then good requests of every served api are encoded, damaged by a seeded generator
+(bytes flipped, cut, repeated, numbers put to their extremes) and sent over short connections.
+After each burst a bystander's connection must answer within a second, the process must live, and
+its memory must stay below a bound. The first failure prints the seed, which repeats the run.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from barnabas.protocol.apis import API
 from barnabas.protocol.messages.metadata import MetadataRequest
-
 from compat_tests import wire
 from compat_tests.servers import BarnabasProcess
 
