@@ -147,7 +147,10 @@ def test_metadata_makes_missing_topics_only_when_asked(bootstrap, unique, versio
     wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
     quiet = {"allow_auto_topic_creation": False} if version >= 4 else {}
     answer = wire.call(bootstrap, MetadataRequest(topics=wanted, **quiet), version)
-    expected = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+    # Apache Kafka makes the topic after its answer, barnabas before.
+    expected = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
+    if version < 4:
+        expected.add(ErrorCode.NONE)
     assert answer.topics[0].error_code in expected
     time.sleep(0.1)
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)

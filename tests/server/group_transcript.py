@@ -58,6 +58,9 @@ class Connection:
         self.send(request, version)
         return self.receive()
 
+    def close(self) -> None:
+        self._socket.close()
+
     def _exactly(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
@@ -102,6 +105,7 @@ class Transcript:
         self.names: dict[str, str] = {}
         self.lines: list[str] = []
         self.main = Connection(bootstrap)
+        self.other = Connection(bootstrap)
 
     def note(self, label: str, answer: Any) -> Any:
         text = shown(answer, self.names)
@@ -119,6 +123,8 @@ class Transcript:
         self.offsets()
         self.second_member()
         self.static_member()
+        for connection in (self.main, self.other):
+            connection.close()
         return "\n".join(self.lines) + "\n"
 
     # Requests
@@ -365,7 +371,7 @@ class Transcript:
             self.note(f"list {wanted}", answer)
 
     def second_member(self) -> None:
-        a, generation, other = self.a, self.generation, Connection(self.bootstrap)
+        a, generation, other = self.a, self.generation, self.other
         answer = self.note("b join", other.ask(self.join(), 9))
         b = answer.member_id
         self.names[b] = "B"

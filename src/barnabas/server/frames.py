@@ -11,10 +11,10 @@ from struct import Struct
 from barnabas.protocol.errors import ProtocolError
 
 SCRATCH_BYTES = 128 * 1024
-# From this many missing bytes on, a frame is received into its own buffer instead of the scratch.
+# From this many missing bytes on, a frame is received into its own buffer instead of the scratch,
+# once so many of it have arrived: room is made for at most as many again.
 _DIRECT_BYTES_MIN = 32 * 1024
-# A frame's own buffer starts with this much room and then doubles.
-_ROOM_BYTES_MIN = 256 * 1024
+_ARRIVED_BYTES_MIN = 16 * 1024
 
 _LENGTH = Struct(">i")
 _ZEROS = memoryview(bytes(1024 * 1024))
@@ -49,7 +49,7 @@ class FrameReader:
 
         Raises BlockingIOError when nothing is there, OSError when the connection broke.
         """
-        if self._missing >= _DIRECT_BYTES_MIN:
+        if self._missing >= _DIRECT_BYTES_MIN and self._filled >= _ARRIVED_BYTES_MIN:
             return self._receive_into_frame(sock)
         count = sock.recv_into(scratch)
         if count:
@@ -62,7 +62,7 @@ class FrameReader:
             raise RuntimeError("bytes are missing from no frame")
         filled = self._filled
         if len(frame) == filled:
-            room = min(self._missing, max(filled, _ROOM_BYTES_MIN), len(_ZEROS))
+            room = min(self._missing, filled, len(_ZEROS))
             frame += _ZEROS[:room]
         with memoryview(frame) as whole, whole[filled:] as room_left:
             count = sock.recv_into(room_left)
