@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-
 from barnabas.protocol.records.batch import Codec, Record, build_batch
 from compat_tests import wire
 

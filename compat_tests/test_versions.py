@@ -8,7 +8,9 @@ decodes the whole answer.
 import time
 
 import pytest
+
 from barnabas.protocol.apis import api_by_name
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -40,8 +42,6 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-
-from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.records.batch import Record, build_batch, read_header, read_records
 from barnabas.protocol.types import ZERO_UUID
 from compat_tests import wire

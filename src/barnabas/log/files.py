@@ -5,6 +5,7 @@ descriptor closes when the last reference to its `OpenFile` goes, so a `FileSlic
 socket can be sent though the cache, a roll or a deletion has let go of the file.
 """
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,7 +65,16 @@ class FileCache:
         """Open the owner's file for reading and writing, created if it is not there; OSError."""
         if len(self._owners) >= self._limit:
             self._evict()
-        file = owner.file = OpenFile(os.open(owner.path, _FLAGS, 0o644))
+        try:
+            fd = os.open(owner.path, _FLAGS, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._owners:
+                raise
+            # Connections took what was left: logs make do with what they can give back.
+            for other in list(self._owners):
+                self.close(other)
+            fd = os.open(owner.path, _FLAGS, 0o644)
+        file = owner.file = OpenFile(fd)
         self._owners[owner] = None
         return file
 

@@ -52,8 +52,9 @@ class Index:
             count = os.stat(self.path).st_size // self.ENTRY.size
         except FileNotFoundError:
             return 0
-        # Ascending entries, then zeros only: the first zero entry is found by halving.
-        if count and not any(self._read(count - 1, 1)):
+        # Ascending entries, then zeros only: the first zero entry is found by halving. One entry
+        # alone may say that the segment's first record is of 1970.
+        if count > 1 and not any(self._read(count - 1, 1)):
             low, high = 0, count
             while low < high:
                 middle = (low + high) // 2

@@ -6,6 +6,7 @@ all behind the recovery point is checked, and the log ends before the first batc
 
 import logging
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 SNAPSHOT: Final = ".snapshot"
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
+_OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
+_OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, "quorum-state")
 # Left by a kill in the middle of a replacement, a deletion or a cleaning.
 _LEFTOVERS: Final = (".tmp", DELETED, ".cleaned")
 
@@ -71,10 +74,16 @@ def load(log: "PartitionLog", recover: bool) -> None:
     _find_segments(log)
     lost, checked_from = 0, log.recovery_point
     epochs = _read_epochs(log)
+    if not recover:
+        active = log.segments[-1]
+        log.log_end_offset, position = active.end()
+        if position != active.size:
+            logger.warning(
+                "recovering log=%s reason=no whole batch at %d", active.path, log.log_end_offset
+            )
+            recover = True
     if recover:
         lost = _recover(log, epochs)
-    else:
-        log.log_end_offset = log.segments[-1].next_offset()
     epochs.truncate_end(log.log_end_offset)
     log.epochs = epochs
     first = log.segments[0].base_offset
@@ -101,11 +110,16 @@ def _find_segments(log: "PartitionLog") -> None:
     with os.scandir(log.directory) as entries:
         for entry in entries:
             stem, suffix = os.path.splitext(entry.name)
-            if suffix in _LEFTOVERS:
+            if not entry.is_file():
+                logger.warning("ignored, it is no file path=%s", entry.path)
+            elif suffix in _LEFTOVERS:
                 remove_files([entry.path])
-            elif suffix == ".log" and stem.isdecimal():
+            elif _OFFSET_NAME.fullmatch(stem) is None:
+                if entry.name not in _OTHER_FILES:
+                    logger.warning("ignored, it is none of the log's file=%s", entry.path)
+            elif suffix == ".log":
                 sizes[int(stem)] = entry.stat().st_size
-            elif suffix in _INDEXES and stem.isdecimal():
+            elif suffix in _INDEXES:
                 others.append((stem, entry.path))
     orphans = [path for stem, path in others if int(stem) not in sizes]
     for path in orphans:
@@ -247,7 +261,7 @@ def _snapshot_offsets(directory: str) -> list[int]:
     found: list[int] = []
     for name in os.listdir(directory):
         stem, suffix = os.path.splitext(name)
-        if suffix == SNAPSHOT and stem.isdecimal():
+        if suffix == SNAPSHOT and _OFFSET_NAME.fullmatch(stem):
             found.append(int(stem))
     return found
 

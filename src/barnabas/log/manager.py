@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,13 @@ METADATA_LOG: Final = "__cluster_metadata-0"
 
 _PARTITION: Final = re.compile(r"(.+)-(\d+)")
 _DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+_NAME_LENGTH_MAX: Final = 255
+
+
+def _aside_name(topic: str, partition: int) -> str:
+    """What a deleted log's directory is called, cut to what file systems take."""
+    suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
+    return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 
 class LogManager:
@@ -119,8 +126,9 @@ class LogManager:
         log = self._logs.pop((topic, partition))
         volume = log.volume
         volume.forget((topic, partition))
+        log.is_gone = True
         log.release()
-        aside = f"{log.directory}.{uuid.uuid4().hex}-delete"
+        aside = f"{volume.path}/{_aside_name(topic, partition)}"
         try:
             os.rename(log.directory, aside)
         except FileNotFoundError:
@@ -135,14 +143,37 @@ class LogManager:
         """Every log, loaded or not."""
         yield from self._logs.values()
 
-    def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files of what was deleted long enough ago. For a thread."""
+    def due_deletions(self, now_ms: int) -> list[tuple[Volume, Callable[[], object]]]:
+        """What was deleted long enough ago, for `remove_deleted`."""
+        return [
+            (volume, remove)
+            for volume in self._working()
+            for remove in volume.deletions.due(now_ms)
+        ]
+
+    def remove_deleted(self, deletions: Iterable[tuple[Volume, Callable[[], object]]]) -> None:
+        """Remove the files of what was deleted. For a thread."""
+        for volume, remove in deletions:
+            try:
+                remove()
+            except OSError as error:
+                volume.fail(error)
+
+    def flush_rolled(self, logs: Iterable[PartitionLog]) -> None:
+        """Make complete segments durable, which moves the recovery points. For a thread."""
+        for log in logs:
+            try:
+                log.flush_rolled()
+            except KafkaError as error:
+                logger.error("flush failed log=%s error=%s", log.directory, error)
+
+    def take_rolled(self) -> list[PartitionLog]:
+        """The logs that rolled since the last call."""
+        logs: list[PartitionLog] = []
         for volume in self._working():
-            for remove in volume.deletions.due(now_ms):
-                try:
-                    remove()
-                except OSError as error:
-                    volume.fail(error)
+            logs += volume.rolled
+            volume.rolled.clear()
+        return logs
 
     # Checkpoints and the end
 

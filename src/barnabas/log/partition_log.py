@@ -9,6 +9,7 @@ import logging
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from barnabas.log import loading, lookup, retention
@@ -75,6 +76,7 @@ class PartitionLog:
     """
 
     __slots__ = (
+        "_cuts",
         "_directory_changed",
         "_flushed_ms",
         "_read_ends",
@@ -83,6 +85,7 @@ class PartitionLog:
         "directory",
         "epochs",
         "high_watermark",
+        "is_gone",
         "is_loaded",
         "log_end_offset",
         "log_start_offset",
@@ -101,6 +104,7 @@ class PartitionLog:
         self.config = config
         self.directory = f"{volume.path}/{topic}-{partition}"
         self.is_loaded = False
+        self.is_gone = False  # deleted: the directory may already be another log's
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochs()
         self.producers = ProducerState()
@@ -110,6 +114,7 @@ class PartitionLog:
         self.recovery_point = 0
         self._topic_id: Uuid | None = None
         self._flushed_ms = 0
+        self._cuts = 0  # how often the end moved back
         self._directory_changed = False
         self._read_ends: dict[int, tuple[Segment, int]] = {}
 
@@ -153,7 +158,7 @@ class PartitionLog:
         self._write_epochs()
         self.active.finish()
         if self.producers.snapshot_offset != self.log_end_offset:
-            self._take_producer_snapshot()
+            self._take_producer_snapshot(self.log_end_offset)
         self._flush()
 
     def release(self) -> None:
@@ -163,9 +168,16 @@ class PartitionLog:
         self._read_ends.clear()
         self.is_loaded = False
 
+    def _refusal(self) -> KafkaError:
+        if self.is_gone:
+            return KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted"
+            )
+        return self.volume.offline()
+
     def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if self.volume.failure is not None:
-            raise self.volume.offline()
+        if self.is_gone or self.volume.failure is not None:
+            raise self._refusal()
         try:
             return call(*args, **kwargs)
         except OSError as error:
@@ -193,6 +205,12 @@ class PartitionLog:
         if not self.is_loaded:
             return loading.size_on_disk(self.directory)
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def starts_inside_segment(self) -> bool:
+        """Whether its first offset cannot be told from the names of its files."""
+        segments = self.segments
+        return bool(segments) and self.log_start_offset > segments[0].base_offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -241,7 +259,7 @@ class PartitionLog:
                 if marker is not None:
                     self.producers.check_marker(header, marker)
             elif origin == "client":
-                duplicate = self._duplicate_of(header)
+                duplicate = self._guarded(self._duplicate_of, header)
                 if duplicate is not None:
                     return AppendInfo(
                         duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
@@ -288,8 +306,8 @@ class PartitionLog:
         now_ms: int,
         marker: EndTxnMarker | None,
     ) -> None:
-        if self.volume.failure is not None:
-            raise self.volume.offline()
+        if self.is_gone or self.volume.failure is not None:
+            raise self._refusal()
         config = self.config
         epochs = self.epochs
         if not epochs.entries or leader_epoch > epochs.entries[-1].epoch:
@@ -298,7 +316,7 @@ class PartitionLog:
             self._write_epochs()
         segment = self.segments[-1]
         if self._must_roll(segment, len(batch), header, last, now_ms):
-            segment = self._roll(now_ms)
+            segment = self._roll(first, now_ms)
         segment.append(batch, last, header.max_timestamp, config.index_interval_bytes)
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
@@ -312,7 +330,14 @@ class PartitionLog:
         elif marker is not None:
             aborted = self.producers.end_transaction(header, first, marker)
             if aborted is not None:
-                segment.transaction_index.append(aborted)
+                self._index_aborted(segment, aborted)
+
+    def _index_aborted(self, segment: Segment, aborted: AbortedTxn) -> None:
+        try:
+            segment.transaction_index.append(aborted)
+        except OSError as error:
+            # The marker is in the log already: without its entry readers would see what it aborts.
+            raise self.volume.fail(error) from error
 
     def _marker(self, batch: bytes | Writable, header: BatchHeader) -> EndTxnMarker | None:
         records = read_records(batch, 0, header)
@@ -353,7 +378,7 @@ class PartitionLog:
         """`LogSegment.shouldRoll`: by size, by age, by full indexes, by offsets out of reach."""
         config = self.config
         if not segment.size:
-            return False
+            return last - segment.base_offset > RELATIVE_OFFSET_MAX
         if (
             segment.size > config.segment_bytes - size
             or last - segment.base_offset > RELATIVE_OFFSET_MAX
@@ -364,18 +389,24 @@ class PartitionLog:
         if segment.first_timestamp >= 0:
             waited = header.max_timestamp - segment.first_timestamp
         else:
+            segment.created_ms = segment.created_ms or now_ms
             waited = now_ms - segment.created_ms
         return waited > config.segment_ms - segment.roll_jitter_ms
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty."""
         if self.active.size:
-            self._guarded(self._roll, now_ms)
+            self._guarded(self._roll, self.log_end_offset, now_ms)
 
-    def _roll(self, now_ms: int) -> Segment:
-        self.segments[-1].finish()
-        self._take_producer_snapshot()
-        return self._new_segment(self.log_end_offset, now_ms)
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        active = self.segments[-1]
+        if active.size:
+            active.finish()
+        else:  # a follower's first batch may lie far behind an empty segment
+            retention.remove_now(self.directory, [self.segments.pop()])
+        self._take_producer_snapshot(base_offset)
+        self.volume.rolled.add(self)
+        return self._new_segment(base_offset, now_ms)
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         segment = Segment(self.directory, base_offset, self.volume.files)
@@ -390,8 +421,7 @@ class PartitionLog:
         self._directory_changed = True
         return segment
 
-    def _take_producer_snapshot(self) -> None:
-        offset = self.log_end_offset
+    def _take_producer_snapshot(self, offset: int) -> None:
         path = f"{self.directory}/{file_name(offset, '.snapshot')}"
         replace_file(path, self.producers.encode(), sync=False)
         self.producers.snapshot_offset = offset
@@ -401,6 +431,7 @@ class PartitionLog:
             path = f"{self.directory}/{LEADER_EPOCHS}"
             replace_file(path, encode_epochs(self.epochs.entries), sync=False)
             self.epochs.is_dirty = False
+            self._directory_changed = True
 
     # Making durable
 
@@ -420,19 +451,31 @@ class PartitionLog:
         """Make durable what was appended before this call. For a thread, beside appends."""
         self._guarded(self._flush)
 
-    def _flush(self) -> None:
-        end_offset = self.log_end_offset
-        if end_offset <= self.recovery_point:
+    def flush_rolled(self) -> None:
+        """Make durable the segments that are not appended to any more. For a thread."""
+        self._guarded(self._flush, rolled_alone=True)
+
+    def _flush(self, *, rolled_alone: bool = False) -> None:
+        # The loop appends, rolls and truncates meanwhile: the end is read before the segments that
+        # hold all below it, and a cut made since then leaves the recovery point to the next flush.
+        cuts, end_offset, segments = self._cuts, self.log_end_offset, tuple(self.segments)
+        start = self.recovery_point
+        if rolled_alone:
+            end_offset = min(end_offset, segments[-1].base_offset)
+        if end_offset <= start:
             return
-        segments = self.segments[self._segment_number(self.recovery_point) :]
-        for segment in segments[:-1]:
-            segment.sync()
-        segments[-1].sync_batches()
+        for segment, following in pairwise(segments):
+            if following.base_offset > start:
+                segment.sync()
+        if not rolled_alone:
+            segments[-1].sync_batches()
         if self._directory_changed:
             self._directory_changed = False
             for path in (f"{self.directory}/{LEADER_EPOCHS}", self.directory, self.volume.path):
                 sync_path(path)
-        self.recovery_point = max(self.recovery_point, end_offset)
+        with self.volume.mutex:
+            if cuts == self._cuts:
+                self.recovery_point = max(self.recovery_point, end_offset)
 
     # Reading
 
@@ -461,7 +504,7 @@ class PartitionLog:
         if offset >= upper_bound:
             return EMPTY_SLICE
         known = self._read_ends.get(offset)
-        if known is not None and upper_bound >= self.log_end_offset:
+        if known is not None and upper_bound >= self.log_end_offset and self.volume.failure is None:
             segment, position = known
             size = segment.size - position
             if 0 < size <= max_bytes:
@@ -550,7 +593,7 @@ class PartitionLog:
         if not count:
             return 0
         if count == len(self.segments):
-            self._roll(now_ms)
+            self._roll(self.log_end_offset, now_ms)
         gone, self.segments = self.segments[:count], self.segments[count:]
         self._read_ends.clear()
         retention.remove_later(self, gone)
@@ -600,7 +643,9 @@ class PartitionLog:
         self.log_end_offset = offset
         self.high_watermark = min(self.high_watermark, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
-        self.recovery_point = min(self.recovery_point, offset)
+        with self.volume.mutex:
+            self._cuts += 1
+            self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
         self._write_epochs()
 

@@ -189,11 +189,10 @@ class Segment:
         index = self._offset_index
         if index is None:
             index = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
-            if self.size:
-                fault = index.fault(self.size)
-                if fault is not None:
-                    self.rebuild_indexes(f"offset index {fault}")
-        return self._offset_index or index
+            fault = index.fault(self.size) if self.size else None
+            if fault is not None:
+                index, _ = self.rebuild_indexes(f"offset index {fault}")
+        return index
 
     @property
     def time_index(self) -> TimeIndex:
@@ -201,18 +200,17 @@ class Segment:
         index = self._time_index
         if index is None:
             index = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
-            if self.size:
-                fault = index.fault()
-                if fault is not None:
-                    self.rebuild_indexes(f"time index {fault}")
-        return self._time_index or index
+            fault = index.fault() if self.size else None
+            if fault is not None:
+                _, index = self.rebuild_indexes(f"time index {fault}")
+        return index
 
     @property
     def transaction_index(self) -> TransactionIndex:
         """The index of the transactions whose abort markers lie here."""
         return TransactionIndex(self.path_of(".txnindex"))
 
-    def empty_indexes(self) -> None:
+    def empty_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Start both sparse indexes anew; OSError."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
@@ -225,14 +223,18 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = -1
         self.first_timestamp = NO_TIMESTAMP
+        return offsets, times
 
-    def rebuild_indexes(self, reason: str, index_interval: int = 4096) -> None:
-        """Make the indexes again from the batches' headers; OSError."""
+    def rebuild_indexes(
+        self, reason: str, index_interval: int = 4096
+    ) -> tuple[OffsetIndex, TimeIndex]:
+        """Make the indexes again from the batches' headers; CorruptBatch, OSError."""
         logger.warning("rebuilding indexes segment=%s reason=%s", self.path, reason)
-        self.empty_indexes()
+        indexes = self.empty_indexes()
         for position, header in self.headers():
             self.note(position, header, index_interval)
         self._index_max_timestamp()
+        return indexes
 
     def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
         """Take a batch that is in the file already into the indexes; OSError."""
@@ -369,13 +371,18 @@ class Segment:
         number = self.offset_index.search(offset - self.base_offset)
         return self.offset_index.entry(number)[1] if number >= 0 else 0
 
-    def next_offset(self) -> int:
-        """The offset behind its last batch, found from the last index entry on; OSError."""
+    def end(self) -> tuple[int, int]:
+        """The offset and the position behind its last whole batch; CorruptBatch, OSError.
+
+        Found from the last index entry on.
+        """
         offset = self.base_offset
         last = self.offset_index.last()
-        for _, header in self.headers(last[1] if last else 0):
+        position = last[1] if last else 0
+        for at, header in self.headers(position):
             offset = header.next_offset
-        return offset
+            position = at + header.size
+        return offset, position
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The whole batch; OSError."""

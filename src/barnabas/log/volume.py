@@ -7,7 +7,8 @@ of one partition.
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -66,6 +67,9 @@ class Volume:
         self.log_starts: Offsets = {}
         self.deletions = Deletions()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.rolled: set[PartitionLog] = set()  # have segments to sync that are complete
+        self.mutex = threading.Lock()  # held for moments: recovery points move in two threads
+        self._checkpoint_mutex = threading.Lock()  # held while checkpoints are written
         self._lock_fd = -1
         self._lock_key: tuple[int, int] | None = None
 
@@ -162,33 +166,39 @@ class Volume:
 
         Logs that were not opened keep what was read.
         """
-        for log in list(self.logs.values()):
-            if log.is_loaded:
-                key = (log.topic, log.partition)
-                self.recovery_points[key] = log.recovery_point
-                self.high_watermarks[key] = log.high_watermark
-        self._write(RECOVERY_POINTS, self.recovery_points)
-        self._write(HIGH_WATERMARKS, self.high_watermarks)
-        self.write_log_starts()
+        with self._checkpoint_mutex:
+            for key, log in list(self.logs.items()):
+                if log.is_loaded:
+                    self.recovery_points[key] = log.recovery_point
+                    self.high_watermarks[key] = log.high_watermark
+            self._write(RECOVERY_POINTS, self.recovery_points)
+            self._write(HIGH_WATERMARKS, self.high_watermarks)
+            self._write_log_starts()
 
     def write_log_starts(self) -> None:
         """Write where logs begin that begin inside a segment (DeleteRecords), durably; OSError."""
-        for log in list(self.logs.values()):
+        with self._checkpoint_mutex:
+            self._write_log_starts()
+
+    def _write_log_starts(self) -> None:
+        for key, log in list(self.logs.items()):
             if log.is_loaded:
-                key = (log.topic, log.partition)
-                if log.log_start_offset > log.segments[0].base_offset:
+                if log.starts_inside_segment:
                     self.log_starts[key] = log.log_start_offset
                 else:
                     self.log_starts.pop(key, None)
         self._write(LOG_STARTS, self.log_starts)
 
     def _write(self, name: str, offsets: Offsets) -> None:
-        known = {key: offset for key, offset in offsets.items() if key in self.logs}
+        # A copy: the loop forgets deleted partitions meanwhile.
+        known = {key: offset for key, offset in dict(offsets).items() if key in self.logs}
         replace_file(self.path / name, encode_offsets(known))
 
     def forget(self, key: tuple[str, int]) -> None:
         """A partition left this directory."""
-        self.logs.pop(key, None)
+        log = self.logs.pop(key, None)
+        if log is not None:
+            self.rolled.discard(log)
         for offsets in (self.recovery_points, self.high_watermarks, self.log_starts):
             offsets.pop(key, None)
 
@@ -217,7 +227,7 @@ class Volume:
 class Deletions:
     """Files that were renamed away and are removed later (`file.delete.delay.ms`).
 
-    The delay counts from the first `remove` that sees them.
+    The delay counts from the first `due` that sees them. For the loop alone.
     """
 
     def __init__(self) -> None:
@@ -231,7 +241,7 @@ class Deletions:
         """Call `remove` when `delay_ms` have passed."""
         self._new.append((delay_ms, remove))
 
-    def due(self, now_ms: int) -> Iterable[Callable[[], object]]:
+    def due(self, now_ms: int) -> list[Callable[[], object]]:
         """Take out what is to be removed now."""
         new, self._new = self._new, []
         self._waiting += [(now_ms + delay_ms, remove) for delay_ms, remove in new]

@@ -134,7 +134,8 @@ class Message(Struct):
     @classmethod
     def decode(cls, data: Buffer, version: int) -> Self:
         """Read a message that fills `data`; ProtocolError when the bytes are not one."""
-        message, end = cls.decode_from(data, 0, version)
+        reader: Any = cls._readers.get(version) or cls._new_reader(version)
+        message, end = reader(data, 0)
         if end != len(data):
             raise ProtocolError(f"{len(data) - end} bytes follow a {cls.__name__} v{version}")
         return message
@@ -146,12 +147,15 @@ class Message(Struct):
         Raises ProtocolError when the bytes are no message of that version, ValueError when there
         is no such version. Records fields are views of `data`.
         """
-        reader = cls._readers.get(version)
-        if reader is None:
-            from barnabas.protocol.codec import make_reader
+        reader: Any = cls._readers.get(version) or cls._new_reader(version)
+        return reader(data, pos)
 
-            reader = cls._readers[version] = make_reader(cls, version)
-        return cast("tuple[Self, int]", reader(data, pos))
+    @classmethod
+    def _new_reader(cls, version: int) -> "Reader":
+        from barnabas.protocol.codec import make_reader
+
+        reader = cls._readers[version] = make_reader(cls, version)
+        return reader
 
     def encode(self, version: int) -> bytes:
         """The message's bytes; EncodingError when it does not fit the version."""

@@ -22,6 +22,7 @@ _INITIAL_DELAY_MS = 30_000
 # Logs handled before other tasks get a turn.
 _LOGS_PER_TURN = 100
 _DELETION_INTERVAL_MS = 5_000
+_ROLLED_INTERVAL_MS = 1_000
 # A node that is never flushed by time has this in place of an interval.
 _NEVER_MS = 2**63 - 1
 
@@ -46,6 +47,7 @@ class Background:
                 if interval_ms < _NEVER_MS:
                     nursery.start_soon(_every, interval_ms, work)
             nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
+            nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):
@@ -97,8 +99,15 @@ class Background:
     async def remove_deleted(self) -> None:
         """Remove the files of segments and logs whose file.delete.delay.ms is over."""
         node = self._node
-        if any(volume.deletions for volume in node.logs.volumes):
-            await node.disk.run(node.logs.remove_deleted, node.now_ms())
+        due = node.logs.due_deletions(node.now_ms())
+        if due:
+            await node.disk.run(node.logs.remove_deleted, due)
+
+    async def flush_rolled(self) -> None:
+        """Sync segments that are complete, so that recovery need not check them."""
+        logs = self._node.logs.take_rolled()
+        if logs:
+            await self._node.disk.run(self._node.logs.flush_rolled, logs)
 
     async def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks."""

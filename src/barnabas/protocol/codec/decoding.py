@@ -15,15 +15,18 @@ from barnabas.protocol.codec.layout import (
     Layout,
     WireField,
     element_size_min,
+    has_records,
     layout_of,
 )
-from barnabas.protocol.codec.source import Source
+from barnabas.protocol.codec.source import SHORT_ARRAY, Source
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.fields import FIXED_CODES, Kind
+from barnabas.protocol.fields import FIXED_CODES, Field, Kind
 from barnabas.protocol.messages_base import Message, Struct
 from barnabas.protocol.types import Uuid
 
 Reader = Callable[[Any, int], tuple[Message, int]]
+
+_STRING_MAX = 0x7FFF
 
 _NAMES: dict[str, Any] = {
     "MALFORMED": runtime.MALFORMED,
@@ -48,6 +51,8 @@ def make_reader(message: type[Message], version: int) -> Reader:
     source.line("def read(data, pos):")
     source.indent += 1
     source.line("size = len(data)")
+    if has_records(layout):
+        source.line("view = memoryview(data)")
     source.line("try:")
     source.indent += 1
     source.struct("message", layout)
@@ -97,11 +102,9 @@ class _ReaderSource(Source):
 
     def struct(self, target: str, layout: Layout) -> None:
         """Read a struct into a new variable."""
-        owner = self.bind("Type_", layout.type)
-        self.line(f"{target} = new({owner})")
-        self.line(f"{target}._unknown = None")
+        self._new(target, layout.type)
         for field in (*layout.absent, *(tagged.field for tagged in layout.tagged)):
-            self.line(f"{target}.{field.name} = {self._default(layout.type, field)}")
+            self._default(target, layout.type, field)
         for field in layout.fields:
             self.field(f"{target}.{field.name}", field, layout)
         if layout.flexible:
@@ -127,31 +130,47 @@ class _ReaderSource(Source):
         else:
             self._run.append((FIXED_CODES[kind], target))
 
-    def _length(self, code: str, compact: bool) -> str:
-        """Read a length or count; a compact one is left one too high, as it is on the wire."""
+    def _length(self, code: str, compact: bool, most: int | None = None) -> str:
+        """Read a length or count; a compact one is left one too high, as it is on the wire.
+
+        A compact one may be limited; others cannot exceed what their width holds.
+        """
         length = self.variable("n")
         self._run.append(("B" if compact else code, length))
         self.flush()
         if compact:
             self.line(f"if {length} > 127:")
             self.line(f"    {length}, pos = read_varint(data, pos - 1)")
+            if most is not None:
+                self.line(f"    if {length} > {most + 1}:")
+                self.line(f"        bad_length({length} - 1, what)")
         return length
 
-    def _sized(self, target: str, kind: Kind, compact: bool, nullable: bool, what: str) -> None:
-        """Read a string, bytes or records."""
-        length = self._length("h" if kind is Kind.STRING else "i", compact)
+    def _unless_null(
+        self, target: str, length: str, compact: bool, nullable: bool, what: str
+    ) -> None:
+        """Open the branch for what has a length; null and negative ones are dealt with."""
         null, least, extra = (0, 1, " - 1") if compact else (-1, 0, "")
-        limit = f" or {length} > 32768" if compact and kind is Kind.STRING else ""
         if nullable:
             self.line(f"if {length} == {null}:")
             self.line(f"    {target} = None")
-            self.line(f"elif {length} < {least}{limit}:")
+            if not compact:  # a varint is never negative
+                self.line(f"elif {length} < {least}:")
+                self.line(f"    bad_length({length}, {what!r})")
         else:
-            self.line(f"if {length} < {least}{limit}:")
-        self.line(f"    bad_length({length}{extra}, {what!r})")
+            self.line(f"if {length} < {least}:")
+            self.line(f"    bad_length({length}{extra}, {what!r})")
         self.line("else:")
+
+    def _sized(self, target: str, kind: Kind, compact: bool, nullable: bool, what: str) -> None:
+        """Read a string, bytes or records."""
+        is_string = kind is Kind.STRING
+        length = self._length(
+            "h" if is_string else "i", compact, _STRING_MAX if is_string else None
+        )
+        self._unless_null(target, length, compact, nullable, what)
         end = self.variable("end")
-        self.line(f"    {end} = pos + {length}{extra}")
+        self.line(f"    {end} = pos + {length}{' - 1' if compact else ''}")
         self.line(f"    {target} = {_slice(kind, f'pos:{end}')}")
         self.line(f"    pos = {end}")
 
@@ -182,16 +201,7 @@ class _ReaderSource(Source):
 
     def _array(self, target: str, field: WireField, what: str) -> None:
         count = self._length("i", field.compact)
-        null, least = (0, 1) if field.compact else (-1, 0)
-        if field.nullable:
-            self.line(f"if {count} == {null}:")
-            self.line(f"    {target} = None")
-            self.line(f"elif {count} < {least}:")
-        else:
-            self.line(f"if {count} < {least}:")
-        less = " - 1" if field.compact else ""
-        self.line(f"    bad_length({count}{less}, {what!r})")
-        self.line("else:")
+        self._unless_null(target, count, field.compact, field.nullable, what)
         self.indent += 1
         if field.compact:
             self.line(f"{count} -= 1")
@@ -207,7 +217,11 @@ class _ReaderSource(Source):
         if element in FIXED_CODES and element is not Kind.UUID:
             code = FIXED_CODES[element]
             self.names["unpack_from"] = _unpack_from
-            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{code}', data, pos))")
+            short = self.short_unpackers(code)
+            self.line(f"if {count} < {SHORT_ARRAY}:")
+            self.line(f"    {target} = list({short}[{count}](data, pos))")
+            self.line("else:")
+            self.line(f"    {target} = list(unpack_from(f'>{{{count}}}{code}', data, pos))")
             self.line(f"pos += {count} * {FIXED_SIZES[code]}")
             return
         items, item = self.variable("items"), self.variable("item")
@@ -226,8 +240,12 @@ class _ReaderSource(Source):
         self.line(f"{target} = {items}")
 
     def _tagged_section(self, target: str, layout: Layout) -> None:
-        count = self._length("B", True)
+        count = self.variable("n")
+        self._run.append(("B", count))
+        self.flush()
         self.line(f"if {count}:")
+        self.line(f"    if {count} > 127:")
+        self.line(f"        {count}, pos = read_varint(data, pos - 1)")
         if layout.tagged:
             function = self.variable("read_tagged")
             self._functions.append((function, layout))
@@ -241,6 +259,8 @@ class _ReaderSource(Source):
         self.indent += 1
         self.line("if count * 2 > size - pos:")
         self.line("    bad_count(count, size - pos, 'a tagged section')")
+        if has_records(layout._replace(fields=())):
+            self.line("view = memoryview(data)")
         self.line("seen = {}")
         self.line("unknown = {}")
         self.line("for _ in range(count):")
@@ -269,14 +289,23 @@ class _ReaderSource(Source):
         self.line("    owner._unknown = unknown")
         self.line("return pos")
 
-    def _default(self, owner: type[Struct], field: Any) -> str:
-        if field.default == ():
-            if field.kind is Kind.ARRAY:
-                return "[]"
-            return f"{self.bind('Type_', owner.STRUCTS[field.struct])}()"
-        if isinstance(field.default, Uuid):
-            return self.bind("default", field.default)
-        return repr(field.default)
+    def _new(self, target: str, struct: type[Struct]) -> None:
+        self.line(f"{target} = new({self.bind('Type_', struct)})")
+        self.line(f"{target}._unknown = None")
+
+    def _default(self, target: str, owner: type[Struct], field: Field) -> None:
+        """Give a field its default; that of a struct is made here, as calling its class is slow."""
+        value = repr(field.default)
+        if field.default == () and field.kind is Kind.ARRAY:
+            value = "[]"
+        elif field.default == ():
+            value, struct = self.variable("default"), owner.STRUCTS[field.struct]
+            self._new(value, struct)
+            for inner in struct.FIELDS.values():
+                self._default(value, struct, inner)
+        elif isinstance(field.default, Uuid):
+            value = self.bind("default", field.default)
+        self.line(f"{target}.{field.name} = {value}")
 
 
 def _slice(kind: Kind, bounds: str) -> str:
@@ -284,4 +313,4 @@ def _slice(kind: Kind, bounds: str) -> str:
         return f"str(data[{bounds}], 'utf-8')"
     if kind is Kind.BYTES:
         return f"bytes(data[{bounds}])"
-    return f"memoryview(data)[{bounds}]"
+    return f"view[{bounds}]"

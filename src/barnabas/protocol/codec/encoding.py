@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.protocol.codec import runtime
 from barnabas.protocol.codec.layout import Layout, WireField, layout_of
-from barnabas.protocol.codec.source import Source
+from barnabas.protocol.codec.source import SHORT_ARRAY, Source
 from barnabas.protocol.errors import EncodingError
 from barnabas.protocol.fields import FIXED_CODES, Field, Kind
 from barnabas.protocol.messages_base import Message, Struct
@@ -174,12 +174,11 @@ class _WriterSource(Source):
         held = self.variable("v")
         self.line(f"{held} = {value}")
         self._nullable(held, "i", field.compact, field.nullable)
-        self._length("i", field.compact, f"len({held})")
         element = field.field.element
         if element in FIXED_CODES and element is not Kind.UUID:
-            self.names["pack"] = runtime.pack
-            self.line(f"{self._append}(pack(f'>{{len({held})}}{FIXED_CODES[element]}', *{held}))")
+            self._number_array(held, FIXED_CODES[element], field.compact)
         else:
+            self._length("i", field.compact, f"len({held})")
             item = self.variable("item")
             self.line(f"for {item} in {held}:")
             self.indent += 1
@@ -194,6 +193,22 @@ class _WriterSource(Source):
             self.indent -= 1
         if field.nullable:
             self.indent -= 1
+
+    def _number_array(self, held: str, code: str, compact: bool) -> None:
+        """Write an array of numbers; a short one together with its count."""
+        self.flush()
+        self.names["pack"] = runtime.pack
+        count = self.variable("n")
+        short = self.short_packers("B" if compact else "i", code)
+        self.line(f"{count} = len({held})")
+        self.line(f"if {count} < {SHORT_ARRAY}:")
+        first = f"{count} + 1" if compact else count
+        self.line(f"    {self._append}({short}[{count}]({first}, *{held}))")
+        self.line("else:")
+        self.indent += 1
+        self._length("i", compact, count)
+        self.line(f"{self._append}(pack(f'>{{{count}}}{code}', *{held}))")
+        self.indent -= 1
 
     def _tagged_section(self, owner: str, layout: Layout) -> None:
         self.flush()

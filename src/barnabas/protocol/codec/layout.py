@@ -79,6 +79,14 @@ def _resolve(message: type[Message], field: Field, version: int, flexible: bool)
     )
 
 
+def has_records(layout: Layout) -> bool:
+    """Whether record batches stand anywhere in a struct."""
+    return any(
+        field.kind is Kind.RECORDS or (field.struct is not None and has_records(field.struct))
+        for field in (*layout.fields, *layout.tagged)
+    )
+
+
 def field_size_min(field: WireField) -> int:
     """The fewest bytes that a field outside the tagged section takes."""
     if field.kind in FIXED_CODES:

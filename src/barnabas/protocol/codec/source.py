@@ -2,7 +2,7 @@
 
 from itertools import count
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 
 class Source:
@@ -32,14 +32,28 @@ class Source:
         """The name of `unpack_from` of a big-endian format."""
         name = f"unpack_{codes.replace('?', 'o')}"
         if name not in self.names:
-            self.names[name] = _format(codes).unpack_from
+            self.names[name] = struct_of(codes).unpack_from
         return name
 
     def packer(self, codes: str) -> str:
         """The name of `pack` of a big-endian format."""
         name = f"pack_{codes.replace('?', 'o')}"
         if name not in self.names:
-            self.names[name] = _format(codes).pack
+            self.names[name] = struct_of(codes).pack
+        return name
+
+    def short_unpackers(self, code: str) -> str:
+        """The name of a list of `unpack_from`, by how many numbers of one format they read."""
+        name = f"unpack_each_{code.replace('?', 'o')}"
+        if name not in self.names:
+            self.names[name] = [struct_of(code * n).unpack_from for n in range(SHORT_ARRAY)]
+        return name
+
+    def short_packers(self, length: str, code: str) -> str:
+        """As `short_unpackers`, of `pack`; a length of the format `length` comes first."""
+        name = f"pack_each_{length}_{code.replace('?', 'o')}"
+        if name not in self.names:
+            self.names[name] = [struct_of(length + code * n).pack for n in range(SHORT_ARRAY)]
         return name
 
     def compile(self, function: str, what: str) -> Any:
@@ -51,8 +65,12 @@ class Source:
 
 _FORMATS: dict[str, Struct] = {}
 
+SHORT_ARRAY: Final = 9
+"""Arrays of fewer numbers have a `Struct` each; longer ones need one made for their length."""
 
-def _format(codes: str) -> Struct:
+
+def struct_of(codes: str) -> Struct:
+    """The big-endian `Struct` of some codes, made once."""
     made = _FORMATS.get(codes)
     if made is None:
         made = _FORMATS[codes] = Struct(">" + codes)
