@@ -27,7 +27,7 @@ run: $(RUNTIME)
 test: lint unit
 
 lint: $(DEV)
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
