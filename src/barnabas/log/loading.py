@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 SNAPSHOT: Final = ".snapshot"
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 _OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
+_CHECKPOINT: Final = ".checkpoint"  # the quorum's snapshots lie beside its log
 _OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, "quorum-state")
 # Left by a kill in the middle of a replacement, a deletion or a cleaning.
 _LEFTOVERS: Final = (".tmp", DELETED, ".cleaned")
@@ -64,6 +65,11 @@ def size_on_disk(directory: str) -> int:
 def create_directory(log: "PartitionLog", topic_id: Uuid) -> None:
     """Make the directory of a new log, and name its topic in it; OSError."""
     os.makedirs(log.directory, exist_ok=True)
+    write_topic_id(log, topic_id)
+
+
+def write_topic_id(log: "PartitionLog", topic_id: Uuid) -> None:
+    """Name the topic in the log's directory; OSError."""
     path = f"{log.directory}/{PARTITION_METADATA}"
     replace_file(path, encode_partition_metadata(topic_id), sync=False)
 
@@ -115,7 +121,7 @@ def _find_segments(log: "PartitionLog") -> None:
             elif suffix in _LEFTOVERS:
                 remove_files([entry.path])
             elif _OFFSET_NAME.fullmatch(stem) is None:
-                if entry.name not in _OTHER_FILES:
+                if entry.name not in _OTHER_FILES and _CHECKPOINT not in entry.name:
                     logger.warning("ignored, it is none of the log's file=%s", entry.path)
             elif suffix == ".log":
                 sizes[int(stem)] = entry.stat().st_size

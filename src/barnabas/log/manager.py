@@ -25,9 +25,9 @@ _DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
 _NAME_LENGTH_MAX: Final = 255
 
 
-def _aside_name(topic: str, partition: int) -> str:
-    """What a deleted log's directory is called, cut to what file systems take."""
-    suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
+def _aside_name(topic: str, partition: int, purpose: str) -> str:
+    """What a directory that is no log any more is called, cut to what file systems take."""
+    suffix = f"-{partition}.{uuid.uuid4().hex}-{purpose}"
     return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 
@@ -49,7 +49,7 @@ class LogManager:
 
     def open(self) -> None:
         """Find the logs that are there; recover those of a directory that was not stopped."""
-        for volume in self.volumes:
+        for volume in self._working():
             try:
                 names = sorted(os.listdir(volume.path))
             except OSError as error:
@@ -121,23 +121,49 @@ class LogManager:
         volume.logs[topic, partition] = self._logs[topic, partition] = log
         return log
 
+    def known(self, topic: str, partition: int) -> PartitionLog | None:
+        """The partition's log, loaded or not; None if there is none here."""
+        return self._logs.get((topic, partition))
+
     def delete(self, topic: str, partition: int) -> None:
-        """Rename a log away at once; its files go after file.delete.delay.ms."""
-        log = self._logs.pop((topic, partition))
+        """Rename a log away at once; its files go after file.delete.delay.ms.
+
+        Nothing happens where there is none; a disk that refuses goes offline.
+        """
+        renamed = self._take_away(topic, partition, "delete")
+        if renamed is not None:
+            log, aside = renamed
+            remove = partial(shutil.rmtree, aside, ignore_errors=True)
+            log.volume.deletions.add(log.config.file_delete_delay_ms, remove)
+
+    def set_aside(self, topic: str, partition: int) -> None:
+        """Rename a log that no topic owns, and keep its files (Kafka's stray logs)."""
+        renamed = self._take_away(topic, partition, "stray")
+        if renamed is not None:
+            log, aside = renamed
+            logger.warning("no topic has this log=%s set_aside=%s", log.directory, aside)
+
+    def _take_away(
+        self, topic: str, partition: int, purpose: str
+    ) -> tuple[PartitionLog, str] | None:
+        log = self._logs.pop((topic, partition), None)
+        if log is None:
+            return None
         volume = log.volume
         volume.forget((topic, partition))
         log.is_gone = True
         log.release()
-        aside = f"{volume.path}/{_aside_name(topic, partition)}"
+        if volume.failure is not None:
+            return None
+        aside = f"{volume.path}/{_aside_name(topic, partition, purpose)}"
         try:
             os.rename(log.directory, aside)
         except FileNotFoundError:
-            return
+            return None
         except OSError as error:
-            raise volume.fail(error) from error
-        volume.deletions.add(
-            log.config.file_delete_delay_ms, partial(shutil.rmtree, aside, ignore_errors=True)
-        )
+            volume.fail(error)
+            return None
+        return log, aside
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every log, loaded or not."""
@@ -175,9 +201,14 @@ class LogManager:
             volume.rolled.clear()
         return logs
 
-    # Checkpoints and the end
+    # Failures, checkpoints and the end
 
-    def _working(self) -> Iterable[Volume]:
+    @property
+    def is_lost(self) -> bool:
+        """Whether the disks that are left do not do: none, or not the quorum's."""
+        return self.metadata_volume.failure is not None or not self._working()
+
+    def _working(self) -> list[Volume]:
         return [volume for volume in self.volumes if volume.failure is None]
 
     def checkpoint(self) -> None:

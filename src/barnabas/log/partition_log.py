@@ -145,6 +145,11 @@ class PartitionLog:
             self._topic_id = loading.read_topic_id(self.directory)
         return self._topic_id
 
+    def adopt(self, topic_id: Uuid) -> None:
+        """Write `partition.metadata` again, which was lost or damaged."""
+        self._guarded(loading.write_topic_id, self, topic_id)
+        self._topic_id = topic_id
+
     def update_config(self, config: LogConfig) -> None:
         """The topic's configuration changed."""
         self.config = config

@@ -86,13 +86,10 @@ class Volume:
     def lock(self) -> None:
         """Create it if need be and keep every other node out, Apache Kafka too.
 
-        Raises DataDirectoryError when another node has it, or it cannot be used at all.
+        Raises DataDirectoryError when another node has it. OSError.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise DataDirectoryError(f"cannot use {self.path}: {error.strerror}") from error
+        self.path.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         stat = os.fstat(fd)
         key = (stat.st_dev, stat.st_ino)
         if key in _locked_here:

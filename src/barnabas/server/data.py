@@ -1,8 +1,11 @@
 """The data directories of a node: locked, formatted when new, and known to belong to it."""
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import trio
 
 from barnabas.cluster.format import format_metadata_directory
 from barnabas.cluster.image import Endpoint
@@ -25,29 +28,30 @@ def open_data(node: "Node") -> LogManager:
     """Lock and check the node's directories, and find the logs in them.
 
     Sets `node.cluster_id`. A new directory is formatted as `kafka-storage format --standalone`
-    does it. Raises StartupError when a directory is in use, damaged, or another node's.
+    does it. One that fails is left out while others work. Raises StartupError when a directory is
+    in use, damaged, or another node's.
     """
     config = node.config
     paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
     files = FileCache(_files_max())
     volumes = [Volume(path, files) for path in paths]
-    locked: list[Volume] = []
     try:
         for volume in volumes:
-            volume.lock()
-            locked.append(volume)
+            _unless_broken(volume, config, volume.lock)
         endpoints = registered(node, config.advertised_controller_listeners)
         node.cluster_id = _identify(volumes, config, endpoints, node.now_ms())
         for volume in volumes:
-            volume.load_checkpoints()
+            _unless_broken(volume, config, volume.load_checkpoints)
         logs = LogManager(
             [volume for volume in volumes if volume.path in config.log_dirs],
             next(volume for volume in volumes if volume.path == config.metadata_log_dir),
             LogConfig.from_topic(TopicConfig(config)),
         )
         logs.open()
+        _check_enough_left(logs)
+        _tell_of_failures(node, logs)
     except BaseException as error:
-        for volume in locked:
+        for volume in volumes:
             volume.unlock()
         if isinstance(error, DataDirectoryError):
             raise StartupError(str(error)) from error
@@ -55,6 +59,38 @@ def open_data(node: "Node") -> LogManager:
             raise StartupError(f"cannot use the data directories: {error}") from error
         raise
     return logs
+
+
+def _unless_broken(volume: Volume, config: NodeConfig, call: Callable[[], object]) -> None:
+    """Leave a broken disk out, if the node can do without it."""
+    if volume.failure is not None:
+        return
+    try:
+        call()
+    except OSError as error:
+        if volume.path == config.metadata_log_dir:
+            raise DataDirectoryError(f"cannot use {volume.path}: {error.strerror}") from error
+        volume.fail(error)
+
+
+def _check_enough_left(logs: LogManager) -> None:
+    if logs.is_lost:
+        raise DataDirectoryError(
+            "no data directory can be used: "
+            + "; ".join(f"{volume.path}: {volume.failure}" for volume in logs.volumes)
+        )
+
+
+def _tell_of_failures(node: "Node", logs: LogManager) -> None:
+    """Stop the node when it cannot go on: the quorum's directory failed, or the last one."""
+    in_loop = trio.lowlevel.current_trio_token()
+
+    def failed(_: Volume) -> None:
+        if logs.is_lost:
+            in_loop.run_sync_soon(node.disks_lost.set)
+
+    for volume in {*logs.volumes, logs.metadata_volume}:
+        volume.on_failure = failed
 
 
 def _files_max() -> int:
@@ -69,7 +105,7 @@ def _identify(
     now_ms: int,
 ) -> str:
     """The id of the cluster that the directories belong to; new ones join it. OSError."""
-    found = {volume: volume.read_properties() for volume in volumes}
+    found = {volume: volume.read_properties() for volume in volumes if volume.failure is None}
     cluster_id: str | None = None
     for volume, properties in found.items():
         if properties is None:

@@ -22,6 +22,7 @@ from barnabas.server.dispatch import Dispatcher
 from barnabas.server.listeners import Limits, Listener, Transport, bind
 from barnabas.server.metrics import Metrics
 from barnabas.server.sending import read_ahead
+from barnabas.server.startup import DisksLostError
 
 if TYPE_CHECKING:
     from barnabas.cluster.image import MetadataImage
@@ -40,6 +41,7 @@ class Node:
     """One broker and controller; the parts are attributes that handlers use.
 
     Raises StartupError or ConfigError from `run` when it cannot start; nothing is damaged then.
+    Raises DisksLostError when its disks fail.
     """
 
     logs: "LogManager"
@@ -65,6 +67,7 @@ class Node:
         )
         self.listeners: list[Listener] = []
         self._stopping = trio.Event()
+        self.disks_lost = trio.Event()
 
     @property
     def image(self) -> "MetadataImage":
@@ -129,6 +132,7 @@ class Node:
             await nursery.start(self.groups.run)
             nursery.start_soon(self.transport.run, self.listeners)
             nursery.start_soon(Background(self).run)
+            nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
             await trio.lowlevel.checkpoint()  # listening begins in the transport's first step
             self._say_ready()
@@ -138,6 +142,11 @@ class Node:
             logger.info("stopping connections=%d", len(self.transport.connections))
             await self.transport.stop(STOP_GRACE_S)
             nursery.cancel_scope.cancel()
+
+    async def _fail_without_disks(self) -> None:
+        """End at once, without another answer or checkpoint: what is acked is on the disks."""
+        await self.disks_lost.wait()
+        raise DisksLostError("a data directory failed that the node cannot do without")
 
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager

@@ -10,6 +10,7 @@ from barnabas.config import ConfigError, NodeConfig
 from barnabas.server.logs import set_up_logging
 from barnabas.server.node import Node
 from barnabas.server.startup import (
+    DisksLostError,
     StartupError,
     first_error,
     raise_open_files_limit,
@@ -33,7 +34,7 @@ def run_process(config: NodeConfig) -> int:
             logger.warning("%s", warning)
         raise_open_files_limit()
         trio.run(_run, Node(config))
-    except* (StartupError, ConfigError) as group:
+    except* (StartupError, ConfigError, DisksLostError) as group:
         print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1
     except* Exception:

@@ -14,6 +14,10 @@ class StartupError(Exception):
     """The node cannot start; the text is one line that says what to do about it."""
 
 
+class DisksLostError(Exception):
+    """The last data directory failed, or the one with the quorum's log: the node must end."""
+
+
 def refuse_unknown_systems() -> None:
     """Raise StartupError where the node's files and sockets cannot work."""
     if sys.platform == "win32":

@@ -1,5 +1,6 @@
 """All partitions of this broker, in step with the metadata image (Kafka's `ReplicaManager`)."""
 
+import logging
 from collections.abc import Callable, Iterator
 
 from barnabas.cluster.delta import MetadataDelta
@@ -9,6 +10,8 @@ from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager, Origin, PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
@@ -144,16 +147,23 @@ class ReplicaManager:
         for topic in image.topics_by_name.values():
             for number in topic.partitions:
                 self._update_partition(topic, number)
-        self._delete_strays(image)
+        self._set_strays_aside(image)
 
-    def _delete_strays(self, image: MetadataImage) -> None:
-        """Delete logs of topics that were deleted while this broker was away."""
+    def _set_strays_aside(self, image: MetadataImage) -> None:
+        """Set logs aside whose topics were deleted while this broker was away."""
         for log in list(self.logs.logs()):
             topic = image.topics_by_name.get(log.topic)
             partition = topic.partitions.get(log.partition) if topic else None
             held = partition is not None and self.broker_id in partition.replicas
-            if topic is None or not held or topic.id != log.topic_id:
-                self.logs.delete(log.topic, log.partition)
+            if topic is None or not held:
+                self.logs.set_aside(log.topic, log.partition)
+            elif log.volume.failure is not None:
+                continue
+            elif log.topic_id is None:
+                logger.warning("the topic's id is unknown, taken from its name log=%r", log)
+                log.adopt(topic.id)
+            elif log.topic_id != topic.id:
+                self.logs.set_aside(log.topic, log.partition)
 
     def _update_partition(self, topic: TopicImage, number: int) -> None:
         image = topic.partitions[number]
@@ -187,7 +197,7 @@ class ReplicaManager:
         config = self.topic_config(topic)
         log_config = LogConfig.from_topic(config)
         for partition in partitions.values():
-            log = self.logs.get(topic, partition.partition)
+            log = self.logs.known(topic, partition.partition)
             if log is not None:
                 log.update_config(log_config)
             if partition.image is not None:
@@ -207,5 +217,4 @@ class ReplicaManager:
         if not by_name:
             del self._by_name[partition.topic]
         partition.remove()
-        if self.logs.get(partition.topic, partition.partition) is not None:
-            self.logs.delete(partition.topic, partition.partition)
+        self.logs.delete(partition.topic, partition.partition)
