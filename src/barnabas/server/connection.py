@@ -8,7 +8,7 @@ Nothing more is read while the peer does not take what it asked for, so memory s
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from math import inf
 from time import monotonic
 from types import CoroutineType
@@ -207,7 +207,7 @@ class Connection:
         try:
             response = context.route.handler(context, context.request)
             if type(response) is CoroutineType:
-                response = await self._awaited(cast("Awaitable[Any]", response))
+                response = await self._awaited(cast("Coroutine[Any, Any, Any]", response))
         except ProtocolError:
             raise
         except Exception as error:
@@ -231,7 +231,7 @@ class Connection:
                     self._out += inlined(parts)
                     self._out_bytes += _OUT_BYTES
 
-    async def _awaited(self, response: Awaitable[Any]) -> Any:
+    async def _awaited(self, response: Coroutine[Any, Any, Any]) -> Any:
         """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
         self.handling = True
         try:
@@ -240,6 +240,7 @@ class Connection:
             self.transport.watch(self)
             return await response
         finally:
+            response.close()  # the flush may have failed before it began
             self.handling = False
             if self.hung_up:  # the answer itself may take as long as the peer reads it
                 self.scope.deadline = inf
