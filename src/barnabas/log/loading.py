@@ -168,21 +168,28 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
         next_offset = found.next_offset
         for entry in found.epochs:
             epochs.assign(entry.epoch, entry.start_offset)
-        if found.lost:
-            lost = found.lost + sum(each.size for each in segments[number + 1 :])
+        following = segments[number + 1 :]
+        if found.lost or (following and _is_torn(log, next_offset, following[0])):
+            lost = found.lost + sum(each.size for each in following)
             logger.warning(
                 "cut log=%s offset=%d lost_bytes=%d reason=no whole batch behind it",
                 segment.path,
                 next_offset,
                 lost,
             )
-            remove_now(log.directory, segments[number + 1 :])
+            remove_now(log.directory, following)
             del segments[number + 1 :]
             break
-        if number + 1 < len(segments):
+        if following:
             segment.finish()
     log.log_end_offset = next_offset
     return lost
+
+
+def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
+    """Whether a segment lost its end though the next one is there; compaction leaves holes too."""
+    base = following.base_offset
+    return next_offset < base and base > max(log.recovery_point, log.first_dirty_offset)
 
 
 def _holds(segment: Segment, offset: int) -> bool:

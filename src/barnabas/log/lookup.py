@@ -44,7 +44,22 @@ def latest(segments: Sequence[Segment], start_offset: int) -> Found | None:
     if not candidates:
         return None
     segment = max(candidates, key=lambda each: each.max_timestamp)
-    return _first_in(segment, segment.max_timestamp, start_offset)
+    found = _first_in(segment, segment.max_timestamp, start_offset)
+    if found is not None or segment.base_offset >= start_offset:
+        return found
+    # The first segment holds the largest, but below the log's start: what is left of it counts.
+    left = (_largest_in(segment, start_offset), latest(segments[1:], start_offset))
+    return max(filter(None, left), key=lambda each: (each[0], -each[1]), default=None)
+
+
+def _largest_in(segment: Segment, start_offset: int) -> Found | None:
+    largest: Found | None = None
+    for position, header in segment.headers():
+        if header.last_offset >= start_offset and header.max_timestamp > NO_TIMESTAMP:
+            for timestamp, offset in _records(segment, position, header):
+                if offset >= start_offset and (largest is None or timestamp > largest[0]):
+                    largest = timestamp, offset
+    return largest
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> Iterable[Found]:

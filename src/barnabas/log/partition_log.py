@@ -84,6 +84,7 @@ class PartitionLog:
         "config",
         "directory",
         "epochs",
+        "first_dirty_offset",
         "high_watermark",
         "is_gone",
         "is_loaded",
@@ -112,6 +113,7 @@ class PartitionLog:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
+        self.first_dirty_offset = 0  # below it, the log was compacted
         self._topic_id: Uuid | None = None
         self._flushed_ms = 0
         self._cuts = 0  # how often the end moved back
@@ -321,7 +323,9 @@ class PartitionLog:
             self._write_epochs()
         segment = self.segments[-1]
         if self._must_roll(segment, len(batch), header, last, now_ms):
-            segment = self._roll(first, now_ms)
+            # Only a batch far behind the end, from a leader that compacted, leaves a hole here.
+            end = self.log_end_offset
+            segment = self._roll(end if last - end <= RELATIVE_OFFSET_MAX else first, now_ms)
         segment.append(batch, last, header.max_timestamp, config.index_interval_bytes)
         self.log_end_offset = last + 1
         if header.producer_id >= 0:
