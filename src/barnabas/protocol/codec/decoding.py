@@ -17,6 +17,7 @@ from barnabas.protocol.codec.layout import (
     element_size_min,
     has_records,
     layout_of,
+    strings,
 )
 from barnabas.protocol.codec.source import SHORT_ARRAY, Source
 from barnabas.protocol.errors import ProtocolError
@@ -26,7 +27,9 @@ from barnabas.protocol.types import Uuid
 
 Reader = Callable[[Any, int], tuple[Message, int]]
 
-_STRING_MAX = 0x7FFF
+# Messages with more strings are large: their code is kept short, as compiling takes longer than
+# all that inlining saves.
+_STRINGS_MAX = 10
 
 _NAMES: dict[str, Any] = {
     "MALFORMED": runtime.MALFORMED,
@@ -37,6 +40,8 @@ _NAMES: dict[str, Any] = {
     "bad_marker": runtime.bad_marker,
     "new": object.__new__,
     "new_bytes": bytes.__new__,
+    "read_compact_text": runtime.read_compact_text,
+    "read_text": runtime.read_text,
     "read_unknown": runtime.read_unknown,
     "read_varint": runtime.read_varint,
 }
@@ -46,7 +51,7 @@ def make_reader(message: type[Message], version: int) -> Reader:
     """Compile the reader of a message's version; ValueError when there is no such version."""
     layout = layout_of(message, version)
     what = f"{message.__name__} v{version}"
-    source = _ReaderSource(dict(_NAMES))
+    source = _ReaderSource(dict(_NAMES), layout)
     source.names["what"] = what
     source.line("def read(data, pos):")
     source.indent += 1
@@ -55,7 +60,7 @@ def make_reader(message: type[Message], version: int) -> Reader:
         source.line("view = memoryview(data)")
     source.line("try:")
     source.indent += 1
-    source.struct("message", layout)
+    source.body("message", layout)
     source.flush()
     source.indent -= 1
     source.line("except MALFORMED as error:")
@@ -70,17 +75,33 @@ def make_reader(message: type[Message], version: int) -> Reader:
 class _ReaderSource(Source):
     """A run of fixed-width fields is collected, and read at once when something else follows."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
-        super().__init__(names)
+    def __init__(self, names: dict[str, Any], layout: Layout) -> None:
+        super().__init__(names, layout)
+        self._large = strings(layout) > _STRINGS_MAX
         self._run: list[tuple[str, str]] = []  # struct codes and what they are assigned to
         self._after: list[str] = []  # lines that convert what was read
         self._functions: list[tuple[str, Layout]] = []  # readers of tagged sections, to be written
 
     def finish(self) -> None:
-        """Write the functions that the reader calls for tagged sections."""
-        while self._functions:
+        """Write the functions that the reader calls: for tagged sections and repeated structs."""
+        written: set[str] = set()
+        while self._functions or len(written) < len(self.requested):
             self.indent = 0
-            self._tagged_function(*self._functions.pop())
+            if self._functions:
+                self._tagged_function(*self._functions.pop())
+                continue
+            name = next(name for name in self.requested if name not in written)
+            written.add(name)
+            self._struct_function(name, self.requested[name])
+
+    def _struct_function(self, name: str, layout: Layout) -> None:
+        self.line(f"def {name}(data, pos, size):")
+        self.indent += 1
+        if has_records(layout):
+            self.line("view = memoryview(data)")
+        self.body("owner", layout)
+        self.flush()
+        self.line("return owner, pos")
 
     def flush(self) -> None:
         """Read the collected run."""
@@ -102,6 +123,15 @@ class _ReaderSource(Source):
 
     def struct(self, target: str, layout: Layout) -> None:
         """Read a struct into a new variable."""
+        function = self.shared("read", layout)
+        if function is None:
+            self.body(target, layout)
+        else:
+            self.flush()
+            self.line(f"{target}, pos = {function}(data, pos, size)")
+
+    def body(self, target: str, layout: Layout) -> None:
+        """Read a struct's fields, here."""
         self._new(target, layout.type)
         for field in (*layout.absent, *(tagged.field for tagged in layout.tagged)):
             self._default(target, layout.type, field)
@@ -164,10 +194,18 @@ class _ReaderSource(Source):
 
     def _sized(self, target: str, kind: Kind, compact: bool, nullable: bool, what: str) -> None:
         """Read a string, bytes or records."""
-        is_string = kind is Kind.STRING
-        length = self._length(
-            "h" if is_string else "i", compact, _STRING_MAX if is_string else None
-        )
+        if kind is Kind.STRING and self._large:
+            self.flush()
+            function = "read_compact_text" if compact else "read_text"
+            self.line(f"{target}, pos = {function}(data, pos, {what!r})")
+            if not nullable:
+                self.line(f"if {target} is None:")
+                self.line(f"    bad_length(-1, {what!r})")
+            return
+        if kind is Kind.STRING:
+            length = self._length("h", compact, runtime.STRING_MAX)
+        else:
+            length = self._length("i", compact)
         self._unless_null(target, length, compact, nullable, what)
         end = self.variable("end")
         self.line(f"    {end} = pos + {length}{' - 1' if compact else ''}")
@@ -217,11 +255,15 @@ class _ReaderSource(Source):
         if element in FIXED_CODES and element is not Kind.UUID:
             code = FIXED_CODES[element]
             self.names["unpack_from"] = _unpack_from
-            short = self.short_unpackers(code)
-            self.line(f"if {count} < {SHORT_ARRAY}:")
-            self.line(f"    {target} = list({short}[{count}](data, pos))")
-            self.line("else:")
-            self.line(f"    {target} = list(unpack_from(f'>{{{count}}}{code}', data, pos))")
+            read = f"{target} = list(unpack_from(f'>{{{count}}}{code}', data, pos))"
+            if self._large:
+                self.line(read)
+            else:
+                short = self.short_unpackers(code)
+                self.line(f"if {count} < {SHORT_ARRAY}:")
+                self.line(f"    {target} = list({short}[{count}](data, pos))")
+                self.line("else:")
+                self.line(f"    {read}")
             self.line(f"pos += {count} * {FIXED_SIZES[code]}")
             return
         items, item = self.variable("items"), self.variable("item")

@@ -35,13 +35,13 @@ def make_writer(message: type[Message], version: int) -> Writer:
     """Compile the writer of a message's version; ValueError when there is no such version."""
     layout = layout_of(message, version)
     what = f"{message.__name__} v{version}"
-    source = _WriterSource(dict(_NAMES))
+    source = _WriterSource(dict(_NAMES), layout)
     source.names["what"] = what
     source.line("def write(message, append):")
     source.indent += 1
     source.line("try:")
     source.indent += 1
-    source.struct("message", layout)
+    source.body("message", layout)
     source.flush()
     source.line("pass")
     source.indent -= 1
@@ -49,14 +49,15 @@ def make_writer(message: type[Message], version: int) -> Writer:
     source.line("    raise")
     source.line("except UNFIT as error:")
     source.line("    raise EncodingError(f'{what}: {error}') from error")
+    source.finish()
     return source.compile("write", what)
 
 
 class _WriterSource(Source):
     """A run of fixed-width values is collected, and packed at once when something else follows."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
-        super().__init__(names)
+    def __init__(self, names: dict[str, Any], layout: Layout) -> None:
+        super().__init__(names, layout)
         self._run: list[tuple[str, str]] = []  # struct codes and the expressions they pack
         self._append = "append"
 
@@ -71,8 +72,29 @@ class _WriterSource(Source):
         pack = self.packer("".join(code for code, _ in run))
         return f"{pack}({', '.join(value for _, value in run)})"
 
+    def finish(self) -> None:
+        """Write the functions of repeated structs, which may ask for further ones."""
+        written = 0
+        while written < len(self.requested):
+            name = list(self.requested)[written]
+            written += 1
+            self.indent = 0
+            self.line(f"def {name}(owner, append):")
+            self.indent = 1
+            self.body("owner", self.requested[name])
+            self.flush()
+
     def struct(self, owner: str, layout: Layout) -> None:
         """Write a struct that the variable `owner` holds."""
+        function = self.shared("write", layout)
+        if function is None:
+            self.body(owner, layout)
+        else:
+            self.flush()
+            self.line(f"{function}({owner}, {self._append})")
+
+    def body(self, owner: str, layout: Layout) -> None:
+        """Write a struct's fields, here."""
         for field in layout.absent:
             if not field.ignorable:
                 what = f"{layout.type.__qualname__}.{field.name}"

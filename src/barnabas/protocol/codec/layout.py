@@ -3,6 +3,8 @@
 Both codecs, the documentation and the tests against Kafka's own definitions read this.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.protocol.fields import FIXED_CODES, Field, Kind
@@ -85,6 +87,29 @@ def has_records(layout: Layout) -> bool:
         field.kind is Kind.RECORDS or (field.struct is not None and has_records(field.struct))
         for field in (*layout.fields, *layout.tagged)
     )
+
+
+def strings(layout: Layout) -> int:
+    """How many strings stand in a struct, arrays of them included."""
+    found = 0
+    for field in (*layout.fields, *layout.tagged):
+        found += Kind.STRING in (field.kind, field.field.element)
+        if field.struct is not None:
+            found += strings(field.struct)
+    return found
+
+
+def repeated(layout: Layout) -> set[type[Struct]]:
+    """The structs that stand in more than one place of a message."""
+    found = Counter(_structs(layout))
+    return {struct for struct, times in found.items() if times > 1}
+
+
+def _structs(layout: Layout) -> Iterator[type[Struct]]:
+    for field in (*layout.fields, *layout.tagged):
+        if field.struct is not None:
+            yield field.struct.type
+            yield from _structs(field.struct)
 
 
 def field_size_min(field: WireField) -> int:

@@ -12,6 +12,7 @@ MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError, OverflowError)
 """What reading beyond the end, or text that is not UTF-8, raises inside a reader."""
 
 pack = struct.pack
+_INT16: Final = struct.Struct(">h")
 
 UNFIT: Final = (struct.error, TypeError, AttributeError, OverflowError, ValueError)
 """What a value of the wrong type or range raises inside a writer."""
@@ -19,7 +20,9 @@ UNFIT: Final = (struct.error, TypeError, AttributeError, OverflowError, ValueErr
 _BYTES_TYPES: Final = frozenset((bytes, bytearray, memoryview))
 # Shorter chunks are copied into one part: cheaper than another buffer in the system call.
 _COPIED_MAX: Final = 4096
-_STRING_MAX: Final = 0x7FFF
+STRING_MAX: Final = 0x7FFF
+"""The most bytes of a string, in whichever encoding of its length."""
+
 _COUNT_MAX: Final = 0x7FFF_FFFF
 
 
@@ -52,6 +55,29 @@ def varint(value: int) -> bytes:
 
 VARINTS: Final = [bytes((value,)) for value in range(0x80)]
 """The varints of one byte."""
+
+
+def read_text(data: Any, pos: int, what: str) -> tuple[str | None, int]:
+    """Read a string or null; returns it and the position behind."""
+    length: int = _INT16.unpack_from(data, pos)[0]
+    pos += 2
+    if length < 0:
+        return None if length == -1 else bad_length(length, what), pos
+    return str(data[pos : pos + length], "utf-8"), pos + length
+
+
+def read_compact_text(data: Any, pos: int, what: str) -> tuple[str | None, int]:
+    """As `read_text`, with a compact length."""
+    length = data[pos]
+    pos += 1
+    if length > 127:
+        length, pos = read_varint(data, pos - 1)
+        if length > STRING_MAX + 1:
+            bad_length(length - 1, what)
+    if length == 0:
+        return None, pos
+    end = pos + length - 1
+    return str(data[pos:end], "utf-8"), end
 
 
 def bad_length(length: int, what: str) -> NoReturn:
@@ -110,7 +136,7 @@ def uuid_bytes(value: bytes) -> bytes:
 
 def too_long(length: int, what: str) -> NoReturn:
     """Refuse to write a string whose length Kafka could not read."""
-    raise EncodingError(f"{what} takes {length} bytes, more than {_STRING_MAX}")
+    raise EncodingError(f"{what} takes {length} bytes, more than {STRING_MAX}")
 
 
 def lacks(version: int, what: str) -> NoReturn:

@@ -4,14 +4,19 @@ from itertools import count
 from struct import Struct
 from typing import Any, Final
 
+from barnabas.protocol.codec.layout import Layout, repeated
+
 
 class Source:
     """The source of one generated function under way, and the names that it may use."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
+    def __init__(self, names: dict[str, Any], layout: Layout) -> None:
         self.names = names
+        self.repeated = repeated(layout)
         self.lines: list[str] = []
         self.indent = 0
+        self.requested: dict[str, Layout] = {}
+        """Functions of structs that `shared` has named, to be written."""
         self._numbers = count(1)
 
     def line(self, text: str) -> None:
@@ -54,6 +59,18 @@ class Source:
         name = f"pack_each_{length}_{code.replace('?', 'o')}"
         if name not in self.names:
             self.names[name] = [struct_of(length + code * n).pack for n in range(SHORT_ARRAY)]
+        return name
+
+    def shared(self, verb: str, layout: Layout) -> str | None:
+        """The name of the function for a struct that stands in several places, else None.
+
+        Written once instead of at each place: compiling is what the first use of an api costs.
+        """
+        if layout.type not in self.repeated:
+            return None
+        name = f"{verb}_{layout.type.__name__}"
+        if name not in self.requested:
+            self.requested[name] = layout
         return name
 
     def compile(self, function: str, what: str) -> Any:
