@@ -156,6 +156,21 @@ def test_apache_kafka_starts_on_our_directory_and_we_on_what_it_leaves(data, kaf
         assert sorted(metadata.topics["by-kafka"].partitions) == [0, 1, 2]
 
 
+def test_apache_kafka_starts_from_our_snapshot(data, kafka) -> None:
+    often = {
+        "metadata.log.max.record.bytes.between.snapshots": "500",
+        "metadata.max.retention.bytes": "1",
+    }
+    with Node(data, {"listeners": own_listeners(kafka), **often}) as node:
+        fill(node.bootstrap)
+    directory = data / "__cluster_metadata-0"
+    (snapshot,) = directory.glob("*.checkpoint")
+    dump = jars.java(DUMP, "--cluster-metadata-decoder", "--files", snapshot).stdout
+    assert "TOPIC_RECORD" in {kind for kind, _ in payloads(dump)}
+    kafka.start()
+    check(kafka.bootstrap)
+
+
 def test_we_start_on_a_directory_that_apache_kafka_made(data, kafka) -> None:
     kafka.start()
     fill(kafka.bootstrap)

@@ -36,6 +36,7 @@ class MetadataLog:
         log_config = LogConfig(
             segment_bytes=config.get_int("metadata.log.segment.bytes"),
             segment_ms=config.get_int("metadata.log.segment.ms"),
+            is_deleted=False,  # it goes by its snapshots
         )
         self._log = PartitionLog(self._volume, METADATA_TOPIC, 0, log_config)
         self.directory = Path(self._log.directory)
@@ -74,11 +75,15 @@ class MetadataLog:
             raise StartupError(f"{self.directory} cannot be replayed: {error}") from error
         return loader
 
-    def _latest_snapshot(self) -> tuple[Snapshot, SnapshotId] | None:
+    def snapshot_ids(self) -> list[SnapshotId]:
+        """The snapshots that are there, in no order."""
         if not self.directory.exists():
-            return None
+            return []
         ids = [SnapshotId.parse(path.name) for path in self.directory.iterdir()]
-        for snapshot_id in sorted((each for each in ids if each is not None), reverse=True):
+        return [each for each in ids if each is not None]
+
+    def _latest_snapshot(self) -> tuple[Snapshot, SnapshotId] | None:
+        for snapshot_id in sorted(self.snapshot_ids(), reverse=True):
             path = self.directory / snapshot_id.file_name
             try:
                 return decode_snapshot(path.read_bytes()), snapshot_id
@@ -106,6 +111,16 @@ class MetadataLog:
             return decode_snapshot(path.read_bytes()).records
         except (OSError, ProtocolError) as error:
             raise StartupError(f"{path} cannot be read: {error}") from error
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the log, without snapshots."""
+        return self._log.size_bytes
+
+    def forget_below(self, offset: int, now_ms: int) -> None:
+        """A snapshot covers what is below: whole segments of it may go."""
+        self._log.delete_records(offset)
+        self._log.apply_retention(now_ms)
 
     def append(self, batch: bytearray, now_ms: int) -> None:
         """Append a batch, whose offsets and epoch are in it. KafkaError when the disk fails."""

@@ -37,6 +37,7 @@ from barnabas.protocol.records.metadata import encode_metadata_record
 from barnabas.protocol.types import Uuid
 from barnabas.server.endpoints import registered
 from barnabas.server.metadata_log import MetadataLog
+from barnabas.server.metadata_snapshots import MetadataSnapshots
 from barnabas.server.startup import StartupError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Quorum:
         self.image = MetadataImage()
         self.core: RaftCore
         self.log: MetadataLog
+        self._snapshots: MetadataSnapshots
         self._controller = Controller(lambda: node.config, Uuid.random, random.randrange)
         self._pending: deque[_Pending] = deque()
         self._subscribers: list[Subscriber] = []
@@ -118,6 +120,7 @@ class Quorum:
                 await self._appended.wait()
                 self._appended = trio.Event()
                 await self._flush()
+                await self._write_snapshot_if_due()
         finally:
             self.core.resign(self.node.now_ms())
             self.log.close()
@@ -127,6 +130,7 @@ class Quorum:
     def _recover(self) -> None:
         node = self.node
         self.log = MetadataLog(node.logs, node.config)
+        self._snapshots = MetadataSnapshots(self.log, node.config, node.now_ms())
         try:
             state = read_quorum_state(self.log.directory)
         except QuorumStateError as error:
@@ -208,7 +212,9 @@ class Quorum:
 
     def _write(self, ready: Ready) -> None:
         for entry in ready.entries:
-            self.log.append(_batch(entry), self.node.now_ms())
+            batch = _batch(entry)
+            self.log.append(batch, self.node.now_ms())
+            self._snapshots.appended(len(batch))
         if ready.leadership is not None:
             leader_id, epoch = ready.leadership
             logger.info("quorum leader=%s epoch=%d", leader_id, epoch)
@@ -229,6 +235,15 @@ class Quorum:
         if self._subscribers:
             self._publish()
         self._waiters.unpark_all()
+
+    async def _write_snapshot_if_due(self) -> None:
+        now_ms, snapshots, core = self.node.now_ms(), self._snapshots, self.core
+        if snapshots.is_due(now_ms):
+            snapshots.begin(now_ms)
+            await self.node.disk.run(
+                snapshots.write, self.image, core.voters, core.kraft_version, now_ms
+            )
+            snapshots.remove_old(now_ms)
 
     def _publish_all(self) -> None:
         """The first image, as a whole."""

@@ -71,11 +71,11 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(0), internal=True),
     P("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, HIGH,
       "Bytes of metadata records after which a snapshot is written.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
     P("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, HIGH,
       "Milliseconds after which a snapshot is written where records came since the last one; "
       "0 leaves it to the bytes alone.",
-      validator=Range(0)),
+      validator=Range(0), has_effect=True),
     P("metadata.log.dir", STRING, None, HIGH,
       "Directory of the metadata log; unset, the first of log.dirs.",
       has_effect=True),
@@ -87,10 +87,12 @@ PROPERTIES: tuple[P, ...] = (
       has_effect=True),
     P("metadata.max.retention.bytes", LONG, 104_857_600, HIGH,
       "Bytes of metadata log and snapshots above which the oldest are deleted, once a "
-      "snapshot holds what they say."),
+      "snapshot holds what they say.",
+      has_effect=True),
     P("metadata.max.retention.ms", LONG, 604_800_000, HIGH,
       "Milliseconds after which metadata segments and snapshots are deleted, once a newer "
-      "snapshot holds what they say."),
+      "snapshot holds what they say.",
+      has_effect=True),
     P("metadata.max.idle.interval.ms", INT, 500, LOW,
       "Milliseconds without a record after which the active controller appends a no-op one; 0 "
       "never does.",

@@ -1,0 +1,78 @@
+"""The quorum's log is summed up in snapshots, and starts from them."""
+
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.cluster.snapshot import SnapshotId, decode_snapshot
+from barnabas.protocol.records.metadata import TopicRecord
+from barnabas.testing import Node
+
+SMALL = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+
+
+def create(node: Node, *names: str) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_topics([NewTopic(name, 3, 1) for name in names]).values():
+        future.result(10)
+
+
+def snapshots(data: Path) -> list[SnapshotId]:
+    found = (SnapshotId.parse(path.name) for path in (data / "__cluster_metadata-0").iterdir())
+    return sorted(each for each in found if each is not None)
+
+
+def topics(node: Node) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10).topics)
+
+
+def test_a_snapshot_is_written_after_so_many_bytes(tmp_path: Path) -> None:
+    with Node(tmp_path, SMALL) as node:
+        for number in range(20):
+            create(node, f"topic-{number}")
+    latest = snapshots(tmp_path)[-1]
+    assert latest.end_offset > 7
+    content = (tmp_path / "__cluster_metadata-0" / latest.file_name).read_bytes()
+    named = {
+        record.name
+        for record in decode_snapshot(content).records
+        if isinstance(record, TopicRecord)
+    }
+    assert len(named) >= 15
+
+
+def test_a_start_goes_on_from_the_snapshot_when_the_log_below_is_gone(tmp_path: Path) -> None:
+    wanted = {f"topic-{number}" for number in range(20)}
+    with Node(tmp_path, SMALL) as node:
+        for name in sorted(wanted):
+            create(node, name)
+    directory = tmp_path / "__cluster_metadata-0"
+    covered = snapshots(tmp_path)[-1]
+    for path in directory.iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    with Node(tmp_path, SMALL) as node:
+        found = topics(node)
+        assert found <= wanted
+        assert len(found) >= 15
+        create(node, "another")
+    assert covered in snapshots(tmp_path)
+    with Node(tmp_path) as node:
+        assert "another" in topics(node)
+
+
+def test_without_changes_there_is_no_new_snapshot(tmp_path: Path) -> None:
+    with Node(tmp_path, {"metadata.log.max.snapshot.interval.ms": "1"}) as node:
+        create(node, "one")
+        before = snapshots(tmp_path)
+        topics(node)
+        assert snapshots(tmp_path) == before
+
+
+def test_old_snapshots_go_when_the_size_is_limited(tmp_path: Path) -> None:
+    with Node(tmp_path, {**SMALL, "metadata.max.retention.bytes": "100"}) as node:
+        for number in range(30):
+            create(node, f"topic-{number}")
+    assert len(snapshots(tmp_path)) == 1
+    with Node(tmp_path) as node:
+        assert len(topics(node)) == 30
