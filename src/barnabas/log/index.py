@@ -203,8 +203,8 @@ class TimeIndex(Index):
         count = len(self)
         if count:
             first, last = self.entry(0), self.entry(count - 1)
-            if last[0] < first[0] or last[1] < 0:
-                return f"its last entry {last} is before its first {first}"
+            if last[1] < 0 or (count > 1 and (last[0] <= first[0] or last[1] <= first[1])):
+                return f"its last entry {last} is not behind its first {first}"
         return None
 
 
@@ -249,11 +249,13 @@ class TransactionIndex:
         return [AbortedTxn(*fields[1:]) for fields in _ABORTED.iter_unpack(whole)]
 
     def truncate(self, offset: int) -> None:
-        """Drop those whose marker is at `offset` or above; OSError."""
-        entries = self.read()
-        kept = sum(entry.last_offset < offset for entry in entries)
-        if kept < len(entries):
-            os.truncate(self.path, kept * _ABORTED.size)
+        """Drop those whose marker is at `offset` or above, and a torn end; OSError."""
+        kept = sum(entry.last_offset < offset for entry in self.read()) * _ABORTED.size
+        try:
+            if os.stat(self.path).st_size > kept:
+                os.truncate(self.path, kept)
+        except FileNotFoundError:
+            return
 
     def fault(self, base_offset: int) -> str | None:
         """What makes the file useless (`TransactionIndex.sanityCheck`), None if nothing does."""

@@ -200,10 +200,19 @@ class Segment:
         index = self._time_index
         if index is None:
             index = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
-            fault = index.fault() if self.size else None
+            fault = self._time_fault(index) if self.size else None
             if fault is not None:
                 _, index = self.rebuild_indexes(f"time index {fault}")
         return index
+
+    def _time_fault(self, index: TimeIndex) -> str | None:
+        fault = index.fault()
+        if fault is None and not len(index):
+            # Whoever stops writing to a segment leaves its largest timestamp in the index.
+            self.load_first_timestamp()
+            if self.first_timestamp >= 0:
+                return "is empty"
+        return fault
 
     @property
     def transaction_index(self) -> TransactionIndex:
@@ -234,6 +243,8 @@ class Segment:
         for position, header in self.headers():
             self.note(position, header, index_interval)
         self._index_max_timestamp()
+        for index in indexes:
+            index.finish()
         return indexes
 
     def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
@@ -416,7 +427,7 @@ class Segment:
         """Cut the indexes to what is below `offset`; the position of the last batch they know."""
         offsets = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
         times = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
-        if offset > self.base_offset and not (offsets.fault(self.size) or times.fault()):
+        if offset > self.base_offset and not (offsets.fault(self.size) or self._time_fault(times)):
             number = offsets.search(offset - 1 - self.base_offset)
             if number >= 0:
                 relative, position = offsets.entry(number)

@@ -1,0 +1,120 @@
+"""The small files of a data directory: written as Kafka does, refused in words when damaged."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.log.checkpoints import (
+    CheckpointError,
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_clean_shutdown,
+    encode_epochs,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from barnabas.log.epochs import EpochEntry, LeaderEpochs
+from barnabas.protocol.types import Uuid
+
+ID = Uuid(bytes(range(16)))
+NAMES = st.text("abz.-_09", min_size=1, max_size=8)
+
+
+@given(st.dictionaries(st.tuples(NAMES, st.integers(0, 99)), st.integers(0, 2**63 - 1)))
+def test_offset_checkpoints_come_back(offsets) -> None:
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+def test_they_are_kafkas_texts() -> None:
+    assert encode_offsets({("t", 0): 5, ("u-1", 3): 0}) == b"0\n2\nt 0 5\nu-1 3 0\n"
+    assert encode_epochs([EpochEntry(0, 0), EpochEntry(3, 17)]) == b"0\n2\n0 0\n3 17\n"
+    assert encode_partition_metadata(ID) == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert encode_clean_shutdown(12) == b'{"version":0,"brokerEpoch":12}'
+    assert decode_clean_shutdown(b"") == -1, "what Apache Kafka wrote before 3.8"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"1\n0\n", "does not begin with version 0"),
+        (b"0\n", "does not begin with version 0"),
+        (b"0\nx\n", "does not begin with version 0"),
+        (b"0\n2\nt 0 5\n", "1 entries where 2 are announced"),
+        (b"0\n1\nt 0\n", "an entry has not 3 fields"),
+        (b"0\n1\nt zero 5\n", "not numbers: zero 5"),
+        (b"\xff\xfe", "it is no text"),
+    ],
+)
+def test_a_damaged_offset_checkpoint_is_refused_with_its_fault(content, reason) -> None:
+    with pytest.raises(CheckpointError, match=reason):
+        decode_offsets(content)
+
+
+def test_epochs_that_do_not_ascend_are_refused() -> None:
+    with pytest.raises(CheckpointError, match="epoch 2 at 0 is not behind the one before"):
+        decode_epochs(b"0\n2\n1 5\n2 0\n")
+
+
+def test_meta_properties_come_back_and_are_held_to_their_version() -> None:
+    written = MetaProperties("MkU3OEVBNTcwNTJENDM2Qg", 3, ID)
+    assert MetaProperties.decode(written.encode()) == written
+    for content, reason in (
+        (b"", "version None is not 1"),
+        (b"version=0\nbroker.id=3\n", "version 0 is not 1"),
+        (b"version=1\nnode.id=3\n", "cluster.id is missing"),
+        (b"version=1\ncluster.id=x\nnode.id=three\n", "three"),
+    ):
+        with pytest.raises(CheckpointError, match=reason):
+            MetaProperties.decode(content)
+
+
+@pytest.mark.parametrize("content", [b"version: 1\ntopic_id: x", b"version: 0", b"\xff"])
+def test_partition_metadata_that_names_no_topic_is_refused(content) -> None:
+    with pytest.raises(CheckpointError):
+        decode_partition_metadata(content)
+
+
+# Leader epochs
+
+
+def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
+    return LeaderEpochs([EpochEntry(*entry) for entry in entries])
+
+
+def test_an_epoch_in_which_nothing_was_written_gives_way() -> None:
+    known = epochs((0, 0), (1, 10))
+    known.assign(2, 10)
+    assert known.entries == [(0, 0), (2, 10)]
+
+
+def test_the_end_of_an_epoch_is_where_the_next_begins() -> None:
+    known = epochs((1, 5), (3, 20), (4, 30))
+    assert known.end_offset_for(4, 44) == (4, 44)
+    assert known.end_offset_for(3, 44) == (3, 30)
+    assert known.end_offset_for(2, 44) == (1, 20)
+    assert known.end_offset_for(0, 44) == (0, 5)
+    assert known.end_offset_for(5, 44) == (-1, -1)
+    assert LeaderEpochs().end_offset_for(0, 44) == (-1, -1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9)), min_size=1, max_size=8),
+    st.integers(0, 80),
+    st.integers(0, 80),
+)
+def test_epochs_are_those_of_the_offsets_that_are_left(steps, start, end) -> None:
+    known, of_offset, epoch = LeaderEpochs(), [], 0
+    for more, count in steps:
+        epoch += more
+        known.assign(epoch, len(of_offset))
+        of_offset += [epoch] * count
+    known.truncate_end(end)
+    known.truncate_start(start)
+    for offset in range(start, min(end, len(of_offset))):
+        assert known.at(offset) == of_offset[offset]
+    assert all(a.epoch < b.epoch and a[1] < b[1] for a, b in pairwise(known.entries))

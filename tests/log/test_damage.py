@@ -1,0 +1,275 @@
+"""Damaged and foreign files: noticed, told in a log line, repaired where that can be done."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from barnabas.log import LogConfig, PartitionLog
+from barnabas.log.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.log.batches import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    append_marker,
+    new_log,
+    open_volume,
+    read_values,
+    reopen,
+)
+
+SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=100)
+VALUES = [b"%04d" % number * 5 for number in range(60)]
+
+
+@pytest.fixture
+def log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> PartitionLog:
+    """Sixty records in three segments, stopped cleanly."""
+    caplog.set_level(logging.INFO, "barnabas")
+    logging.getLogger("barnabas").propagate = True
+    log = new_log(open_volume(tmp_path / "data"), SMALL)
+    for number, value in enumerate(VALUES):
+        append(log, value, timestamps=[1000 + number], producer=(5, 0, number))
+    log.close()
+    log.release()
+    yield log
+    log.volume.unlock()
+
+
+def is_whole(log: PartitionLog) -> None:
+    assert read_values(log) == VALUES
+    for number in (0, 17, 59):
+        assert log.offset_for_timestamp(1000 + number) == (1000 + number, number, 0)
+        assert read_values(log, number) == VALUES[number:]
+    assert log.offset_for_timestamp(1060) is None
+
+
+def files(log: PartitionLog, suffix: str) -> list[Path]:
+    return sorted(Path(log.directory).glob(f"*{suffix}"))
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "other", "emptied"])
+def test_indexes_are_made_again(log, caplog, suffix, recover, damage) -> None:
+    assert len(files(log, suffix)) == 3
+    for file in files(log, suffix):
+        content = file.read_bytes()
+        if damage == "gone":
+            file.unlink()
+        else:
+            file.write_bytes({"cut": content[:-3], "other": b"\x7f" * 24, "emptied": b""}[damage])
+    again = reopen(log, recover=recover)
+    is_whole(again)
+    if (suffix, damage) != (".index", "emptied") and not recover:
+        assert "rebuilding indexes" in caplog.text
+    again.close()
+    again.release()
+    is_whole(reopen(log, recover=False))
+
+
+@pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
+def test_kafkas_indexes_of_full_size_end_where_the_zeros_begin(log, recover) -> None:
+    """Apache Kafka maps its indexes at segment.index.bytes, and a kill leaves them so."""
+    counts = {}
+    for suffix, size in ((".index", 8), (".timeindex", 12)):
+        for file in files(log, suffix):
+            counts[file] = file.stat().st_size
+            os.truncate(file, 10 << 20 - (10 << 20) % size)
+    again = reopen(log, recover=recover)
+    is_whole(again)
+    append(again, b"more", timestamps=[2000])
+    assert again.offset_for_timestamp(1999) == (2000, 60, 0)
+    again.close()
+    active = [f for f in counts if f.stem == files(log, ".log")[-1].stem]
+    assert all(f.stat().st_size < 4096 for f in active), "the zeros are cut off"
+
+
+def test_an_entry_that_points_to_no_batch_is_not_believed(log, caplog) -> None:
+    file = files(log, ".index")[0]
+    content = bytearray(file.read_bytes())
+    content[7] ^= 5  # the position of the first entry
+    file.write_bytes(content)
+    is_whole(reopen(log, recover=False))
+    assert "points to no batch" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\2", os.urandom(40)], ids=["empty", "short", "noise"])
+def test_a_damaged_snapshot_goes_and_producers_are_found_in_the_batches(
+    log, caplog, content
+) -> None:
+    for file in files(log, ".snapshot"):
+        file.write_bytes(content)
+    again = reopen(log, recover=False)
+    assert "removing a damaged snapshot" in caplog.text
+    assert again.producers.producers[5].last_sequence == 59
+    is_whole(again)
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b"0\n5\n0 0\n", b"0\n2\n3 9\n1 0\n"])
+def test_damaged_leader_epochs_are_found_in_the_batches(log, caplog, content) -> None:
+    (Path(log.directory) / "leader-epoch-checkpoint").write_bytes(content)
+    again = reopen(log, recover=False)
+    assert "rebuilding leader epochs" in caplog.text
+    assert again.epochs.entries == [(0, 0)]
+
+
+@pytest.mark.parametrize("content", [b"", b"version: 9\n", b"version: 0\ntopic_id: ???"])
+def test_damaged_partition_metadata_leaves_the_id_unknown(log, caplog, content) -> None:
+    (Path(log.directory) / "partition.metadata").write_bytes(content)
+    again = reopen(log, recover=False)
+    assert again.topic_id is None
+    assert "partition.metadata" in caplog.text
+    again.adopt(TOPIC_ID)
+    assert reopen(log, recover=False).topic_id == TOPIC_ID
+
+
+def test_foreign_files_are_named_and_left_alone(log, caplog) -> None:
+    directory = Path(log.directory)
+    foreign = [directory / name for name in ("notes.txt", "5.log", "00000000000000000000.bak")]
+    for path in foreign:
+        path.write_text("mine")
+    (directory / "00000000000000000099.log").mkdir()
+    again = reopen(log, recover=True)
+    is_whole(again)
+    assert all(path.read_text() == "mine" for path in foreign)
+    assert "notes.txt" in caplog.text
+    assert "5.log" in caplog.text
+    assert "00000000000000000099.log" in caplog.text
+
+
+def test_what_a_kill_left_half_done_is_removed(log) -> None:
+    directory = Path(log.directory)
+    left = [
+        directory / name
+        for name in (
+            "00000000000000000000.log.deleted",
+            "00000000000000000003.index.cleaned",
+            "leader-epoch-checkpoint.tmp",
+            "00000000000000000777.timeindex",
+        )
+    ]
+    for path in left:
+        path.write_bytes(b"x")
+    is_whole(reopen(log, recover=False))
+    assert not any(path.exists() for path in left)
+
+
+def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_there(log, caplog) -> None:
+    file = files(log, ".log")[1]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    log.recovery_point = 0
+    again = reopen(log, recover=True)
+    values = read_values(again)
+    assert int(file.stem) <= len(values) < 60
+    assert values == VALUES[: len(values)]
+    assert f"cut log={file}" in caplog.text
+    assert len(files(log, ".log")) == 2
+
+
+def test_a_flipped_bit_below_the_recovery_point_is_served_as_it_is(log) -> None:
+    """As Kafka does: the client's crc finds it."""
+    file = files(log, ".log")[0]
+    content = bytearray(file.read_bytes())
+    content[70] ^= 1
+    file.write_bytes(content)
+    again = reopen(log, recover=True)
+    assert again.log_end_offset == 60
+
+
+def test_a_damaged_length_answers_corrupt_message(log) -> None:
+    file = files(log, ".log")[0]
+    content = bytearray(file.read_bytes())
+    content[8:12] = (3).to_bytes(4, "big")
+    file.write_bytes(content)
+    again = reopen(log, recover=False)
+    with pytest.raises(KafkaError) as raised:
+        again.read(1, 1000, upper_bound=60)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert again.volume.failure is None, "the disk is not to blame"
+    assert again.read(45, 1000, upper_bound=60).size > 0
+
+
+def test_a_torn_tail_is_cut_even_after_a_clean_stop(log, caplog) -> None:
+    """Otherwise the next batch would lie behind bytes that nobody reads past."""
+    with files(log, ".log")[-1].open("ab") as file:
+        file.write(b"\0" * 30)
+    again = reopen(log, recover=False)
+    assert "no whole batch" in caplog.text
+    append(again, b"more", timestamps=[1060])
+    assert read_values(again) == [*VALUES, b"more"]
+
+
+def test_aborted_transactions_are_indexed_again_by_recovery(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "data"), SMALL)
+    append(log, b"x", producer=(9, 0, 0), transactional=True)
+    append_marker(log, 9, commit=False)
+    log.advance_high_watermark(log.log_end_offset)
+    before = log.aborted_transactions(0, 9)
+    file = files(log, ".txnindex")[0]
+    for damaged in (b"", file.read_bytes()[:-1], file.read_bytes() * 2):
+        file.write_bytes(damaged)
+        assert reopen(log, recover=True).aborted_transactions(0, 9) == before
+
+
+# The index files by themselves
+
+
+def test_a_search_gives_the_last_entry_at_most_the_value(tmp_path) -> None:
+    volume = open_volume(tmp_path / "data")
+    index = OffsetIndex(f"{tmp_path}/x.index", volume.files)
+    entries = [(number * 3, number * 100 + 61) for number in range(1000)]
+    for count, entry in enumerate(entries):
+        index.append(*entry)
+        if count in (0, 255, 256, 999):
+            for value in (-1, 0, 1, 3 * count - 1, 3 * count, 3 * count + 7):
+                below = [n for n, e in enumerate(entries[: count + 1]) if e[0] <= value]
+                assert index.search(value) == (below[-1] if below else -1)
+    index.finish()
+    again = OffsetIndex(index.path, volume.files)
+    assert len(again) == 1000
+    assert again.last() == entries[-1]
+    assert [again.entry(again.search(e[0])) for e in entries[::50]] == entries[::50]
+    again.truncate(300)
+    assert again.last() == entries[299]
+
+
+def test_a_time_index_keeps_only_later_timestamps(tmp_path) -> None:
+    volume = open_volume(tmp_path / "data")
+    index = TimeIndex(f"{tmp_path}/x.timeindex", volume.files)
+    for timestamp, offset in ((0, 0), (10, 1), (10, 2), (5, 3), (11, 4)):
+        index.append(timestamp, offset)
+    assert [index.entry(number) for number in range(len(index))] == [(0, 0), (10, 1), (11, 4)]
+
+
+def test_a_single_entry_of_zeros_is_a_record_of_1970(tmp_path) -> None:
+    volume = open_volume(tmp_path / "data")
+    log = new_log(volume)
+    append(log, b"x", timestamps=[0])
+    log.close()
+    assert reopen(log, recover=False).offset_for_timestamp(0) == (0, 0, 0)
+
+
+def test_a_transaction_index_is_judged_as_kafka_does(tmp_path) -> None:
+    index = TransactionIndex(f"{tmp_path}/x.txnindex")
+    assert index.fault(0) is None
+    index.append(AbortedTxn(1, 0, 5, 6))
+    assert index.fault(0) is None
+    assert index.fault(9) == "an entry lies below the segment's base offset 9"
+    with open(index.path, "ab") as file:
+        file.write(b"x")
+    assert index.fault(0) == "35 bytes are no whole entries"
+    assert index.read() == [AbortedTxn(1, 0, 5, 6)]
+
+
+def test_records_without_timestamps_roll_by_the_time_of_their_segment(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_ms=1000))
+    append(log, b"x", timestamps=[-1])
+    log = reopen(log, recover=False)
+    append(log, b"y", timestamps=[-1])
+    assert len(log.segments) == 1, "a start is no reason to roll"
+    assert NOW_MS > 0
