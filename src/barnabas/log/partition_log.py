@@ -469,6 +469,8 @@ class PartitionLog:
         # hold all below it, and a cut made since then leaves the recovery point to the next flush.
         cuts, end_offset, segments = self._cuts, self.log_end_offset, tuple(self.segments)
         start = self.recovery_point
+        if not segments:  # it begins anew
+            return
         if rolled_alone:
             end_offset = min(end_offset, segments[-1].base_offset)
         if end_offset <= start:

@@ -301,12 +301,12 @@ class Segment:
         Raises CorruptBatch at what is no batch, and OSError.
         """
         limit = self.size if end is None else end
-        fd = self.opened().fd
+        file = self.opened()  # held: the cache may let go of it between two batches
         block, start = b"", position
         while limit - position >= HEADER_SIZE:
             at = position - start
             if at + HEADER_SIZE > len(block):
-                block = read_at(fd, min(_HEADERS_CHUNK, limit - position), position)
+                block = read_at(file.fd, min(_HEADERS_CHUNK, limit - position), position)
                 start, at = position, 0
             header = read_header(block, at)
             if header.magic != MAGIC or (whole and header.size > limit - position):
@@ -319,12 +319,12 @@ class Segment:
 
         Memory does not grow with what a header declares.
         """
-        fd = self.opened().fd
+        file = self.opened()
         block, start = b"", position
         while self.size - position >= HEADER_SIZE:
             at = position - start
             if at + HEADER_SIZE > len(block):
-                block = read_at(fd, min(READ_CHUNK, self.size - position), position)
+                block = read_at(file.fd, min(READ_CHUNK, self.size - position), position)
                 start, at = position, 0
             try:
                 header = read_header(block, at)
@@ -334,13 +334,13 @@ class Segment:
             if header.magic != MAGIC or size > self.size - position:
                 return
             if at + size > len(block) and size <= READ_CHUNK:
-                block = read_at(fd, min(READ_CHUNK, self.size - position), position)
+                block = read_at(file.fd, min(READ_CHUNK, self.size - position), position)
                 start, at = position, 0
             if at + size <= len(block):
                 with memoryview(block)[at + _CHECKED_AT : at + size] as checked:
                     crc = crc32c(checked)
             else:
-                crc = self._crc_in_file(fd, position + _CHECKED_AT, position + size)
+                crc = self._crc_in_file(file.fd, position + _CHECKED_AT, position + size)
             if crc != header.crc:
                 return
             yield position, header

@@ -26,12 +26,15 @@ from barnabas.protocol.records.batch import (
     set_log_append_time,
     validate_records,
 )
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.records.compression import DEFAULT_MAX_BYTES, Codec
 
 Origin = Literal["client", "coordinator", "raft"]
 """Who appends: only clients are kept from control batches and held to their sequences."""
 
 Writable = bytearray | memoryview
+
+UNPACKED_MAX: Final = DEFAULT_MAX_BYTES
+"""Bytes that a batch may unpack to, where its records are looked at."""
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _CHECKED_AT: Final = 21
@@ -187,7 +190,12 @@ def _check_records(records: Writable, header: BatchHeader, config: LogConfig, no
     if not config.is_compacted and earliest is None:
         return
     faults = validate_records(
-        records, 0, header, compacted=config.is_compacted, timestamp_min=earliest
+        records,
+        0,
+        header,
+        compacted=config.is_compacted,
+        timestamp_min=earliest,
+        max_bytes=UNPACKED_MAX,
     )
     if faults:
         code = ErrorCode.INVALID_RECORD
@@ -204,7 +212,7 @@ def _in_codec(
     records: Writable, header: BatchHeader, config: LogConfig, codec: Codec
 ) -> tuple[Writable, BatchHeader]:
     batch = build_batch(
-        read_records(records, 0, header),
+        read_records(records, 0, header, UNPACKED_MAX),
         base_offset=header.base_offset,
         codec=codec,
         level=config.codec_level,

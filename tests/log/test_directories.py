@@ -1,0 +1,281 @@
+"""Data directories: whose they are, how they were left, and what is in them."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.protocol.types import Uuid
+from tests.log.batches import NOW_MS, TOPIC_ID, append, open_volume, read_values
+
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=1000)
+
+
+@pytest.fixture
+def path(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Path:
+    logging.getLogger("barnabas").propagate = True
+    caplog.set_level(logging.INFO, "barnabas")
+    return tmp_path / "data"
+
+
+def start(*paths: Path, files: FileCache | None = None) -> LogManager:
+    cache = FileCache(50) if files is None else files
+    volumes = [Volume(path, cache) for path in paths]
+    for volume in volumes:
+        volume.lock()
+        volume.load_checkpoints()
+    manager = LogManager(volumes, volumes[0], SMALL)
+    manager.open()
+    return manager
+
+
+def fill(manager: LogManager, topic: str = "t", partition: int = 0, count: int = 20) -> None:
+    log = manager.get(topic, partition) or manager.create(topic, TOPIC_ID, partition, SMALL)
+    for number in range(count):
+        append(log, b"%d" % number, timestamps=[NOW_MS])
+
+
+# Locks and identity
+
+
+def test_a_directory_is_used_by_one_node_at_a_time(path) -> None:
+    volume = open_volume(path)
+    with pytest.raises(DataDirectoryError, match="is in use by another node"):
+        open_volume(path)
+    code = (
+        f"import fcntl; file = open({str(path / '.lock')!r}, 'w');"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert other.returncode != 0, "Java's lock is the same one"
+    volume.unlock()
+    open_volume(path).unlock()
+
+
+def test_meta_properties_are_read_back(path) -> None:
+    volume = open_volume(path)
+    assert volume.read_properties() is None
+    written = MetaProperties("cluster", 4, Uuid(b"x" * 16))
+    volume.write_properties(written)
+    volume.unlock()
+    again = open_volume(path)
+    assert again.read_properties() == written
+    assert again.directory_id == Uuid(b"x" * 16)
+    again.unlock()
+
+
+def test_damaged_meta_properties_stop_the_start(path) -> None:
+    volume = open_volume(path)
+    (path / "meta.properties").write_text("version=7\n")
+    with pytest.raises(
+        DataDirectoryError, match=r"meta\.properties is damaged: version 7 is not 1"
+    ):
+        volume.read_properties()
+    volume.unlock()
+
+
+# Clean and unclean stops
+
+
+def test_after_a_clean_stop_no_segment_is_read(path, monkeypatch) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.close(clean=True)
+    assert (path / ".kafka_cleanshutdown").exists()
+    opened: list[str] = []
+    open_file = FileCache.open
+    monkeypatch.setattr(
+        FileCache, "open", lambda self, owner: opened.append(owner.path) or open_file(self, owner)
+    )
+    manager = start(path)
+    assert not (path / ".kafka_cleanshutdown").exists()
+    assert opened == []
+    log = manager.get("t", 0)
+    assert log.log_end_offset == 20
+    assert [name for name in opened if name.endswith(".log")] == [log.active.path]
+    assert (log.recovery_point, log.high_watermark) == (20, 20)
+    manager.close(clean=False)
+
+
+def test_after_a_kill_every_log_is_checked_from_its_recovery_point(path, caplog) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.get("t", 0).flush()
+    manager.checkpoint()
+    fill(manager)
+    manager.close(clean=False)
+    manager = start(path)
+    assert f"recovered log={path}/t-0 from=20 end=40 lost_bytes=0" in caplog.text
+    log = manager.get("t", 0)
+    assert (log.log_end_offset, log.high_watermark) == (40, 20)
+    manager.close(clean=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"]
+)
+def test_a_damaged_checkpoint_is_told_and_everything_is_checked(path, caplog, name) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.checkpoint()
+    manager.close(clean=False)
+    (path / name).write_text("0\n7\n")
+    manager = start(path)
+    assert f"checkpoint ignored file={path / name}" in caplog.text
+    assert manager.get("t", 0).log_end_offset == 20
+    manager.close(clean=False)
+
+
+def test_log_starts_inside_a_segment_survive_a_kill(path) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.get("t", 0).delete_records(7)
+    manager.checkpoint_log_start_offsets()
+    manager.close(clean=False)
+    manager = start(path)
+    assert manager.get("t", 0).log_start_offset == 7
+    assert read_values(manager.get("t", 0))[0] == b"7"
+    manager.close(clean=False)
+
+
+def test_checkpoints_keep_what_was_never_opened(path) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.close(clean=True)
+    manager = start(path)
+    manager.close(clean=True)
+    manager = start(path)
+    log = manager.get("t", 0)
+    assert (log.recovery_point, log.high_watermark) == (20, 20)
+    manager.close(clean=False)
+
+
+def test_rolled_segments_move_the_recovery_point(path) -> None:
+    manager = start(path)
+    fill(manager)
+    logs = manager.take_rolled()
+    assert [log.topic for log in logs] == ["t"]
+    assert manager.take_rolled() == []
+    manager.flush_rolled(logs)
+    log = manager.get("t", 0)
+    assert 0 < log.recovery_point == log.active.base_offset < 20
+    manager.close(clean=False)
+
+
+# Creating, deleting
+
+
+def test_logs_go_to_the_directory_that_has_the_fewest(path, tmp_path) -> None:
+    manager = start(path, tmp_path / "other")
+    for partition in range(6):
+        fill(manager, partition=partition, count=1)
+    assert [len(volume.logs) for volume in manager.volumes] == [3, 3]
+    manager.close(clean=True)
+    manager = start(path, tmp_path / "other")
+    assert all(manager.get("t", partition).log_end_offset == 1 for partition in range(6))
+    manager.close(clean=False)
+
+
+def test_a_deleted_log_goes_at_once_and_its_files_after_the_delay(path) -> None:
+    manager = start(path)
+    long_name = "x" * 249
+    fill(manager, long_name)
+    log = manager.get(long_name, 0)
+    slice_on_its_way = log.read(0, 100, upper_bound=20)
+    manager.delete(long_name, 0)
+    assert manager.get(long_name, 0) is None
+    [aside] = path.glob("*-delete")
+    assert len(aside.name) == 255
+    assert manager.due_deletions(NOW_MS) == []
+    assert manager.due_deletions(NOW_MS + 999) == []
+    manager.remove_deleted(manager.due_deletions(NOW_MS + 1000))
+    assert not aside.exists()
+    assert len(slice_on_its_way.read()) == len(slice_on_its_way), "a fetch may still be sending it"
+    assert manager.volumes[0].failure is None
+    manager.close(clean=False)
+
+
+def test_a_deleted_log_touches_no_file_of_its_successor(path) -> None:
+    manager = start(path)
+    fill(manager)
+    old = manager.get("t", 0)
+    manager.delete("t", 0)
+    new = manager.create("t", Uuid(b"2" * 16), 0, SMALL)
+    for call in (
+        lambda: append(old, b"stray"),
+        lambda: old.read(0, 100, upper_bound=20),
+        lambda: old.apply_retention(NOW_MS),
+        old.flush,
+    ):
+        with pytest.raises(Exception, match="was deleted"):
+            call()
+    assert (new.log_end_offset, new.size_bytes) == (0, 0)
+    assert manager.volumes[0].failure is None
+    manager.close(clean=False)
+
+
+def test_what_a_kill_left_of_deleted_logs_is_removed(path) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.delete("t", 0)
+    manager.close(clean=False)
+    manager = start(path)
+    assert list(manager.logs()) == []
+    manager.remove_deleted(manager.due_deletions(NOW_MS))
+    assert not list(path.glob("*-delete"))
+    manager.close(clean=False)
+
+
+def test_stray_logs_are_set_aside_and_kept(path, caplog) -> None:
+    manager = start(path)
+    fill(manager)
+    manager.set_aside("t", 0)
+    assert "no topic has this log" in caplog.text
+    manager.close(clean=True)
+    manager = start(path)
+    assert list(manager.logs()) == []
+    [aside] = path.glob("t-0.*-stray")
+    assert list(aside.glob("*.log"))
+    manager.close(clean=False)
+
+
+def test_a_partition_in_two_directories_is_told_and_used_once(path, tmp_path, caplog) -> None:
+    other = tmp_path / "other"
+    for each in (path, other):
+        manager = start(each)
+        fill(manager, count=3)
+        manager.close(clean=True)
+    manager = start(path, other)
+    assert f"the same partition in two directories, ignored path={other}/t-0" in caplog.text
+    assert len(list(manager.logs())) == 1
+    manager.close(clean=False)
+
+
+def test_other_things_in_a_directory_are_left_alone(path) -> None:
+    path.mkdir()
+    (path / "lost+found").mkdir()
+    (path / "notes-1").write_text("not a directory")
+    manager = start(path)
+    assert list(manager.logs()) == []
+    manager.close(clean=True)
+    assert (path / "notes-1").read_text() == "not a directory"
+
+
+# Open files
+
+
+def test_open_files_stay_below_the_limit_whatever_is_read(path) -> None:
+    files = FileCache(12)
+    manager = start(path, files=files)
+    for partition in range(40):
+        fill(manager, partition=partition)
+    for partition in range(40):
+        assert read_values(manager.get("t", partition), 3)[0] == b"3"
+    assert len(files) <= 12
+    open_here = [p for p in Path("/proc/self/fd").iterdir() if str(path) in str(p.resolve())]
+    assert len(open_here) <= 13 + 1, "the lock and what the cache holds"
+    manager.close(clean=False)

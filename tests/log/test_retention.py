@@ -1,0 +1,135 @@
+"""Which segments go, and when a new one begins."""
+
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+
+from barnabas.log import LogConfig, PartitionLog
+from tests.log.batches import NOW_MS, append, new_log, open_volume, read_values, reopen
+
+BASE = LogConfig(segment_bytes=200, retention_ms=-1, file_delete_delay_ms=500)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PartitionLog:
+    """Ten segments of two records, a minute apart."""
+    log = new_log(open_volume(tmp_path / "data"), BASE)
+    for number in range(20):
+        append(log, b"%02d" % number * 8, timestamps=[NOW_MS + number * 60_000])
+    assert len(log.segments) == 10
+    yield log
+    log.volume.unlock()
+
+
+def retain(log: PartitionLog, now_ms: int = NOW_MS, **changes: object) -> int:
+    log.update_config(attrs.evolve(BASE, **changes))
+    return log.apply_retention(now_ms)
+
+
+def test_segments_whose_last_record_is_too_old_go(log) -> None:
+    assert retain(log, NOW_MS + 10 * 60_000, retention_ms=5 * 60_000) == 2
+    assert log.log_start_offset == 4
+    assert len(read_values(log)) == 16
+
+
+def test_the_active_segment_goes_too_once_it_is_old(log) -> None:
+    assert retain(log, NOW_MS + 10**9, retention_ms=1000) == 10
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
+    append(log, b"more")
+    log = reopen(log, recover=True)
+    assert (log.log_start_offset, log.log_end_offset) == (20, 21)
+
+
+def test_an_old_segment_behind_a_young_one_stays(log) -> None:
+    append(log, b"old" * 30, timestamps=[5])
+    assert retain(log, NOW_MS, retention_ms=1000) == 0
+
+
+def test_the_oldest_go_while_the_rest_is_still_as_large_as_asked(log) -> None:
+    size = log.size_bytes
+    each = log.segments[0].size
+    assert retain(log, retention_bytes=size - each + 1) == 0
+    assert retain(log, retention_bytes=size - each) == 1
+    assert retain(log, retention_bytes=size - 4 * each + 1) == 2
+    assert retain(log, retention_bytes=0) == 7
+
+
+def test_only_what_is_committed_goes(log) -> None:
+    log.high_watermark = 7
+    assert retain(log, NOW_MS + 10**9, retention_ms=0, retention_bytes=0) == 3
+    assert log.log_start_offset == 6
+
+
+def test_below_the_logs_start_segments_go_whatever_the_policy(log) -> None:
+    log.delete_records(7)
+    assert retain(log, NOW_MS + 10**9, is_deleted=False, is_compacted=True, retention_ms=0) == 3
+    assert log.segments[0].base_offset == 6
+    assert read_values(log)[0] == b"07" * 8
+
+
+def test_records_without_timestamps_are_as_old_as_their_file(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "other"), BASE)
+    append(log, b"x", timestamps=[-1])
+    written_ms = int(os.stat(log.active.path).st_mtime * 1000)
+    assert retain(log, written_ms + 900, retention_ms=1000) == 0
+    assert retain(log, written_ms + 1100, retention_ms=1000) == 1
+
+
+def test_files_are_renamed_at_once_and_removed_after_the_delay(log) -> None:
+    directory = Path(log.directory)
+    on_its_way = log.read(0, 1000, upper_bound=20)
+    expected = on_its_way.read()
+    retain(log, NOW_MS + 10 * 60_000, retention_ms=5 * 60_000)
+    renamed = {path.name for path in directory.glob("*.deleted")}
+    assert "00000000000000000000.log.deleted" in renamed
+    assert "00000000000000000002.timeindex.deleted" in renamed
+    assert not (directory / "00000000000000000000.log").exists()
+    deletions = log.volume.deletions
+    assert deletions.due(NOW_MS) == []
+    for remove in deletions.due(NOW_MS + 500):
+        remove()
+    assert not list(directory.glob("*.deleted"))
+    assert on_its_way.read() == expected, "a fetch may still be sending it"
+
+
+def test_a_segment_is_rolled_by_size_and_by_age(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "other"), LogConfig(segment_bytes=10_000, segment_ms=1000))
+    append(log, b"x", timestamps=[NOW_MS])
+    append(log, b"x", timestamps=[NOW_MS + 1000])
+    assert len(log.segments) == 1
+    append(log, b"x", timestamps=[NOW_MS + 1001])
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    append(log, b"x" * 9_900, timestamps=[NOW_MS + 1001])
+    append(log, b"y" * 200, timestamps=[NOW_MS + 1001])
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 3, 4]
+
+
+def test_a_segment_is_rolled_when_an_index_is_full(tmp_path) -> None:
+    config = LogConfig(segment_index_bytes=40, index_interval_bytes=0)
+    log = new_log(open_volume(tmp_path / "other"), config)
+    for number in range(20):
+        append(log, b"x", timestamps=[NOW_MS + number])
+    assert len(log.segments) > 4
+    assert all(len(segment.offset_index) <= 5 for segment in log.segments)
+    assert all(len(segment.time_index) <= 3 for segment in log.segments)
+
+
+def test_jitter_rolls_earlier_never_later(tmp_path) -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=900)
+    log = new_log(open_volume(tmp_path / "other"), config)
+    assert 0 <= log.active.roll_jitter_ms < 900
+    append(log, b"x", timestamps=[NOW_MS])
+    append(log, b"x", timestamps=[NOW_MS + 1001 - log.active.roll_jitter_ms])
+    assert len(log.segments) == 2
+
+
+def test_flush_ms_asks_for_a_sync_when_its_time_has_come(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "other"), LogConfig(flush_ms=1000))
+    assert not log.needs_flush(NOW_MS)
+    append(log, b"x")
+    assert not log.needs_flush(NOW_MS + 999)
+    assert log.needs_flush(NOW_MS + 1000)
+    log.flush()
+    assert not log.needs_flush(NOW_MS + 5000)
