@@ -1,0 +1,108 @@
+"""A connection's bytes in both directions, cut into frames, responses put to their requests.
+
+Sans-I/O: the proxy and captured files feed it. What is not Kafka's protocol (TLS, another
+protocol, a connection whose beginning was not captured) ends the looking, not the connection.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from barnabas.inspect.frames import API_VERSIONS, Seen, see_request, see_response
+from barnabas.inspect.nodes import Node
+from barnabas.protocol.apis import API, ApiKey
+
+FRAME_MAX: Final = 100 << 20
+"""The longest frame that a server takes by default (`socket.request.max.bytes`)."""
+
+_PENDING_MAX: Final = 10_000
+_SASL_HANDSHAKE: Final = 17
+_TLS_RECORD: Final = b"\x16\x03"
+_HEAD: Final = struct.Struct(">hhi")
+
+
+class Frame(NamedTuple):
+    """A frame with its length; `api` and `version` of a response are those of its request."""
+
+    is_request: bool
+    data: bytes
+    api: ApiKey | None
+    version: int
+    is_token: bool = False
+    """Whether it is a SASL token without a header, as after SaslHandshake v0."""
+
+    def look(self) -> Seen:
+        """The frame as fields. Never raises."""
+        if self.is_token:
+            hidden = f"{len(self.data) - 4} bytes, hidden"
+            token = Node("sasl_token", "bytes", 4, len(self.data), hidden, hidden=True)
+            return Seen(self.is_request, None, 0, -1, None, len(self.data), (token,), "")
+        if self.is_request:
+            return see_request(self.data)
+        if self.api is None:
+            problem = "it answers no request that was seen"
+            return Seen(False, None, 0, -1, None, len(self.data), (), problem)
+        return see_response(self.data, self.api, self.version)
+
+
+class Lost(Exception):  # noqa: N818  (said of the conversation)
+    """The bytes are not, or no longer, Kafka's protocol; the text says why."""
+
+
+class Conversation:
+    """One connection. Feed each side's bytes in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._buffers = {True: bytearray(), False: bytearray()}
+        self._pending: dict[int, tuple[ApiKey, int]] = {}
+        self._raw_sasl = False
+        self._begun = False
+
+    def receive(self, data: bytes, *, from_client: bool) -> list[Frame]:
+        """Take bytes of one side; gives the frames that they complete. Raises Lost."""
+        if not self._begun and from_client and data:
+            self._begun = True
+            if data.startswith(_TLS_RECORD):
+                raise Lost("it is encrypted (TLS)")
+        buffer = self._buffers[from_client]
+        buffer += data
+        frames: list[Frame] = []
+        while len(buffer) >= 4:
+            size = int.from_bytes(buffer[:4], signed=True)
+            if not 0 <= size <= FRAME_MAX:
+                raise Lost(f"a frame cannot have a length of {size}: this is not Kafka's protocol")
+            if len(buffer) < 4 + size:
+                break
+            frame = bytes(buffer[: 4 + size])
+            del buffer[: 4 + size]
+            frames.append(self._request(frame) if from_client else self._response(frame))
+        return frames
+
+    def unfinished(self, *, from_client: bool) -> bytes:
+        """The bytes of a side that are no whole frame yet."""
+        return bytes(self._buffers[from_client])
+
+    def _request(self, frame: bytes) -> Frame:
+        if len(frame) < 12:
+            return Frame(True, frame, None, 0, is_token=self._raw_sasl)
+        key, version, correlation_id = _HEAD.unpack_from(frame, 4)
+        api = API.get(key)
+        known = api is not None and (
+            api.min_version <= version <= api.max_version or key == API_VERSIONS
+        )
+        if self._raw_sasl and (not known or see_request(frame).problem):
+            return Frame(True, frame, None, 0, is_token=True)
+        self._raw_sasl = key == _SASL_HANDSHAKE and version == 0
+        if api is not None:
+            if len(self._pending) >= _PENDING_MAX:  # acks=0 is never answered
+                del self._pending[next(iter(self._pending))]
+            self._pending[correlation_id] = (api, version)
+        return Frame(True, frame, api, version)
+
+    def _response(self, frame: bytes) -> Frame:
+        correlation_id = int.from_bytes(frame[4:8], signed=True)
+        found = self._pending.pop(correlation_id, None) if len(frame) >= 8 else None
+        if found is None:
+            return Frame(False, frame, None, 0, is_token=self._raw_sasl)
+        return Frame(False, frame, *found)
