@@ -46,11 +46,14 @@ class Output:
     the new state. When the append is refused nothing is replayed: `refused(error, now_ms)`, with
     the error already translated by `append_error`, decides instead, and replies that do not hang
     on the records still go out; without `refused` each reply becomes that error. Records that
-    are not `atomic` may be split over batches.
+    are not `atomic` may be split over batches. `effects` are what the shell is to do outside, by
+    the kind of coordinator; like replies they wait until the records are committed, and they are
+    dropped when the append is refused.
     """
 
     records: list[Record] = attrs.Factory(list[Record])
     replies: list[Reply] = attrs.Factory(list[Reply])
+    effects: list[Any] = attrs.Factory(list[Any])
     then: "Callable[[int], Output] | None" = None
     refused: "Callable[[ErrorCode, int], Output] | None" = None
     atomic: bool = True
@@ -65,6 +68,7 @@ class Output:
         At most one of the two may have records: continuations belong to one append.
         """
         self.replies.extend(other.replies)
+        self.effects.extend(other.effects)
         if other.records:
             self.records.extend(other.records)
             self.then, self.refused = other.then, other.refused

@@ -1,0 +1,399 @@
+"""One partition of a coordinator's topic that this node leads: its shard, its log, its waiters.
+
+Outputs of the shard are appended and replayed in one go, without giving up the loop, so the next
+decision sees them; replies and effects go out when the high watermark has passed what was
+appended before them. On a single node that is at once.
+
+`GroupPartition` and `TransactionPartition` add what their records and their shards need.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import attrs
+import trio
+
+from barnabas.cluster.replication import Partition, ReplicaManager
+from barnabas.coordinator.output import Output, Reply, append_error
+from barnabas.coordinator.output import Record as CoordinatorRecord
+from barnabas.log import PartitionLog
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.batch import (
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    build_batch,
+    iter_batches,
+    read_records,
+)
+from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.records.coordinator import (
+    UnknownRecordTypeError,
+    encode_coordinator_key,
+    encode_coordinator_value,
+)
+
+logger = logging.getLogger(__name__)
+
+# A loading coordinator lets the loop go after this many records.
+_RECORDS_IN_A_SLICE = 500
+_READ_BYTES = 1 << 20
+# What may be split over batches are tombstones: this many stay well below any message size.
+_SPLIT_RECORDS = 500
+
+DecodedRecord = tuple[Message, Message | None]
+
+
+class Shard(Protocol):
+    """What all shards offer their partition, beside the operations of their kind."""
+
+    def next_wakeup(self) -> int | None:
+        """When `tick` has something to do next, in ms; None: not before another operation."""
+        ...
+
+    def tick(self, now_ms: int) -> Output | None:
+        """Run one timer that is due; None when there is none."""
+        ...
+
+    def loaded(self, now_ms: int) -> None:
+        """Begin to serve after replay."""
+        ...
+
+    def unload(self, now_ms: int) -> Output:
+        """End serving; its replies go to whoever waits."""
+        ...
+
+
+ShardT = TypeVar("ShardT", bound=Shard)
+
+
+class Waiter:
+    """A request's place to wait for its reply; the shard knows it as a token."""
+
+    __slots__ = ("_event", "_result")
+
+    def __init__(self) -> None:
+        self._event: trio.Event | None = None
+        self._result: Any = None
+
+    def set(self, result: Any) -> None:
+        """Give the response, or the exception that takes its place; the first one holds."""
+        if self._result is None:
+            self._result = result
+            if self._event is not None:
+                self._event.set()
+
+    async def wait(self) -> Any:
+        """The response, at once if it is there; raises what was given as an exception."""
+        if self._result is None:
+            self._event = trio.Event()
+            await self._event.wait()
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+
+@attrs.frozen
+class ProducerBatch:
+    """Under which transactional producer a batch is written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@attrs.frozen
+class _Held:
+    """Replies and effects that wait until the high watermark reaches `offset`."""
+
+    offset: int
+    deadline_ms: int
+    replies: list[Reply]
+    effects: list[Any]
+
+
+class CoordinatorPartition(ABC, Generic[ShardT]):
+    """A partition that this node coordinates, from its election to its resignation.
+
+    `now_ms` is the coordinator's clock. `stamp_ms` is the wall clock of the records' timestamps.
+    """
+
+    TOPIC: str
+    THINGS: str
+    """What its shard knows, in words for the log."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        index: int,
+        shard: ShardT,
+        *,
+        now_ms: Callable[[], int],
+        stamp_ms: Callable[[], int],
+        commit_timeout_ms: int,
+        codec: Codec = Codec.NONE,
+    ) -> None:
+        self.index = index
+        self.shard = shard
+        self.is_loaded = False
+        self._replicas = replicas
+        self._now_ms = now_ms
+        self._stamp_ms = stamp_ms
+        self._commit_timeout_ms = commit_timeout_ms
+        self._codec = codec
+        self._partition: Partition | None = None
+        # The end of what this coordinator wrote or read, and up to where it is known committed.
+        self._written = 0
+        self._committed = 0
+        self._held: deque[_Held] = deque()
+
+    # What a kind of coordinator adds
+
+    @abstractmethod
+    def decode(self, key: bytes, value: bytes | None) -> DecodedRecord:
+        """Read a record; UnknownRecordTypeError for one of a newer server."""
+
+    @abstractmethod
+    def replay(
+        self, key: Message, value: Message | None, *, record_offset: int, producer_id: int
+    ) -> None:
+        """Give a record to the shard; `producer_id` is -1 outside transactions."""
+
+    def replay_control(self, record: Record, header: BatchHeader) -> None:
+        """Give a control record to the shard, if it has any use for it."""
+
+    def carry_out_effects(self, effects: list[Any]) -> None:
+        """Do what the shard wants done now that its records are committed."""
+        if effects:
+            raise TypeError(f"{type(self).__name__} knows no effects")
+
+    def started(self) -> None:
+        """Loading is over."""
+
+    # Loading
+
+    async def load(self) -> None:
+        """Replay the partition from its start to its end, then serve.
+
+        Raises KafkaError where the partition is not (yet, or any more) led here.
+        """
+        partition = self._replicas.partition(self.TOPIC, self.index)
+        started_ms = self._now_ms()
+        # A partition that was never written to has no log yet, and needs none until it is.
+        if self._replicas.logs.get(self.TOPIC, self.index) is not None:
+            self._written = await self._replay(partition.log)
+            self._committed = partition.high_watermark
+        self._partition = partition
+        self.shard.loaded(self._now_ms())
+        self.is_loaded = True
+        self.started()
+        if self._written:
+            elapsed_ms = self._now_ms() - started_ms
+            logger.info(
+                "loaded %s partition=%d offset=%d ms=%d",
+                self.THINGS,
+                self.index,
+                self._written,
+                elapsed_ms,
+            )
+
+    async def _replay(self, log: PartitionLog) -> int:
+        """Replays the log in slices; the offset of its end."""
+        offset = log.log_start_offset
+        in_slice = 0
+        while offset < log.log_end_offset:
+            data = log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
+            reached = offset
+            for position, header in iter_batches(data):
+                reached = header.next_offset
+                try:
+                    in_slice += self._replay_batch(data, position, header, offset)
+                except (CorruptBatch, ProtocolError) as error:
+                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+                if in_slice >= _RECORDS_IN_A_SLICE:
+                    in_slice = 0
+                    await trio.lowlevel.checkpoint()
+            if reached == offset:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at offset {offset}")
+            offset = reached
+        return offset
+
+    def _replay_batch(self, data: bytes, position: int, header: BatchHeader, first: int) -> int:
+        records = read_records(data, position, header)
+        producer_id = header.producer_id if header.is_transactional else -1
+        for record in records:
+            if record.offset < first or record.key is None:
+                continue
+            if header.is_control:
+                self.replay_control(record, header)
+                continue
+            try:
+                key, value = self.decode(record.key, record.value)
+            except UnknownRecordTypeError as error:
+                logger.warning(
+                    "ignored topic=%s partition=%d offset=%d: %s",
+                    self.TOPIC,
+                    self.index,
+                    record.offset,
+                    error,
+                )
+                continue
+            self.replay(key, value, record_offset=record.offset, producer_id=producer_id)
+        return len(records)
+
+    # Carrying out decisions
+
+    def carry_out(self, output: Output, producer: ProducerBatch | None = None) -> None:
+        """Append, replay, answer, and go on with what follows from it.
+
+        With a producer the output's records become part of its transaction.
+        """
+        following: Output | None = output
+        while following is not None:
+            following = self._carry_out(following, producer)
+
+    def _carry_out(self, output: Output, producer: ProducerBatch | None) -> Output | None:
+        try:
+            for records in _batches(output):
+                self._append(records, producer)
+        except KafkaError as error:
+            return self._refuse(output, append_error(error.code))
+        if output.replies or output.effects:
+            self._send(output.replies, output.effects)
+        return None if output.then is None else output.then(self._now_ms())
+
+    def _append(self, records: list[CoordinatorRecord], producer: ProducerBatch | None) -> None:
+        """Writes one batch and replays it; raises the append's KafkaError, with nothing done."""
+        stamp_ms = self._stamp_ms()
+        batch = build_batch(
+            [
+                Record(
+                    offset=delta,
+                    timestamp=stamp_ms,
+                    key=encode_coordinator_key(record.key),
+                    value=None
+                    if record.value is None
+                    else encode_coordinator_value(record.value, record.version),
+                )
+                for delta, record in enumerate(records)
+            ],
+            codec=self._codec,
+            producer_id=-1 if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            is_transactional=producer is not None,
+        )
+        first_offset = self.append_batch(batch)
+        producer_id = -1 if producer is None else producer.producer_id
+        for offset, record in enumerate(records, first_offset):
+            self.replay(record.key, record.value, record_offset=offset, producer_id=producer_id)
+
+    def append_batch(self, batch: bytearray) -> int:
+        """Write a batch of the coordinator's own; its first offset. Raises KafkaError."""
+        if self._partition is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has moved")
+        result = self._replicas.append(
+            self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
+        )
+        self._written = result.last_offset + 1
+        return result.first_offset
+
+    def _refuse(self, output: Output, error: ErrorCode) -> Output | None:
+        logger.warning(
+            "append refused topic=%s partition=%d error=%s", self.TOPIC, self.index, error.name
+        )
+        if output.refused is not None:
+            if output.replies:
+                self._send(output.replies, [])
+            return output.refused(error, self._now_ms())
+        fail(output.replies, error)
+        return None
+
+    def _send(self, replies: list[Reply], effects: list[Any]) -> None:
+        partition = self._partition
+        if self._committed < self._written and partition is not None:
+            self._committed = partition.high_watermark
+        if self._committed >= self._written or partition is None:
+            self._go_out(replies, effects)
+            return
+        partition.listeners.add(self)
+        deadline_ms = self._now_ms() + self._commit_timeout_ms
+        self._held.append(_Held(self._written, deadline_ms, replies, effects))
+
+    def _go_out(self, replies: list[Reply], effects: list[Any]) -> None:
+        deliver(replies)
+        if effects:
+            self.carry_out_effects(effects)
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Replies go out as far as the high watermark has come."""
+        while self._held and self._held[0].offset <= partition.high_watermark:
+            held = self._held.popleft()
+            self._go_out(held.replies, held.effects)
+        if not self._held:
+            partition.listeners.discard(self)
+
+    # Time and ending
+
+    def next_wakeup(self) -> int | None:
+        """When `tick` has something to do, in milliseconds of the coordinator's clock."""
+        wakeup_ms = self.shard.next_wakeup()
+        deadline_ms = next((held.deadline_ms for held in self._held if held.replies), None)
+        if wakeup_ms is None or deadline_ms is None:
+            return deadline_ms if wakeup_ms is None else wakeup_ms
+        return min(wakeup_ms, deadline_ms)
+
+    def tick(self) -> None:
+        """Run the timers that are due; what was not committed in time is answered as such.
+
+        Effects wait on: the records may be committed yet.
+        """
+        now_ms = self._now_ms()
+        while (output := self.shard.tick(now_ms)) is not None:
+            self.carry_out(output)
+        for held in self._held:
+            if held.deadline_ms > now_ms:
+                break
+            fail(held.replies, append_error(ErrorCode.REQUEST_TIMED_OUT))
+            held.replies.clear()
+        while self._held and not (self._held[0].replies or self._held[0].effects):
+            self._held.popleft()
+
+    def resign(self) -> None:
+        """Another node leads: whoever waits is told so."""
+        if self._partition is not None:
+            self._partition.listeners.discard(self)
+            self._partition = None
+        self.is_loaded = False
+        for held in self._held:
+            fail(held.replies, ErrorCode.NOT_COORDINATOR)
+        self._held.clear()
+        deliver(self.shard.unload(self._now_ms()).replies)
+
+
+def deliver(replies: list[Reply]) -> None:
+    """Hand responses to the requests that wait; one whose peer has gone is dropped with it."""
+    for reply in replies:
+        waiter: Any = reply.token
+        waiter.set(reply.response)
+
+
+def fail(replies: list[Reply], error: ErrorCode) -> None:
+    """Tell the requests that wait that their records were not written or not committed."""
+    for reply in replies:
+        waiter: Any = reply.token
+        waiter.set(KafkaError(error, "the coordinator could not write"))
+
+
+def _batches(output: Output) -> list[list[CoordinatorRecord]]:
+    """The output's records, split if they may be and are many."""
+    records = output.records
+    if not records:
+        return []
+    if output.atomic:
+        return [records]
+    return [
+        records[start : start + _SPLIT_RECORDS] for start in range(0, len(records), _SPLIT_RECORDS)
+    ]
