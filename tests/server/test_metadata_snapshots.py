@@ -1,5 +1,7 @@
 """The quorum's log is summed up in snapshots, and starts from them."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -20,6 +22,13 @@ def create(node: Node, *names: str) -> None:
 def snapshots(data: Path) -> list[SnapshotId]:
     found = (SnapshotId.parse(path.name) for path in (data / "__cluster_metadata-0").iterdir())
     return sorted(each for each in found if each is not None)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def topics(node: Node) -> set[str]:
@@ -64,6 +73,9 @@ def test_a_start_goes_on_from_the_snapshot_when_the_log_below_is_gone(tmp_path: 
 def test_without_changes_there_is_no_new_snapshot(tmp_path: Path) -> None:
     with Node(tmp_path, {"metadata.log.max.snapshot.interval.ms": "1"}) as node:
         create(node, "one")
+        server = node.server
+        assert server is not None
+        wait_for(lambda: snapshots(tmp_path)[-1].end_offset > server.image.offset)
         before = snapshots(tmp_path)
         topics(node)
         assert snapshots(tmp_path) == before
