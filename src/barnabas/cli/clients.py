@@ -118,9 +118,7 @@ class Client:
         """Raise where nobody answers, once waiting longer makes no sense."""
         self.admin.poll(0)  # calls _note
         waited = time.monotonic() - since
-        # The reason is told apart from the fact, perhaps later.
-        grace = _GRACE if self._reason else 3 * _GRACE
-        if waited > self.timeout or (self._refused and waited > grace):
+        if waited > self.timeout or (self._refused and waited > _GRACE):
             raise self.unreachable()
 
     def check_lost(self, since: float) -> None:
