@@ -114,6 +114,7 @@ def test_epochs_are_those_of_the_offsets_that_are_left(steps, start, end) -> Non
         known.assign(epoch, len(of_offset))
         of_offset += [epoch] * count
     known.truncate_end(end)
+    assert all(entry.start_offset < end for entry in known.entries)
     known.truncate_start(start)
     for offset in range(start, min(end, len(of_offset))):
         assert known.at(offset) == of_offset[offset]

@@ -111,6 +111,8 @@ def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed(log) ->
     assert log.last_stable_offset == 1
     aborted = append_marker(log, 1, commit=False)
     assert log.last_stable_offset == 1, "its marker is not committed yet"
+    log.advance_high_watermark(aborted)
+    assert log.last_stable_offset == 1, "what is committed ends before the marker"
     log.advance_high_watermark(log.log_end_offset)
     assert log.last_stable_offset == 2
     append_marker(log, 2, commit=True)
