@@ -1,0 +1,130 @@
+"""The states of a transactional id, and what ending a transaction means in each.
+
+Kafka: TransactionState, and the table in TransactionCoordinator above `endTransaction`. Kafka's
+PrepareEpochFence is no state here: a fence is decided and written in one step, as PrepareAbort
+with a bumped epoch, so nothing can come between.
+"""
+
+from enum import Enum, IntEnum
+from typing import Final
+
+TV_0: Final = 0
+TV_1: Final = 1
+TV_2: Final = 2
+"""`transaction.version`: 1 has flexible records, 2 bumps the epoch with each end (KIP-890)."""
+
+
+class TransactionState(IntEnum):
+    """The value is what the log's records hold."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The name that clients see."""
+        return _LABELS[self]
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the outcome is decided and markers are being written."""
+        return self in (self.PREPARE_COMMIT, self.PREPARE_ABORT)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no transaction is under way."""
+        return self in (self.EMPTY, self.COMPLETE_COMMIT, self.COMPLETE_ABORT)
+
+
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, _ = (
+    TransactionState
+)
+
+_LABELS: Final = {
+    EMPTY: "Empty",
+    ONGOING: "Ongoing",
+    PREPARE_COMMIT: "PrepareCommit",
+    PREPARE_ABORT: "PrepareAbort",
+    COMPLETE_COMMIT: "CompleteCommit",
+    COMPLETE_ABORT: "CompleteAbort",
+    DEAD: "Dead",
+    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+}
+STATES_BY_LABEL: Final = {label: state for state, label in _LABELS.items()}
+
+# From where each state is reached; aborting without a transaction needs TV_2 (KAFKA-18575).
+PREVIOUS: Final = {
+    EMPTY: {EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT},
+    ONGOING: {ONGOING, EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT},
+    PREPARE_COMMIT: {ONGOING},
+    PREPARE_ABORT: {ONGOING, EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT},
+    COMPLETE_COMMIT: {PREPARE_COMMIT},
+    COMPLETE_ABORT: {PREPARE_ABORT},
+}
+
+
+class Ending(Enum):
+    """What an EndTxn request leads to."""
+
+    END = "write the outcome"
+    REPEAT = "answer as the first time"
+    WAIT = "CONCURRENT_TRANSACTIONS"
+    INVALID = "INVALID_TXN_STATE"
+    FENCED = "PRODUCER_FENCED"
+
+
+END, REPEAT, WAIT, INVALID, FENCED = Ending
+
+COMMIT: Final = True
+ABORT: Final = False
+
+# (state, commits) -> ending, for a request that bears the epoch of the log.
+ENDINGS_V1: Final = {
+    (EMPTY, COMMIT): INVALID,
+    (EMPTY, ABORT): INVALID,
+    (ONGOING, COMMIT): END,
+    (ONGOING, ABORT): END,
+    (PREPARE_COMMIT, COMMIT): WAIT,
+    (PREPARE_COMMIT, ABORT): INVALID,
+    (PREPARE_ABORT, COMMIT): INVALID,
+    (PREPARE_ABORT, ABORT): WAIT,
+    (COMPLETE_COMMIT, COMMIT): REPEAT,
+    (COMPLETE_COMMIT, ABORT): INVALID,
+    (COMPLETE_ABORT, COMMIT): INVALID,
+    (COMPLETE_ABORT, ABORT): REPEAT,
+}
+
+# (state, commits, is a retry) -> ending. As each end bumps the epoch, a request that bears the
+# epoch before the log's is a repeated one, and one that bears the log's asks for something new.
+ENDINGS_V2: Final = {
+    (EMPTY, COMMIT, False): INVALID,
+    (EMPTY, ABORT, False): END,
+    (EMPTY, COMMIT, True): FENCED,
+    (EMPTY, ABORT, True): FENCED,
+    (ONGOING, COMMIT, False): END,
+    (ONGOING, ABORT, False): END,
+    (ONGOING, COMMIT, True): FENCED,
+    (ONGOING, ABORT, True): FENCED,
+    (PREPARE_COMMIT, COMMIT, False): FENCED,
+    (PREPARE_COMMIT, ABORT, False): FENCED,
+    (PREPARE_COMMIT, COMMIT, True): WAIT,
+    (PREPARE_COMMIT, ABORT, True): INVALID,
+    (PREPARE_ABORT, COMMIT, False): FENCED,
+    (PREPARE_ABORT, ABORT, False): FENCED,
+    (PREPARE_ABORT, COMMIT, True): INVALID,
+    (PREPARE_ABORT, ABORT, True): WAIT,
+    (COMPLETE_COMMIT, COMMIT, False): INVALID,
+    (COMPLETE_COMMIT, ABORT, False): END,
+    (COMPLETE_COMMIT, COMMIT, True): REPEAT,
+    (COMPLETE_COMMIT, ABORT, True): INVALID,
+    (COMPLETE_ABORT, COMMIT, False): INVALID,
+    (COMPLETE_ABORT, ABORT, False): END,
+    (COMPLETE_ABORT, COMMIT, True): INVALID,
+    (COMPLETE_ABORT, ABORT, True): REPEAT,
+}

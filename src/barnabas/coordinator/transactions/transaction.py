@@ -1,0 +1,168 @@
+"""What a coordinator knows of one transactional id, and how each transition changes it.
+
+Kafka: TransactionMetadata. Values are frozen: a transition gives a new one, which is written to
+the log and taken over when it is replayed.
+"""
+
+from typing import Final
+
+import attrs
+
+from barnabas.coordinator.transactions.state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREVIOUS,
+    TV_2,
+    TransactionState,
+)
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+EPOCH_MAX: Final = (1 << 15) - 1
+
+TopicPartition = tuple[str, int]
+
+_NONE: Final[frozenset[TopicPartition]] = frozenset()
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Whether no client may get an epoch after this one: the last is kept for fencing."""
+    return epoch >= EPOCH_MAX - 1
+
+
+@attrs.frozen
+class Transaction:
+    """One transactional id; times in ms.
+
+    `last_producer_epoch` is the epoch before the last bump, if the bump was asked for by its
+    owner: whoever still bears it may be told the present one. The log does not hold it.
+    """
+
+    transactional_id: str
+    producer_id: int
+    timeout_ms: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+    last_producer_epoch: int = NO_EPOCH
+    state: TransactionState = EMPTY
+    partitions: frozenset[TopicPartition] = _NONE
+    start_ms: int = -1
+    last_update_ms: int = -1
+    client_version: int = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether this producer id has no epoch left to give out."""
+        return is_exhausted(self.producer_epoch)
+
+    def _to(self, state: TransactionState, now_ms: int, **changes: object) -> "Transaction":
+        if self.state not in PREVIOUS[state]:
+            raise ValueError(f"{self.transactional_id}: {self.state.label} to {state.label}")
+        return attrs.evolve(
+            self,
+            state=state,
+            last_update_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            **changes,  # pyright: ignore[reportArgumentType]
+        )
+
+    def bumped(self, timeout_ms: int, *, by_owner: bool, now_ms: int) -> "Transaction":
+        """InitProducerId gives the next epoch: to its owner, or to a new producer."""
+        return self._to(
+            EMPTY,
+            now_ms,
+            producer_epoch=self.producer_epoch + 1,
+            last_producer_epoch=self.producer_epoch if by_owner else NO_EPOCH,
+            timeout_ms=timeout_ms,
+            partitions=_NONE,
+            start_ms=-1,
+        )
+
+    def kept(self, timeout_ms: int, now_ms: int) -> "Transaction":
+        """InitProducerId was repeated: the epoch it got the first time stands."""
+        return self._to(EMPTY, now_ms, timeout_ms=timeout_ms, partitions=_NONE, start_ms=-1)
+
+    def rotated(
+        self, producer_id: int, timeout_ms: int, *, by_owner: bool, now_ms: int
+    ) -> "Transaction":
+        """InitProducerId gives a new producer id: the old one's epochs are used up."""
+        return self._to(
+            EMPTY,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=0,
+            last_producer_epoch=self.producer_epoch if by_owner else NO_EPOCH,
+            timeout_ms=timeout_ms,
+            partitions=_NONE,
+            start_ms=-1,
+        )
+
+    def with_partitions(
+        self, added: frozenset[TopicPartition], client_version: int, now_ms: int
+    ) -> "Transaction":
+        """Partitions become part of the transaction, which the first ones begin."""
+        return self._to(
+            ONGOING,
+            now_ms,
+            partitions=self.partitions | added,
+            start_ms=now_ms if self.state.is_settled else self.start_ms,
+            client_version=client_version,
+        )
+
+    def ending(
+        self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
+    ) -> "Transaction":
+        """Its outcome is decided; in the second version this takes an epoch."""
+        bump = client_version >= TV_2
+        return self._to(
+            PREPARE_COMMIT if commit else PREPARE_ABORT,
+            now_ms,
+            producer_epoch=self.producer_epoch + bump,
+            last_producer_epoch=self.producer_epoch if bump else self.last_producer_epoch,
+            next_producer_id=next_producer_id,
+            start_ms=now_ms if self.state.is_settled else self.start_ms,
+            client_version=client_version,
+        )
+
+    def fenced(self, client_version: int, now_ms: int) -> "Transaction":
+        """It is aborted against its producer, which cannot go on in its epoch."""
+        return self._to(
+            PREPARE_ABORT,
+            now_ms,
+            producer_epoch=self.producer_epoch + 1,
+            last_producer_epoch=self.producer_epoch if client_version >= TV_2 else NO_EPOCH,
+            next_producer_id=NO_PRODUCER_ID,
+            client_version=client_version,
+        )
+
+    def completed(self, now_ms: int) -> "Transaction":
+        """All markers are written; a producer id that used its last epoch is replaced."""
+        changes: dict[str, object] = {}
+        if self.client_version >= TV_2 and self.next_producer_id != NO_PRODUCER_ID:
+            changes = {"producer_id": self.next_producer_id, "producer_epoch": 0}
+        return self._to(
+            COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
+            now_ms,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=_NONE,
+            **changes,
+        )
+
+    def is_retry_of_end(self, producer_id: int, epoch: int) -> bool:
+        """Whether an EndTxn of the second version is one that was already carried out."""
+        if producer_id == self.producer_id:
+            return self.producer_epoch == epoch + 1
+        return self.is_retry_over_overflow(producer_id, epoch)
+
+    def is_retry_over_overflow(self, producer_id: int, epoch: int) -> bool:
+        """The same where the end took the producer id's last epoch."""
+        return (
+            producer_id == self.previous_producer_id
+            and epoch == EPOCH_MAX - 1
+            and self.producer_epoch == 0
+        )
