@@ -25,6 +25,7 @@ COMMANDS = {
     "group": "barnabas.cli.group:group",
     "cluster": "barnabas.cli.cluster:cluster",
     "config": "barnabas.cli.config:config",
+    "inspect": "barnabas.cli.inspect:inspect",
     "completion": "barnabas.cli.completion:completion",
 }
 

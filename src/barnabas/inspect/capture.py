@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from barnabas.inspect.conversation import Conversation, Frame, Lost
+from barnabas.inspect.conversation import Conversation, Frame
 
 _PCAP_MAGIC: Final = {
     b"\xa1\xb2\xc3\xd4": (">", 1e-6),
@@ -105,22 +105,20 @@ class _Connection:
         self.name = f"{_address(client)} - {_address(server)}"
         self.conversation = Conversation()
         self.flows = {True: _Flow(), False: _Flow()}
-        self.lost = False
 
     def take(self, segment: Segment) -> Iterator[Sighting]:
         """Put a segment in its place; gives the frames that it completes."""
-        if self.lost:
+        if self.conversation.lost:
             return
         from_client = segment.source == self.client
-        try:
-            data = self.flows[from_client].take(segment)
-            frames = self.conversation.receive(data, from_client=from_client)
-        except Lost as error:
-            self.lost = True
-            yield Sighting(segment.time, self.name, None, str(error))
-            return
-        for frame in frames:
+        flow = self.flows[from_client]
+        data = flow.take(segment)
+        for frame in self.conversation.receive(data, from_client=from_client):
             yield Sighting(segment.time, self.name, frame)
+        if len(flow.held) > _HELD_MAX:
+            self.conversation.lost = "the capture lacks some of its bytes"
+        if self.conversation.lost:
+            yield Sighting(segment.time, self.name, None, self.conversation.lost)
 
 
 class _Flow:
@@ -131,7 +129,7 @@ class _Flow:
         self.held: dict[int, bytes] = {}
 
     def take(self, segment: Segment) -> bytes:
-        """Give the bytes that are next, once there are any. Raises Lost where some are missing."""
+        """Give the bytes that are next, once there are any."""
         sequence, payload = segment.sequence, segment.payload
         if segment.flags & _SYN:
             self.next = (sequence + 1) % _SEQUENCE_COUNT
@@ -148,8 +146,6 @@ class _Flow:
                 break
             out.append(payload)
             self.next = (self.next + len(payload)) % _SEQUENCE_COUNT
-        if len(self.held) > _HELD_MAX:
-            raise Lost("the capture lacks some of its bytes")
         return b"".join(out)
 
     def _overlapping(self, position: int) -> bytes:

@@ -46,42 +46,43 @@ class Frame(NamedTuple):
         return see_response(self.data, self.api, self.version)
 
 
-class Lost(Exception):  # noqa: N818  (said of the conversation)
-    """The bytes are not, or no longer, Kafka's protocol; the text says why."""
-
-
 class Conversation:
     """One connection. Feed each side's bytes in the order in which they came."""
 
     def __init__(self) -> None:
+        self.lost = ""
+        """Why the bytes are not, or no longer, Kafka's protocol; empty while they are."""
         self._buffers = {True: bytearray(), False: bytearray()}
         self._pending: dict[int, tuple[ApiKey, int]] = {}
         self._raw_sasl = False
         self._begun = False
 
     def receive(self, data: bytes, *, from_client: bool) -> list[Frame]:
-        """Take bytes of one side; gives the frames that they complete. Raises Lost."""
+        """Take bytes of one side; gives the frames that they complete, none once it is lost."""
+        buffer = self._buffers[from_client]
+        buffer += data
         if not self._begun and from_client and data:
             self._begun = True
             if data.startswith(_TLS_RECORD):
-                raise Lost("it is encrypted (TLS)")
-        buffer = self._buffers[from_client]
-        buffer += data
+                self.lost = "it is encrypted (TLS)"
         frames: list[Frame] = []
-        while len(buffer) >= 4:
+        while not self.lost and len(buffer) >= 4:
             size = int.from_bytes(buffer[:4], signed=True)
             if not 0 <= size <= FRAME_MAX:
-                raise Lost(f"a frame cannot have a length of {size}: this is not Kafka's protocol")
-            if len(buffer) < 4 + size:
+                self.lost = f"a frame cannot have a length of {size}: this is not Kafka's protocol"
+            elif len(buffer) < 4 + size:
                 break
-            frame = bytes(buffer[: 4 + size])
-            del buffer[: 4 + size]
-            frames.append(self._request(frame) if from_client else self._response(frame))
+            else:
+                frame = bytes(buffer[: 4 + size])
+                del buffer[: 4 + size]
+                frames.append(self._request(frame) if from_client else self._response(frame))
         return frames
 
-    def unfinished(self, *, from_client: bool) -> bytes:
-        """The bytes of a side that are no whole frame yet."""
-        return bytes(self._buffers[from_client])
+    def take_rest(self, *, from_client: bool) -> bytes:
+        """Take the bytes of a side that are no whole frame."""
+        rest = bytes(self._buffers[from_client])
+        self._buffers[from_client].clear()
+        return rest
 
     def _request(self, frame: bytes) -> Frame:
         if len(frame) < 12:

@@ -1,0 +1,162 @@
+"""A proxy in front of a Kafka server, through which every frame is looked at.
+
+Bytes pass as they are, but for the addresses in answers that name brokers: these become addresses
+of the proxy (`addresses`), so that clients do not leave it. A broker named for the first time gets
+a listener of its own. What cannot be looked at (TLS, another protocol) passes all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+import trio
+
+from barnabas.inspect.addresses import Address, names_brokers, with_local_addresses
+from barnabas.inspect.conversation import Conversation, Frame
+from barnabas.inspect.rendering import Heading
+
+_RECEIVE_MAX: Final = 1 << 16
+_CONNECT_TIMEOUT_S: Final = 10.0
+
+
+class Proxy:
+    """Listens on `listen`, and passes connections on to the server at `target`.
+
+    `show` is called with every frame and where it was seen, `tell` with lines for the person.
+    With `rewrite` off no byte is changed, and `tell` says when clients are being sent elsewhere.
+    """
+
+    def __init__(
+        self,
+        listen: Address,
+        target: Address,
+        *,
+        show: Callable[[Frame, Heading], None],
+        tell: Callable[[str], None],
+        rewrite: bool = True,
+    ) -> None:
+        self.listen = listen
+        self.target = target
+        self.show = show
+        self.tell = tell
+        self.rewrite = rewrite
+        self._nursery: trio.Nursery | None = None
+        self._ports: dict[Address, int] = {}
+        self._locks: dict[Address, trio.Lock] = {}
+        self._numbers = 0
+        self._told_of: set[Address] = set()
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; reports the port. Raises OSError where it cannot listen."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            port = await self._listen_for(self.target, self.listen[1])
+            task_status.started(port)
+            await trio.sleep_forever()
+
+    async def _listen_for(self, target: Address, port: int) -> int:
+        if self._nursery is None:
+            raise RuntimeError("the proxy is not running")
+        listeners = await trio.open_tcp_listeners(port, host=self.listen[0])
+        if port == 0:  # each address would get a port of its own
+            for other in listeners[1:]:
+                await other.aclose()
+            del listeners[1:]
+        taken: int = listeners[0].socket.getsockname()[1]
+        self._nursery.start_soon(
+            partial(trio.serve_listeners, partial(self._serve, target), listeners)
+        )
+        self._ports[target] = taken
+        return taken
+
+    async def _local(self, connection: _Passage, broker: Address, only: bool) -> Address:
+        """The address at which the clients of a connection reach a broker through here."""
+        host = connection.local[0]
+        if only and broker not in self._ports:
+            # One broker: whatever it calls itself, it is the one that we were pointed at.
+            self._ports[broker] = self._ports[self.target]
+        async with self._locks.setdefault(broker, trio.Lock()):
+            if broker not in self._ports:
+                port = await self._listen_for(broker, 0)
+                self.tell(f"{_text(broker)} is reached at {_text((host, port))}")
+        return host, self._ports[broker]
+
+    async def _serve(self, target: Address, client: trio.SocketStream) -> None:
+        self._numbers += 1
+        name = f"connection {self._numbers}"
+        try:
+            with trio.fail_after(_CONNECT_TIMEOUT_S):
+                server = await trio.open_tcp_stream(*target)
+        except (OSError, trio.TooSlowError) as error:
+            self.tell(f"{name}: {_text(target)} cannot be reached: {error or 'no answer'}")
+            return
+        local: Address = client.socket.getsockname()[:2]
+        passage = _Passage(name, client, server, local, Conversation())
+        async with server:
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._from_client, passage)
+                    nursery.start_soon(self._from_server, passage, nursery.cancel_scope)
+            except* (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+
+    async def _from_client(self, passage: _Passage) -> None:
+        while data := await passage.client.receive_some(_RECEIVE_MAX):
+            for frame in self._look(passage, bytes(data), from_client=True):
+                self.show(frame, Heading(time.time(), passage.name))
+            if passage.conversation.lost:
+                passage.conversation.take_rest(from_client=True)
+            await passage.server.send_all(data)
+        await passage.server.send_eof()
+
+    async def _from_server(self, passage: _Passage, scope: trio.CancelScope) -> None:
+        """Pass whole frames on, so that they can be changed; what is not Kafka's as it comes."""
+        while data := await passage.server.receive_some(_RECEIVE_MAX):
+            for frame in self._look(passage, bytes(data), from_client=False):
+                self.show(frame, Heading(time.time(), passage.name))
+                await passage.client.send_all(await self._passed(passage, frame))
+            if passage.conversation.lost:
+                await passage.client.send_all(passage.conversation.take_rest(from_client=False))
+        await passage.client.send_all(passage.conversation.take_rest(from_client=False))
+        scope.cancel()
+
+    def _look(self, passage: _Passage, data: bytes, *, from_client: bool) -> list[Frame]:
+        """The frames that the bytes complete; says once when looking on makes no sense."""
+        was_lost = passage.conversation.lost
+        frames = passage.conversation.receive(data, from_client=from_client)
+        if passage.conversation.lost and not was_lost:
+            self.tell(f"{passage.name} is passed on without a look: {passage.conversation.lost}")
+        return frames
+
+    async def _passed(self, passage: _Passage, frame: Frame) -> bytes:
+        if not names_brokers(frame):
+            return frame.data
+        if self.rewrite:
+            return await with_local_addresses(frame, partial(self._local, passage))
+        await with_local_addresses(frame, self._leaves)
+        return frame.data
+
+    async def _leaves(self, broker: Address, only: bool) -> Address:
+        del only
+        if broker not in self._told_of and broker[1] not in self._ports.values():
+            self._told_of.add(broker)
+            self.tell(f"clients are sent to {_text(broker)}, past this proxy (--no-rewrite)")
+        return broker
+
+
+class _Passage(NamedTuple):
+    """One client's connection and the one to the server that belongs to it."""
+
+    name: str
+    client: trio.SocketStream
+    server: trio.SocketStream
+    local: Address
+    conversation: Conversation
+
+
+def _text(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
