@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.features import METADATA_VERSION_LATEST
+from barnabas.cluster.features import BOOTSTRAP
 from barnabas.cluster.format import format_metadata_directory
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.loader import MetadataLoader
@@ -92,7 +92,7 @@ def test_a_formatted_directory_differs_from_kafkas_only_in_times(tmp_path: Path)
     assert decode_snapshot(written).voters == decode_snapshot(KAFKAS_CHECKPOINT).voters
     bootstrap = decode_snapshot((tmp_path / "bootstrap.checkpoint").read_bytes())
     assert bootstrap.records == [
-        FeatureLevelRecord(name="metadata.version", feature_level=METADATA_VERSION_LATEST)
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in BOOTSTRAP.items()
     ]
     assert bootstrap.voters is None
 

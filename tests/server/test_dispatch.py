@@ -171,9 +171,10 @@ def filled(message: Any) -> Any:
             "groups",
             "groups_names",
             "topic_names",
+            "transactional_ids",
         }:
             setattr(message, name, ["an item"])
-        elif name == "partition_indexes":
+        elif name in {"partition_indexes", "partitions"} and field.kind is Kind.ARRAY:
             setattr(message, name, [5])
     return message
 
@@ -182,7 +183,7 @@ def codes_in(message: Any) -> list[int]:
     found: list[int] = []
     for name in message.FIELDS:
         value = getattr(message, name)
-        if name == "error_code":
+        if name in {"error_code", "partition_error_code"}:
             found.append(value)
         elif isinstance(value, list):
             found += [code for item in value if hasattr(item, "FIELDS") for code in codes_in(item)]

@@ -1,6 +1,6 @@
 """Feature levels (KIP-584): what this node could serve, and what a new cluster finalizes.
 
-A feature is finalized once it is served, so a new cluster starts with `metadata.version` alone.
+A feature is finalized once it is served, so a new cluster starts with those that this one serves.
 Clients read the finalized levels from ApiVersions and pick their protocol by them: with
 `transaction.version` below 2 they use the first transaction protocol, without `group.version`
 they stay with classic groups.
@@ -19,15 +19,21 @@ METADATA_VERSION_MIN = 7
 METADATA_VERSION_LATEST = 30
 # Dynamic voters (KIP-853).
 KRAFT_VERSION_LATEST = 1
+# Transactions of the second version (KIP-890).
+TRANSACTION_VERSION_LATEST = 2
 
 # name -> (min, max) that this server serves, as its registrations and ApiVersions state it.
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
     KRAFT_VERSION: (0, KRAFT_VERSION_LATEST),
+    TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LATEST),
 }
 
 # name -> level that formatting a directory writes to `bootstrap.checkpoint`.
-BOOTSTRAP: Mapping[str, int] = {METADATA_VERSION: METADATA_VERSION_LATEST}
+BOOTSTRAP: Mapping[str, int] = {
+    METADATA_VERSION: METADATA_VERSION_LATEST,
+    TRANSACTION_VERSION: TRANSACTION_VERSION_LATEST,
+}
 
 
 def served(finalized: Mapping[str, int]) -> dict[str, int]:

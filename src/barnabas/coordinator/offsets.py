@@ -15,6 +15,10 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from barnabas.protocol.records.groups import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
@@ -116,6 +120,42 @@ class Offsets:
                 )
             )
         out.reply(token, OffsetCommitResponse(topics=topics))
+        return out
+
+    def commit_transactional(
+        self, request: TxnOffsetCommitRequest, now_ms: int, token: Token
+    ) -> Output:
+        """Writes offsets that count once the transaction of the request's producer commits."""
+        out = Output()
+        topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = []
+            for partition in topic.partitions:
+                index = partition.partition_index
+                metadata = partition.committed_metadata or ""
+                error = ErrorCode.NONE
+                if _utf16_length(metadata) > self._settings.offset_metadata_max_size:
+                    error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    value = OffsetCommitValue(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now_ms,
+                        expire_timestamp=-1,
+                    )
+                    out.records.append(offset_commit(request.group_id, topic.name, index, value))
+                partitions.append(
+                    TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(
+                        partition_index=index, error_code=error
+                    )
+                )
+            topics.append(
+                TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
+                    name=topic.name, partitions=partitions
+                )
+            )
+        out.reply(token, TxnOffsetCommitResponse(topics=topics))
         return out
 
     def delete(

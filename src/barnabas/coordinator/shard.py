@@ -27,6 +27,7 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.protocol.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -140,6 +141,25 @@ class GroupShard:
             if member is not None:
                 self._rebalancer.renew_session(group, member, now_ms)
         return self._offsets.commit(request, now_ms, token)
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, now_ms: int, token: Token
+    ) -> Output:
+        """TxnOffsetCommit; the records belong into a batch of the request's producer.
+
+        Producers of before KIP-447 name no member, so their commits pass with any generation.
+        """
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            group.validate_offset_commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                is_transactional=True,
+            )
+        elif request.generation_id >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
+        return self._offsets.commit_transactional(request, now_ms, token)
 
     def fetch_offsets(self, request: FetchGroup, *, require_stable: bool, token: Token) -> Output:
         """One group of OffsetFetch; a group that is not there has no offsets."""

@@ -36,7 +36,7 @@ async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
     UNKNOWN_TOPIC_OR_PARTITION and retries, as from Kafka; a bad name is told as such.
     """
     request = CreateTopicsRequest(
-        topics=[_creatable(node, name) for name in names if refusal(name) is None]
+        topics=[creatable(node, name) for name in names if refusal(name) is None]
     )
     answer = await node.quorum.submit(lambda controller, now_ms: controller.create_topics(request))
     return {
@@ -52,7 +52,8 @@ def _told(code: ErrorCode) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _creatable(node: "Node", name: str) -> CreatableTopic:
+def creatable(node: "Node", name: str) -> CreatableTopic:
+    """A topic as it is made when somebody asks for it."""
     config = node.config
     sizes = _INTERNAL.get(name)
     if sizes is None:

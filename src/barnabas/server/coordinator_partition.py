@@ -149,6 +149,9 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._written = 0
         self._committed = 0
         self._held: deque[_Held] = deque()
+        # Effects that go out once the decision at hand is carried out to its end.
+        self._due: list[Any] = []
+        self._is_carrying_out = False
 
     # What a kind of coordinator adds
 
@@ -252,8 +255,19 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         With a producer the output's records become part of its transaction.
         """
         following: Output | None = output
-        while following is not None:
-            following = self._carry_out(following, producer)
+        outermost, self._is_carrying_out = not self._is_carrying_out, True
+        try:
+            while following is not None:
+                following = self._carry_out(following, producer)
+        finally:
+            self._is_carrying_out = not outermost
+        if outermost:
+            self._do_due()
+
+    def _do_due(self) -> None:
+        while self._due:
+            due, self._due = self._due, []
+            self.carry_out_effects(due)
 
     def _carry_out(self, output: Output, producer: ProducerBatch | None) -> Output | None:
         try:
@@ -316,24 +330,23 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         if self._committed < self._written and partition is not None:
             self._committed = partition.high_watermark
         if self._committed >= self._written or partition is None:
-            self._go_out(replies, effects)
+            deliver(replies)
+            self._due += effects
             return
         partition.listeners.add(self)
         deadline_ms = self._now_ms() + self._commit_timeout_ms
         self._held.append(_Held(self._written, deadline_ms, replies, effects))
 
-    def _go_out(self, replies: list[Reply], effects: list[Any]) -> None:
-        deliver(replies)
-        if effects:
-            self.carry_out_effects(effects)
-
     def partition_changed(self, partition: Partition) -> None:
         """Replies go out as far as the high watermark has come."""
         while self._held and self._held[0].offset <= partition.high_watermark:
             held = self._held.popleft()
-            self._go_out(held.replies, held.effects)
+            deliver(held.replies)
+            self._due += held.effects
         if not self._held:
             partition.listeners.discard(self)
+        if not self._is_carrying_out:
+            self._do_due()
 
     # Time and ending
 
@@ -370,6 +383,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         for held in self._held:
             fail(held.replies, ErrorCode.NOT_COORDINATOR)
         self._held.clear()
+        self._due.clear()
         deliver(self.shard.unload(self._now_ms()).replies)
 
 

@@ -81,6 +81,46 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
     "DescribeTopicPartitions": (
         _Level("topics", "topics", "DescribeTopicPartitionsResponseTopic", ("name",)),
     ),
+    # Of versions 0-3; later ones have a code for the whole.
+    "AddPartitionsToTxn": (
+        _Level(
+            "v3_and_below_topics",
+            "results_by_topic_v3_and_below",
+            "AddPartitionsToTxnTopicResult",
+            ("name",),
+        ),
+        _Level(
+            "partitions",
+            "results_by_partition",
+            "AddPartitionsToTxnPartitionResult",
+            ("partition_index",),
+        ),
+    ),
+    "TxnOffsetCommit": (
+        _Level("topics", "topics", "TxnOffsetCommitResponseTopic", ("name",)),
+        _Level(
+            "partitions", "partitions", "TxnOffsetCommitResponsePartition", ("partition_index",)
+        ),
+    ),
+    "WriteTxnMarkers": (
+        _Level("markers", "markers", "WritableTxnMarkerResult", ("producer_id",)),
+        _Level("topics", "topics", "WritableTxnMarkerTopicResult", ("name",)),
+        _Level(
+            "partition_indexes",
+            "partitions",
+            "WritableTxnMarkerPartitionResult",
+            ("partition_index",),
+        ),
+    ),
+    "DescribeProducers": (
+        _Level("topics", "topics", "TopicResponse", ("name",)),
+        _Level("partition_indexes", "partitions", "PartitionResponse", ("partition_index",)),
+    ),
+    "DescribeTransactions": (
+        _Level(
+            "transactional_ids", "transaction_states", "TransactionState", ("transactional_id",)
+        ),
+    ),
 }
 
 # Before version 2 OffsetFetch has codes for partitions only.
@@ -88,6 +128,9 @@ _OFFSET_FETCH_V1 = (
     _Level("topics", "topics", "OffsetFetchResponseTopic", ("name",)),
     _Level("partition_indexes", "partitions", "OffsetFetchResponsePartition", ("partition_index",)),
 )
+
+# How the field is called; AddPartitionsToTxn has its own name for it.
+_CODES = ("error_code", "partition_error_code")
 
 # Metadata v13 has one for rebootstrapping only.
 _NEVER_TOP_LEVEL = frozenset({"Metadata"})
@@ -127,9 +170,10 @@ def _has(answer: Any, name: str, version: int) -> bool:
 
 
 def _set_code(answer: Any, version: int, code: ErrorCode, message: str | None) -> bool:
-    if not _has(answer, "error_code", version):
+    name = next((name for name in _CODES if _has(answer, name, version)), None)
+    if name is None:
         return False
-    answer.error_code = code
+    setattr(answer, name, code)
     if message is not None and _has(answer, "error_message", version):
         answer.error_message = message
     return True

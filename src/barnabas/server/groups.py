@@ -23,7 +23,12 @@ from barnabas.protocol.messages.list_groups import ListGroupsResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from barnabas.protocol.records.batch import Codec
+from barnabas.server.coordinator_partition import ProducerBatch
 from barnabas.server.coordinator_service import CoordinatorService
 from barnabas.server.group_partition import GroupPartition
 from barnabas.server.internal_topics import OFFSETS_TOPIC
@@ -113,6 +118,16 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
         return await self.decide(
             request.group_id,
             lambda shard, now_ms, token: shard.commit_offsets(request, version, now_ms, token),
+        )
+
+    async def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest
+    ) -> TxnOffsetCommitResponse:
+        """Writes offsets into the transaction of the request's producer."""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.commit_transactional_offsets(request, now_ms, token),
+            ProducerBatch(request.producer_id, request.producer_epoch),
         )
 
     async def fetch_offsets(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:

@@ -1,13 +1,11 @@
-"""Making Kafka's internal topics when they are first needed.
-
-Kafka: AutoTopicCreationManager and GroupCoordinatorService.groupMetadataTopicConfigs.
-"""
+"""Making the coordinators' topics when they are first needed."""
 
 import logging
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.server.auto_topics import creatable
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -15,50 +13,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-CreatableTopic = CreateTopicsRequest.CreatableTopic
-CreatableTopicConfig = CreateTopicsRequest.CreatableTopicConfig
+TRANSACTION_TOPIC = "__transaction_state"
 
 
-async def create_offsets_topic(node: "Node") -> None:
-    """Create `__consumer_offsets` as the offsets.topic.* properties say, if it is not there.
+async def create_internal_topic(node: "Node", name: str) -> None:
+    """Create a coordinator's topic as the node's properties say, if it is not there.
 
     Raises KafkaError COORDINATOR_NOT_AVAILABLE when that cannot be done (yet).
     """
-    get = node.config.get
-    configs = {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(get("offsets.topic.segment.bytes")),
-    }
-    topic = CreatableTopic(
-        name=OFFSETS_TOPIC,
-        num_partitions=get("offsets.topic.num.partitions"),
-        replication_factor=get("offsets.topic.replication.factor"),
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
-    )
+    topic = creatable(node, name)
     request = CreateTopicsRequest(topics=[topic])
     try:
         response = await node.quorum.submit(
             lambda controller, _now_ms: controller.create_topics(request)
         )
     except KafkaError as error:
-        raise _not_available() from error
+        raise _not_available(name) from error
     (result,) = response.topics
     error = ErrorCode(result.error_code)
     if error is ErrorCode.INVALID_REPLICATION_FACTOR:
         logger.error(
-            "cannot create topic=%s: offsets.topic.replication.factor=%d is more than the live "
-            "brokers; set it to 1 on a single node",
-            OFFSETS_TOPIC,
+            "cannot create topic=%s: its replication factor of %d is more than the live brokers; "
+            "set it to 1 on a single node",
+            name,
             topic.replication_factor,
         )
     elif error is not ErrorCode.TOPIC_ALREADY_EXISTS and error is not ErrorCode.NONE:
-        logger.error("cannot create topic=%s: %s", OFFSETS_TOPIC, result.error_message)
+        logger.error("cannot create topic=%s: %s", name, result.error_message)
     else:
         return
-    raise _not_available()
+    raise _not_available(name)
 
 
-def _not_available() -> KafkaError:
-    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is not there yet")
+def _not_available(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is not there yet")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.server.groups import GroupCoordinator
     from barnabas.server.quorum import Quorum
+    from barnabas.server.transactions import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Node:
     replicas: "ReplicaManager"
     quorum: "Quorum"
     groups: "GroupCoordinator"
+    transactions: "TransactionCoordinator"
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -125,11 +127,14 @@ class Node:
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         from barnabas.server.background import Background
         from barnabas.server.groups import GroupCoordinator
+        from barnabas.server.transactions import TransactionCoordinator
 
         async with trio.open_nursery() as nursery:
             await self._start_cluster(nursery)
             self.groups = GroupCoordinator(self)
+            self.transactions = TransactionCoordinator(self)
             await nursery.start(self.groups.run)
+            await nursery.start(self.transactions.run)
             nursery.start_soon(self.transport.run, self.listeners)
             nursery.start_soon(Background(self).run)
             nursery.start_soon(self._fail_without_disks)

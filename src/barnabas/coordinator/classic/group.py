@@ -116,11 +116,17 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group")
 
     def validate_offset_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool = False,
     ) -> None:
         """Raises the code that a commit gets (Kafka: ClassicGroup.validateOffsetCommit).
 
         Without a member only an empty group takes commits; while the leader assigns nobody's.
+        Neither holds for those of a transaction: its coordinator fences.
         """
         if self.state is DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has moved")
@@ -130,9 +136,9 @@ class ClassicGroup:
             self.validate_member(member_id, group_instance_id)
             if generation_id != self.generation_id:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the generation has passed")
-        elif self.state is not EMPTY:
+        elif self.state is not EMPTY and not is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
-        if self.state is COMPLETING_REBALANCE:
+        if self.state is COMPLETING_REBALANCE and not is_transactional:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group awaits its assignment")
 
     def validate_offset_delete(self) -> None:

@@ -30,6 +30,7 @@ from barnabas.server.fetch_sessions import (
     Watch,
     next_epoch,
 )
+from barnabas.server.handlers.aborted import aborted_in
 from barnabas.server.handlers.leaders import current_leader
 
 if TYPE_CHECKING:
@@ -289,6 +290,8 @@ class Fetching:
             fetched.size = size
             self._size += size
             answer.records = records
+            if isolation_level == _READ_COMMITTED:
+                answer.aborted_transactions = aborted_in(log, offset, records, end)
         fetched.has_more = True
         return answer
 

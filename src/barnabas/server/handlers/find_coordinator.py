@@ -1,6 +1,7 @@
-"""FindCoordinator v0-6: where a group is coordinated; since v4 for many keys (KIP-699).
+"""FindCoordinator v0-6: where groups and transactional ids are coordinated.
 
-The first one to ask makes `__consumer_offsets` come into being.
+Since v4 it is asked for many keys at a time (KIP-699).
+The first one to ask makes `__consumer_offsets` or `__transaction_state` come into being.
 """
 
 import logging
@@ -14,11 +15,16 @@ from barnabas.protocol.messages.find_coordinator import (
 )
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-from barnabas.server.internal_topics import OFFSETS_TOPIC, create_offsets_topic
+from barnabas.server.internal_topics import (
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    create_internal_topic,
+)
 
 logger = logging.getLogger(__name__)
 
-GROUP, TRANSACTION = 0, 1
+# key type -> the topic whose partitions the keys hash to.
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 BATCHED_VERSION = 4
 
 
@@ -64,15 +70,14 @@ async def _find(
 
 
 async def _coordinator_of(ctx: RequestContext, key_type: int, key: str) -> tuple[int, Endpoint]:
-    if key_type == TRANSACTION:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served yet")
-    if key_type != GROUP:
+    name = TOPICS.get(key_type)
+    if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served")
     node = ctx.node
-    if OFFSETS_TOPIC not in node.image.topics_by_name:
-        await create_offsets_topic(node)
+    if name not in node.image.topics_by_name:
+        await create_internal_topic(node, name)
     image = node.image
-    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = image.topics_by_name.get(name)
     if topic is not None:
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         broker = image.brokers.get(leader)

@@ -1,43 +1,41 @@
-"""InitProducerId: an id for an idempotent producer (versions 0-5).
+"""InitProducerId v0-5: an id for an idempotent producer, an epoch for a transactional one.
 
-A transactional id gets UNSUPPORTED_VERSION, as from FindCoordinator, until transactions are
-served.
+With a transactional id the coordinator fences whoever used it before; with the producer's own id
+and epoch (KIP-360) it gives the next epoch to a producer that goes on after an error.
 """
 
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
-
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-from barnabas.server.producer_ids import ProducerIds
 
-if TYPE_CHECKING:
-    from barnabas.server.node import Node
-
-_PRODUCER_IDS: WeakKeyDictionary["Node", ProducerIds] = WeakKeyDictionary()
+# Before, clients knew no PRODUCER_FENCED (KIP-588).
+_FENCED_VERSION = 4
 
 
 @handles(InitProducerIdRequest)
 async def init_producer_id(
     context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """A new producer id with epoch 0."""
+    """A producer id with an epoch."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id == "":
-        return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refused(ErrorCode.UNSUPPORTED_VERSION)
-    node = context.node
-    producer_ids = _PRODUCER_IDS.get(node)
-    if producer_ids is None:
-        producer_ids = _PRODUCER_IDS[node] = ProducerIds(node)
-    return InitProducerIdResponse(producer_id=await producer_ids.next(), producer_epoch=0)
+    transactions = context.node.transactions
+    try:
+        if request.transactional_id is None:
+            producer_id = await transactions.producer_ids.next()
+            return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        if not request.transactional_id:
+            return _refused(ErrorCode.INVALID_REQUEST)
+        return await transactions.init_producer_id(request)
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and context.version < _FENCED_VERSION:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return _refused(code)
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:

@@ -1,9 +1,11 @@
 """Produce: batches into logs (versions 3-13).
 
 The plain case looks at each batch's header only. An answer that has to wait, for followers or for
-a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile.
+a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile. Only
+that of a transaction's first write, for which its coordinator is asked, keeps the next waiting.
 """
 
+from collections.abc import Coroutine
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,12 @@ from barnabas.server.context import Deferred, RequestContext
 from barnabas.server.dispatch import handles
 from barnabas.server.handlers.leaders import current_leader
 from barnabas.server.handlers.pending_produce import PendingProduce
+from barnabas.server.transaction_admission import Admission, Support, is_in_transaction
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
     from barnabas.log import AppendInfo
+    from barnabas.server.node import Node
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
@@ -28,6 +32,7 @@ TopicResponse = ProduceResponse.TopicProduceResponse
 _TOPIC_IDS_VERSION = 13
 _LEADERS_VERSION = 10
 _ABORTABLE_VERSION = 11
+_ADDS_VERSION = 12
 _ZSTD_VERSION = 7
 
 _ACKS_ALL = -1
@@ -41,11 +46,34 @@ _LOG_OVERHEAD = 12
 _CODEC_MASK = 0x07
 _TRANSACTIONAL = 0x10
 _LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+_PRODUCER = Struct(">qhi")  # its id, epoch and base sequence
+_PRODUCER_AT = 43
+
+Answer = ProduceResponse | Deferred | None
 
 
 @handles(ProduceRequest)
-def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Deferred | None:
+def produce(
+    context: RequestContext, request: ProduceRequest
+) -> Answer | Coroutine[Any, Any, Answer]:
     """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
+    if request.transactional_id is not None:
+        admission = _needed_admission(context, request, request.transactional_id)
+        if admission is not None:
+            return _produce_admitted(context, request, admission)
+    return _produce(context, request, None)
+
+
+async def _produce_admitted(
+    context: RequestContext, request: ProduceRequest, admission: Admission
+) -> Answer:
+    async with admission:
+        return _produce(context, request, admission)
+
+
+def _produce(
+    context: RequestContext, request: ProduceRequest, admission: Admission | None
+) -> Answer:
     acks = request.acks
     node = context.node
     replicas = node.replicas
@@ -63,7 +91,7 @@ def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse
                     partition = replicas.partition_by_id(topic.topic_id, number)
                 else:
                     partition = replicas.partition(topic.name, number)
-                info = _append(context, request, partition, data.records, now_ms)
+                info = _append(context, request, partition, data.records, now_ms, admission)
             except KafkaError as error:
                 answers.append(_refused(number, error))
                 failed = True
@@ -101,6 +129,7 @@ def _append(
     partition: "Partition",
     data: Any,
     now_ms: int,
+    admission: Admission | None,
 ) -> "AppendInfo":
     version = context.version
     records: memoryview = memoryview(b"") if data is None else data
@@ -113,7 +142,7 @@ def _append(
         records = _only_batch(records, version)
     attributes = records[_ATTRIBUTES_AT]
     if attributes & _TRANSACTIONAL:
-        raise _unverified(request, version)
+        _check_transactional(context, request, partition, records, admission)
     if version < _ZSTD_VERSION and attributes & _CODEC_MASK == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -169,17 +198,92 @@ def _only_batch(records: memoryview, version: int) -> memoryview:
     return records[: sizes[0]]
 
 
-def _unverified(request: ProduceRequest, version: int) -> KafkaError:
-    """What Kafka answers for a partition that its coordinator does not know in the transaction."""
+# Transactions
+
+
+def _needed_admission(
+    context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> Admission | None:
+    """What has to be asked of the coordinator before anything is appended; None: nothing.
+
+    Raises INVALID_PRODUCER_ID_MAPPING when batches bear more than one producer.
+    """
+    version, node = context.version, context.node
+    support = Support.DEFAULT
+    if version >= _ABORTABLE_VERSION:
+        support = Support.ADDS if version >= _ADDS_VERSION else Support.ABORTABLE
+    producers: set[tuple[int, int]] = set()
+    unknown: list[tuple[str, int]] = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records: Any = data.records
+            if len(records or b"") < HEADER_SIZE or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                continue
+            producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            producers.add((producer_id, epoch))
+            partition = _found(node, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION)
+            if partition is not None and not is_in_transaction(partition, producer_id, epoch):
+                unknown.append((partition.topic, data.index))
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    if not unknown or (support is not Support.ADDS and not _verifies(node)):
+        return None
+    ((producer_id, epoch),) = producers
+    return Admission(node, support, transactional_id, producer_id, epoch, unknown)
+
+
+def _verifies(node: "Node") -> bool:
+    return node.config.get("transaction.partition.verification.enable")
+
+
+def _found(
+    node: "Node", topic: ProduceRequest.TopicProduceData, number: int, *, by_id: bool
+) -> "Partition | None":
+    try:
+        if by_id:
+            return node.replicas.partition_by_id(topic.topic_id, number)
+        return node.replicas.partition(topic.name, number)
+    except KafkaError:
+        return None  # its own answer says why
+
+
+def _check_transactional(
+    context: RequestContext,
+    request: ProduceRequest,
+    partition: "Partition",
+    records: memoryview,
+    admission: Admission | None,
+) -> None:
+    """Let a batch in only if its producer's transaction includes the partition; KafkaError."""
     if request.transactional_id is None:
-        return KafkaError(
+        raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "transactional records need a transactional id",
         )
-    code = ErrorCode.INVALID_TXN_STATE
-    if version >= _ABORTABLE_VERSION:
-        code = ErrorCode.TRANSACTION_ABORTABLE
-    return KafkaError(code, "this node does not serve transactions yet")
+    producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    if is_in_transaction(partition, producer_id, epoch):
+        return
+    if admission is None:
+        if context.version < _ADDS_VERSION and not _verifies(context.node):
+            return
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+        )
+    admission.check_write((partition.topic, partition.partition))
+    if (
+        sequence
+        and admission.support is Support.ADDS
+        and producer_id not in partition.log.producers.producers
+    ):
+        # Something before it was lost, perhaps with a transaction that ended (KAFKA-16308).
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Invalid sequence number for producer {producer_id}: {sequence}, of which nothing "
+            "is known here",
+        )
 
 
 def _refused(number: int, error: KafkaError) -> PartitionResponse:
