@@ -91,6 +91,8 @@ class LocalMarkers:
 
     def _append(self, marker: Marker, topic: str, number: int) -> tuple[Partition, int]:
         """Write one marker; its partition and offset. KafkaError."""
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a marker needs a producer id and epoch")
         node = self._node
         partition = node.replicas.partition(topic, number)
         _check_epoch(marker, partition)

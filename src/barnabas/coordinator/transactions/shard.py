@@ -71,8 +71,7 @@ class TransactionShard:
         self._transaction_version = transaction_version
         self._timers = Timers()
         self._transactions: dict[str, Transaction] = {}
-        # Beside the log: the epoch before the present one, and markers on their way.
-        self._last_epochs: dict[str, int] = {}
+        # Beside the log: markers on their way, and each `Transaction.last_producer_epoch`.
         self._outstanding: dict[str, Outstanding] = {}
 
     # InitProducerId
@@ -146,7 +145,7 @@ class TransactionShard:
             )
         if expected_epoch in (None, epoch) or epoch == NO_EPOCH:
             return present.bumped(timeout_ms, by_owner=by_owner, now_ms=now_ms)
-        if expected_epoch == self._last_epochs.get(present.transactional_id):
+        if expected_epoch == present.last_producer_epoch:
             return present.kept(timeout_ms, now_ms)
         raise _fenced(present, f"epoch {expected_epoch}")
 
@@ -333,9 +332,7 @@ class TransactionShard:
         """A transition's record, and what the log does not hold of it."""
 
         def remember(_now_ms: int) -> Output:
-            if following.last_producer_epoch != NO_EPOCH:
-                last = following.last_producer_epoch
-                self._last_epochs[following.transactional_id] = last
+            self._transactions[following.transactional_id] = following
             return Output()
 
         record = transaction_record(following, self._transaction_version())
@@ -408,7 +405,6 @@ class TransactionShard:
         if not isinstance(key, TransactionLogKey):
             return
         transactional_id = key.transactional_id
-        self._last_epochs.pop(transactional_id, None)
         if value is None:
             self._transactions.pop(transactional_id, None)
             self._timers.cancel(("timeout", transactional_id))

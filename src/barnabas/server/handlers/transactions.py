@@ -212,7 +212,9 @@ async def list_transactions(
 def _matcher(pattern: str) -> Callable[[str], object]:
     """Judges whole transactional ids, in linear time; INVALID_REGULAR_EXPRESSION."""
     re2: Any = import_module("re2")
+    options = re2.Options()
+    options.log_errors = False  # the client is told
     try:
-        return re2.compile(pattern).fullmatch
+        return re2.compile(pattern, options).fullmatch
     except re2.error as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
