@@ -350,7 +350,15 @@ def _parsed(
     try:
         return form.parse_stream(stream), stream.tell()
     except _FAULTS as error:
-        raise ProtocolError(f"{message.__name__} v{version}: {error}") from error
+        raise ProtocolError(f"{message.__name__} v{version}{_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """What construct says in two lines, the path of the field first, in one."""
+    path, newline, text = str(error).partition("\n")
+    if not newline:
+        return f": {error}"
+    return f"{path.removeprefix('Error in path (parsing)').replace(' -> ', '.')}: {text}"
 
 
 def encode(message: Message, version: int) -> bytes:
