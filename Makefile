@@ -4,6 +4,7 @@
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which certifies the suite
 #   make bench    figures, beside Apache Kafka where Java and Maven are there
+#   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make fuzz     damaged requests against a node (SECONDS=60)
 
 BIN := .venv/bin
@@ -19,7 +20,7 @@ SECONDS ?= 60
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench fuzz clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale fuzz clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -43,6 +44,9 @@ compat-kafka: $(DEV) $(SPARK) $(JARS)
 
 bench: $(DEV) $(JARS)
 	$(BIN)/python -m bench $(ARGS)
+
+bench-scale: $(DEV)
+	$(BIN)/python -m bench.scale $(ARGS)
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
