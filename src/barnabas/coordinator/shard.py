@@ -5,20 +5,25 @@ object that decides on its requests and the records that it replays.
 """
 
 import logging
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from barnabas.cluster.image import MetadataImage
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.join import Joins
 from barnabas.coordinator.classic.membership import Membership
 from barnabas.coordinator.classic.rebalance import Rebalancer
 from barnabas.coordinator.classic.responses import join_error, sync_error
 from barnabas.coordinator.classic.state import DEAD
+from barnabas.coordinator.consumer.group import ConsumerGroup, PartitionCheck
+from barnabas.coordinator.consumer.groups import ConsumerGroups, Group
+from barnabas.coordinator.history import Cause, Histories
 from barnabas.coordinator.offsets import FetchGroup, Offsets
 from barnabas.coordinator.output import Caller, Output, Record, Token
-from barnabas.coordinator.records import group_tombstone
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.timers import Timers
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
@@ -57,13 +62,28 @@ class GroupShard:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._timers = Timers()
-        self._groups: dict[str, ClassicGroup] = {}
+        self._groups: dict[str, Group] = {}
         self._offsets = Offsets(settings)
-        rebalancer = Rebalancer(settings, self._timers, self._groups.get)
+        self._histories = Histories()
+        rebalancer = Rebalancer(settings, self._timers, self._find_classic, self._histories)
         self._rebalancer = rebalancer
         self._joins = Joins(rebalancer)
         self._membership = Membership(rebalancer)
+        self._consumers = ConsumerGroups(
+            settings, self._timers, self._groups, rebalancer, self._histories
+        )
         self._unknown_keys: set[str] = set()
+
+    def update_metadata(
+        self,
+        image: MetadataImage,
+        settings: GroupSettings,
+        *,
+        changed: Collection[str] = (),
+        created: bool = False,
+    ) -> None:
+        """Takes the next metadata image: the names that changed or went, and if some are new."""
+        self._consumers.update_metadata(image, settings, changed=changed, created=created)
 
     # Members
 
@@ -88,7 +108,15 @@ class GroupShard:
             out.reply(token, join_error(request.member_id, error))
             return out
         group = self._groups.get(request.group_id)
-        return self._joins.join(group, request, caller, fresh_uuid, now_ms, token)
+        if not isinstance(group, ConsumerGroup):
+            return self._joins.join(group, request, caller, fresh_uuid, now_ms, token)
+        if group.is_empty:
+            return self._joins.join(
+                None, request, caller, fresh_uuid, now_ms, token, preceding=group.tombstones()
+            )
+        return self._consumers.classic_members.join(
+            group, request, caller, fresh_uuid, now_ms, token
+        )
 
     def sync_group(self, request: SyncGroupRequest, now_ms: int, token: Token) -> Output:
         """SyncGroup."""
@@ -97,19 +125,40 @@ class GroupShard:
         group = self._groups.get(request.group_id)
         if group is None or group.is_empty:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no members")
+        if isinstance(group, ConsumerGroup):
+            return self._consumers.classic_members.sync(group, request, now_ms, token)
         return self._membership.sync(group, request, now_ms, token)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int, token: Token) -> Output:
         """Heartbeat."""
         group = self._group_with_members(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumers.classic_members.heartbeat(group, request, now_ms, token)
         return self._membership.heartbeat(group, request, now_ms, token)
 
     def leave_group(self, request: LeaveGroupRequest, now_ms: int, token: Token) -> Output:
         """LeaveGroup, in the layout of v3+; raises UNKNOWN_MEMBER_ID without the group."""
         group = self._group_with_members(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumers.classic_members.leave(group, request, now_ms, token)
         return self._membership.leave(group, request, now_ms, token)
 
-    def _group_with_members(self, group_id: str) -> ClassicGroup:
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        fresh_uuid: str,
+        now_ms: int,
+        token: Token,
+    ) -> Output:
+        """ConsumerGroupHeartbeat; `fresh_uuid` is the id of a member of v0 that has none."""
+        return self._consumers.heartbeat(request, caller, fresh_uuid, now_ms, token)
+
+    def _find_classic(self, group_id: str) -> ClassicGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _group_with_members(self, group_id: str) -> Group:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         group = self._groups.get(group_id)
@@ -133,6 +182,12 @@ class GroupShard:
                 if version >= GROUP_ID_NOT_FOUND_VERSION:
                     raise _not_found(request.group_id)
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
+        elif isinstance(group, ConsumerGroup):
+            check = group.validate_offset_commit(
+                request.member_id, request.group_instance_id, generation_id, version=version
+            )
+            if check is not None:
+                _check_partitions(request, check)
         else:
             group.validate_offset_commit(
                 request.member_id, request.group_instance_id, generation_id
@@ -150,7 +205,9 @@ class GroupShard:
         Producers of before KIP-447 name no member, so their commits pass with any generation.
         """
         group = self._groups.get(request.group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            self._consumers.validate_transactional_commit(group, request)
+        elif group is not None:
             group.validate_offset_commit(
                 request.member_id,
                 request.group_instance_id,
@@ -162,7 +219,13 @@ class GroupShard:
         return self._offsets.commit_transactional(request, now_ms, token)
 
     def fetch_offsets(self, request: FetchGroup, *, require_stable: bool, token: Token) -> Output:
-        """One group of OffsetFetch; a group that is not there has no offsets."""
+        """One group of OffsetFetch; a group that is not there has no offsets.
+
+        A member of a consumer group says its epoch, which must be the present one.
+        """
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.validate_offset_fetch(request.member_id, request.member_epoch)
         out = Output()
         out.reply(token, self._offsets.fetch(request, require_stable=require_stable))
         return out
@@ -203,15 +266,24 @@ class GroupShard:
         """One group of DescribeGroups."""
         group = self._groups.get(group_id)
         out = Output()
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             out.reply(token, group.described())
             return out
         described = DescribeGroupsResponse.DescribedGroup(group_id=group_id, group_state=DEAD.value)
         if version >= DESCRIBE_NOT_FOUND_VERSION:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} not found."
+            what = "not found" if group is None else "is not a classic group"
+            described.error_message = f"Group {group_id} {what}."
         out.reply(token, described)
         return out
+
+    def describe_consumer_group(self, group_id: str, token: Token) -> Output:
+        """One group of ConsumerGroupDescribe."""
+        return self._consumers.describe(group_id, token)
+
+    def causes(self, group_id: str) -> Sequence[Cause]:
+        """Why a group rebalanced lately, the oldest first."""
+        return self._histories.of(group_id)
 
     def delete_groups(self, group_ids: list[str], token: Token) -> Output:
         """DeleteGroups: the results of these groups, in their order."""
@@ -225,7 +297,7 @@ class GroupShard:
                     raise _not_found(group_id)
                 group.validate_delete()
                 out.records += self._offsets.tombstones(group_id)
-                out.records.append(group_tombstone(group_id))
+                out.records += group.tombstones()
             except KafkaError as refusal:
                 error = refusal.code
             results.append(
@@ -257,7 +329,7 @@ class GroupShard:
             )
             records += expired
             if all_expired and group.is_empty:
-                records.append(group_tombstone(group.group_id))
+                records += group.tombstones()
         self._schedule_expiry(now_ms)
         if records:
             logger.info("offsets and groups expire records=%d", len(records))
@@ -284,6 +356,8 @@ class GroupShard:
             self._offsets.replay(key, value, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
             self._replay_classic(key.group, value)
+        elif self._consumers.replay(key, value):
+            pass
         elif type(key).__name__ not in self._unknown_keys:
             self._unknown_keys.add(type(key).__name__)
             logger.warning("records of a group type not served are ignored: %s", type(key).__name__)
@@ -292,7 +366,7 @@ class GroupShard:
         if value is None:
             self._groups.pop(group_id, None)
             return
-        group = self._groups.get(group_id)
+        group = self._find_classic(group_id)
         if group is None:
             group = self._groups[group_id] = ClassicGroup(group_id)
         group.replay(value)
@@ -308,6 +382,9 @@ class GroupShard:
         rebalances.
         """
         for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                self._consumers.loaded(group, now_ms)
+                continue
             for member in group.members.values():
                 self._rebalancer.renew_session(group, member, now_ms)
             if len(group.members) > self._settings.max_size:
@@ -318,6 +395,8 @@ class GroupShard:
         """Ends serving: whoever waits is sent to look for the new coordinator."""
         out = Output()
         for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                continue
             group.transition_to(DEAD, now_ms)
             for member in group.members.values():
                 if member.awaiting_join is not None:
@@ -326,6 +405,13 @@ class GroupShard:
                 if member.awaiting_sync is not None:
                     out.reply(member.awaiting_sync, sync_error(ErrorCode.NOT_COORDINATOR))
         return out
+
+
+def _check_partitions(request: OffsetCommitRequest, check: PartitionCheck) -> None:
+    """Judges each partition of a commit; the first that is refused refuses the request."""
+    for topic in request.topics:
+        for partition in topic.partitions:
+            check(topic.topic_id, partition.partition_index)
 
 
 def _of_legacy(

@@ -5,15 +5,23 @@ order in which they come; waiting joins and syncs are awaited in their connectio
 """
 
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import MetadataImage
+from barnabas.coordinator.consumer.assignors.base import Assignor, load_assignors
+from barnabas.coordinator.history import Cause
 from barnabas.coordinator.offsets import FetchedGroup, FetchGroup
 from barnabas.coordinator.output import Caller
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -28,18 +36,21 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from barnabas.protocol.records.batch import Codec
+from barnabas.protocol.types import Uuid
 from barnabas.server.coordinator_partition import ProducerBatch
 from barnabas.server.coordinator_service import CoordinatorService
 from barnabas.server.group_partition import GroupPartition
 from barnabas.server.internal_topics import OFFSETS_TOPIC
+from barnabas.server.startup import StartupError
 
 if TYPE_CHECKING:
     from barnabas.config.node_config import NodeConfig
     from barnabas.server.node import Node
 
 
-def group_settings(config: "NodeConfig") -> GroupSettings:
+def group_settings(config: "NodeConfig", assignors: Mapping[str, Assignor]) -> GroupSettings:
     """The coordinator's settings out of the node's properties."""
+    migration = config.get("group.consumer.migration.policy").upper()
     return GroupSettings(
         initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
@@ -48,7 +59,22 @@ def group_settings(config: "NodeConfig") -> GroupSettings:
         offset_metadata_max_size=config.get("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
+        consumer_regex_refresh_interval_ms=config.get("group.consumer.regex.refresh.interval.ms"),
+        consumer_max_size=config.get("group.consumer.max.size"),
+        consumer_assignors=assignors,
+        consumer_upgrades=migration in ("BIDIRECTIONAL", "UPGRADE"),
+        consumer_downgrades=migration in ("BIDIRECTIONAL", "DOWNGRADE"),
     )
+
+
+def _assignors(config: "NodeConfig") -> Mapping[str, Assignor]:
+    try:
+        return load_assignors(config.get("group.consumer.assignors"))
+    except ValueError as error:
+        raise StartupError(str(error)) from error
 
 
 class GroupCoordinator(CoordinatorService[GroupPartition]):
@@ -58,15 +84,18 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
 
     def __init__(self, node: "Node") -> None:
         super().__init__(node)
-        self._settings = group_settings(node.config)
+        self._assignors = _assignors(node.config)
+        self._settings = group_settings(node.config, self._assignors)
 
     def new_partition(self, index: int) -> GroupPartition:
         """A partition of groups, not loaded yet."""
         node = self.node
+        shard = GroupShard(self._settings)
+        shard.update_metadata(node.image, self._settings)
         return GroupPartition(
             node.replicas,
             index,
-            GroupShard(self._settings),
+            shard,
             now_ms=self.now_ms,
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
@@ -74,8 +103,15 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
         )
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata has changed: deleted topics lose their offsets, too."""
+        """The metadata has changed: groups hear of it, and deleted topics lose their offsets."""
         super().on_image(image, delta)
+        if delta.configs:
+            self._settings = group_settings(self.node.config, self._assignors)
+        changed = {topic.name for topic in delta.topics.values()}
+        changed |= {topic.name for topic in delta.deleted_topics.values()}
+        created = any(topic.is_new for topic in delta.topics.values())
+        for led in self.led.values():
+            led.shard.update_metadata(image, self._settings, changed=changed, created=created)
         deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
         if deleted:
             for led in self.led.values():
@@ -110,6 +146,30 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
             request.group_id,
             lambda shard, now_ms, token: shard.leave_group(request, now_ms, token),
         )
+
+    async def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A member of the consumer protocol joins, stays or leaves."""
+        fresh_uuid = str(Uuid.random()) if not request.member_id else ""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.consumer_heartbeat(
+                request, caller, fresh_uuid, now_ms, token
+            ),
+        )
+
+    async def describe_consumer_group(
+        self, group_id: str
+    ) -> ConsumerGroupDescribeResponse.DescribedGroup:
+        """One consumer group with its members."""
+        return await self.decide(
+            group_id, lambda shard, _now_ms, token: shard.describe_consumer_group(group_id, token)
+        )
+
+    def causes(self, group_id: str) -> Sequence[Cause]:
+        """Why a group rebalanced lately, the oldest first; KafkaError if it is not of this node."""
+        return self.lead(group_id).shard.causes(group_id)
 
     async def commit_offsets(
         self, request: OffsetCommitRequest, version: int

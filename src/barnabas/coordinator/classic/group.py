@@ -16,7 +16,8 @@ from barnabas.coordinator.classic.state import (
     ClassicGroupState,
 )
 from barnabas.coordinator.classic.subscription import subscribed_topics
-from barnabas.coordinator.output import Token
+from barnabas.coordinator.output import Record, Token
+from barnabas.coordinator.records import group_tombstone
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.messages.list_groups import ListGroupsResponse
@@ -323,6 +324,10 @@ class ClassicGroup:
         return subscribed_topics(m.metadata(self.protocol_name) for m in self.members.values())
 
     # Its record
+
+    def tombstones(self) -> list[Record]:
+        """What removes the group."""
+        return [group_tombstone(self.group_id)]
 
     def record_value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
         """The group's picture, with these assignments by member id."""

@@ -5,6 +5,7 @@ v9 tells a static leader that comes back to leave the assignment as it is (KIP-8
 """
 
 import logging
+from collections.abc import Sequence
 
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.member import ClassicMember, Protocols
@@ -22,7 +23,7 @@ from barnabas.coordinator.classic.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
-from barnabas.coordinator.output import Caller, Output, Token
+from barnabas.coordinator.output import Caller, Output, Record, Token
 from barnabas.coordinator.records import group_metadata
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest
@@ -49,8 +50,12 @@ class Joins:
         fresh_uuid: str,
         now_ms: int,
         token: Token,
+        preceding: Sequence[Record] = (),
     ) -> Output:
-        """Answers at once or parks `token`; a new group is written before anybody is in it."""
+        """Answers at once or parks `token`; a new group is written before anybody is in it.
+
+        `preceding` are the records that end an empty group of another type.
+        """
         if group is not None:
             return self._join(group, request, caller, fresh_uuid, now_ms, token)
         out = Output()
@@ -58,6 +63,7 @@ class Joins:
             out.reply(token, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
             return out
         group_id = request.group_id
+        out.records += preceding
         out.records.append(
             group_metadata(group_id, ClassicGroup(group_id, now_ms).record_value({}))
         )

@@ -29,6 +29,7 @@ from barnabas.coordinator.classic.state import (
     REBALANCEABLE,
     STABLE,
 )
+from barnabas.coordinator.history import Histories
 from barnabas.coordinator.output import Output
 from barnabas.coordinator.records import group_metadata
 from barnabas.coordinator.settings import GroupSettings
@@ -49,10 +50,12 @@ class Rebalancer:
         settings: GroupSettings,
         timers: Timers,
         find: Callable[[str], ClassicGroup | None],
+        histories: Histories,
     ) -> None:
         self.settings = settings
         self.timers = timers
         self.find = find
+        self._histories = histories
 
     # Beginning
 
@@ -72,6 +75,7 @@ class Rebalancer:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out, now_ms)
         group.pending_syncs.clear()
         self.timers.cancel(("sync", group.group_id))
+        self._histories.note(group.group_id, now_ms, group.generation_id, reason)
         initial = group.state is EMPTY
         group.transition_to(PREPARING_REBALANCE, now_ms)
         logger.info(

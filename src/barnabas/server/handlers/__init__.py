@@ -45,5 +45,7 @@ HANDLER_MODULES: dict[str, str] = {
     "DescribeQuorum": "quorum",
     "DescribeCluster": "cluster",
     "ListConfigResources": "configs",
+    "ConsumerGroupHeartbeat": "consumer_groups",
+    "ConsumerGroupDescribe": "consumer_groups",
     "DescribeTopicPartitions": "cluster",
 }

@@ -5,7 +5,6 @@ v0-6, DeleteGroups v0-2. The coordinator speaks each api's newest layout; what o
 is filled in and left out here.
 """
 
-from barnabas.coordinator.output import Caller
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.protocol.messages.describe_groups import (
@@ -19,19 +18,7 @@ from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-
-# What anybody may do with a group while nothing is authorized: a bit for each of
-# READ (3), DELETE (6), DESCRIBE (8), DESCRIBE_CONFIGS (10), ALTER_CONFIGS (11) of AclOperation.
-_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-
-
-def caller(ctx: RequestContext) -> Caller:
-    """Who sent the request, in the words that Kafka records (an address has a slash before it)."""
-    return Caller(
-        client_id=ctx.client_id or "",
-        client_host=f"/{ctx.connection.client_host}",
-        version=ctx.version,
-    )
+from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller
 
 
 @handles(JoinGroupRequest)
@@ -123,7 +110,7 @@ async def describe_groups(
         except KafkaError as error:
             group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
         if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = _GROUP_OPERATIONS
+            group.authorized_operations = GROUP_OPERATIONS
         groups.append(group)
     return DescribeGroupsResponse(groups=groups)
 

@@ -1,0 +1,51 @@
+"""The apis of consumer groups (KIP-848): ConsumerGroupHeartbeat v0-1, ConsumerGroupDescribe v0-1.
+
+Members of the classic protocol in such a group keep to the apis of `groups`.
+"""
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.server.context import RequestContext
+from barnabas.server.dispatch import handles
+from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller
+
+
+@handles(ConsumerGroupHeartbeatRequest)
+async def consumer_group_heartbeat(
+    ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """A refusal says why in words, which clients show."""
+    try:
+        return await ctx.node.groups.consumer_heartbeat(request, caller(ctx))
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=error.code, error_message=error.message or None
+        )
+
+
+@handles(ConsumerGroupDescribeRequest)
+async def consumer_group_describe(
+    ctx: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    """Each group with its members, or its own error."""
+    groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = []
+    for group_id in request.group_ids:
+        group = ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id)
+        if not group_id:
+            group.error_code = ErrorCode.INVALID_GROUP_ID
+        else:
+            try:
+                group = await ctx.node.groups.describe_consumer_group(group_id)
+            except KafkaError as error:
+                group.error_code = error.code
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        groups.append(group)
+    return ConsumerGroupDescribeResponse(groups=groups)
