@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.cluster.topic_names import refusal
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -142,7 +142,6 @@ def test_a_topic_named_twice_in_a_request_is_refused_once() -> None:
         (1, 0, 38, "Replication factor must be larger than 0, or -1 to use the default value."),
         (0, 1, 37, "Number of partitions was set to an invalid non-positive value."),
         (-2, 1, 37, "Number of partitions was set to an invalid non-positive value."),
-        (2**31 - 1, 1, 44, "Excessively large number of partitions per request."),
     ],
 )  # fmt: skip
 def test_impossible_sizes_are_refused(
@@ -150,6 +149,30 @@ def test_impossible_sizes_are_refused(
 ) -> None:
     result = Cluster().create("t", partitions, replicas)
     assert (result.error_code, result.error_message) == (code, message)
+
+
+@pytest.mark.parametrize("counts", [(2**31 - 1,), (6000, 4001), (10_000, -1)])
+def test_too_many_partitions_refuse_the_whole_request(counts: tuple[int, ...]) -> None:
+    topics = [
+        Creatable(name=f"t{number}", num_partitions=count, replication_factor=1)
+        for number, count in enumerate(counts)
+    ]
+    with pytest.raises(KafkaError, match="Excessively large number") as refused:
+        Cluster().controller.create_topics(CreateTopicsRequest(topics=topics))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_the_metadata_topic_is_not_created() -> None:
+    result = Cluster().create("__cluster_metadata")
+    assert (result.error_code, result.error_message) == (
+        42,
+        "Creation of internal topic __cluster_metadata is prohibited.",
+    )
+
+
+def test_a_new_topics_properties_are_told_as_they_were_given() -> None:
+    result = Cluster().create("t", retention_ms=" +5 ")
+    assert {config.name: config.value for config in result.configs}["retention.ms"] == " +5 "
 
 
 def test_minus_one_asks_for_the_brokers_defaults() -> None:
@@ -169,7 +192,8 @@ def test_validate_only_answers_and_changes_nothing() -> None:
     result = cluster.controller.create_topics(request)
     assert result.records == []
     (answer,) = result.response.topics
-    assert (answer.error_code, answer.num_partitions, answer.topic_id) == (0, 2, ZERO_UUID)
+    assert (answer.error_code, answer.num_partitions) == (0, 2)
+    assert answer.topic_id != ZERO_UUID  # of nothing, but Kafka tells one
 
 
 def test_manual_assignments_are_taken_as_given() -> None:
@@ -235,24 +259,39 @@ def test_topics_are_deleted_by_id_or_refused() -> None:
     cluster = Cluster()
     created = cluster.create("t")
     answers = delete(
-        cluster, (None, created.topic_id), (None, uuid(9)), ("none", ZERO_UUID), (None, ZERO_UUID)
+        cluster,
+        (None, created.topic_id),
+        (None, uuid(9)),
+        ("none", ZERO_UUID),
+        (None, ZERO_UUID),
+        (None, ZERO_UUID),
+        ("t", uuid(9)),
     )
+    neither = (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     assert answers == [
+        neither,
+        neither,
+        ("t", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
+        (
+            "none",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        ),
         ("t", ErrorCode.NONE, None),
-        (None, ErrorCode.UNKNOWN_TOPIC_ID, None),
-        ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
-        (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
     ]
 
 
 def test_a_topic_that_is_named_twice_stays() -> None:
     cluster = Cluster()
-    created = cluster.create("t")
-    assert delete(cluster, ("t", ZERO_UUID), ("t", ZERO_UUID)) == [
-        ("t", ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    ]
-    by_both = delete(cluster, ("t", ZERO_UUID), (None, created.topic_id))
-    assert [code for _, code, _ in by_both].count(ErrorCode.NONE) <= 1
+    by_name, by_id = ("t", ZERO_UUID), (None, cluster.create("t").topic_id)
+    invalid = ErrorCode.INVALID_REQUEST
+    assert delete(cluster, by_name, by_name) == [("t", invalid, "Duplicate topic name.")]
+    assert delete(cluster, by_id, by_id) == [(None, invalid, "Duplicate topic id.")]
+    both = "The provided topic name maps to an ID that was already supplied."
+    assert delete(cluster, by_name, by_id) == [("t", invalid, both)]
+    assert delete(cluster, by_id, by_name) == [("t", invalid, both)]
+    assert "t" in cluster.image.topics_by_name
 
 
 def test_partitions_are_added_behind_those_that_are_there() -> None:

@@ -40,10 +40,14 @@ from barnabas.protocol.types import ZERO_UUID, Uuid
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 TopicResult = CreateTopicsResponse.CreatableTopicResult
+DeletedResult = DeleteTopicsResponse.DeletableTopicResult
 
 # Kafka's QuorumController.MAX_RECORDS_PER_USER_OP: what one request may add.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 _DEFAULT = -1
+# What Kafka's `Errors` says of a code that comes without words of its own.
+NO_SUCH_TOPIC = "This server does not host this topic-partition."
+NO_SUCH_ID = "This server does not host this topic ID."
 
 
 @attrs.frozen(slots=True)
@@ -61,11 +65,11 @@ def create_topics(
     context: Context, request: CreateTopicsRequest
 ) -> ControllerResult[CreateTopicsResponse]:
     """Create each topic that may be; with `validate_only` say so and append nothing."""
+    _check_total(request, context.config.get_int("num.partitions"))
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results: list[TopicResult] = []
     taken: set[str] = set()
-    partitions = 0
     for topic in request.topics:
         if counts[topic.name] > 1:
             if topic.name not in {result.name for result in results}:
@@ -73,19 +77,36 @@ def create_topics(
                 results.append(_refused(topic.name, duplicate))
             continue
         try:
-            mine, result = _create_topic(context, topic, taken, partitions)
+            mine, result = _create_topic(context, topic, taken)
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
         taken.add(topic.name)
-        partitions += result.num_partitions
         records += mine
         results.append(result)
     if request.validate_only:
         records = []
-        for result in results:
-            result.topic_id = ZERO_UUID
     return ControllerResult(records, CreateTopicsResponse(topics=results))
+
+
+def _check_total(request: CreateTopicsRequest, default: int) -> None:
+    """Refuse the whole request before anything is built for a count that a stranger chose."""
+    total = 0
+    for topic in request.topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions == _DEFAULT:
+            total += default
+        else:
+            total += max(topic.num_partitions, 0)
+    if total > PARTITIONS_PER_REQUEST_MAX:
+        raise _too_many_partitions()
+
+
+def _too_many_partitions() -> KafkaError:
+    return KafkaError(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
 
 
 def _refused(name: str, error: KafkaError) -> TopicResult:
@@ -93,7 +114,7 @@ def _refused(name: str, error: KafkaError) -> TopicResult:
 
 
 def _create_topic(
-    context: Context, topic: CreatableTopic, taken: set[str], partitions_before: int
+    context: Context, topic: CreatableTopic, taken: set[str]
 ) -> tuple[list[Message], TopicResult]:
     _check_name(context.image, topic.name, taken)
     overrides = {config.name: config.value for config in topic.configs}
@@ -104,11 +125,7 @@ def _create_topic(
     if topic.assignments:
         placements = _manual_placements(context.image, topic)
     else:
-        placements = _automatic_placements(context, topic, partitions_before)
-    if partitions_before + len(placements) > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+        placements = _automatic_placements(context, topic)
     topic_id = context.new_id()
     # The order of Kafka's: configuration first, so that logs are opened with it.
     records: list[Message] = [
@@ -122,7 +139,9 @@ def _create_topic(
 
 def _check_name(image: MetadataImage, name: str, taken: set[str]) -> None:
     if name == METADATA_TOPIC:
-        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
     reason = refusal(name)
     if reason is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
@@ -136,9 +155,7 @@ def _check_name(image: MetadataImage, name: str, taken: set[str]) -> None:
         )
 
 
-def _automatic_placements(
-    context: Context, topic: CreatableTopic, partitions_before: int
-) -> list[Placement]:
+def _automatic_placements(context: Context, topic: CreatableTopic) -> list[Placement]:
     count, replication_factor = topic.num_partitions, topic.replication_factor
     if replication_factor < _DEFAULT or replication_factor == 0:
         raise KafkaError(
@@ -154,11 +171,6 @@ def _automatic_placements(
         count = context.config.get_int("num.partitions")
     if replication_factor == _DEFAULT:
         replication_factor = context.config.get_int("default.replication.factor")
-    # Refused before anything is built for a count that a stranger chose.
-    if partitions_before + count > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
     return _placed(context, count, replication_factor)
 
 
@@ -269,7 +281,7 @@ def _created(
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=overrides.get(entry.name, entry.value),  # as given, not as it is read
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
@@ -290,55 +302,61 @@ def delete_topics(
         if version < 3:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
-    wanted += [(name, ZERO_UUID) for name in request.topic_names]
-    counts = Counter(wanted)
-    ids = {
-        topic.id for name, _ in wanted if (topic := context.image.topics_by_name.get(name or ""))
-    }
-    records: list[Message] = []
-    answers: list[DeleteTopicsResponse.DeletableTopicResult] = []
-    for name, topic_id in counts:
-        answer = DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
-        answers.append(answer)
-        try:
-            topic = _to_delete(context.image, name, topic_id, counts, ids)
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message or None
-            continue
-        answer.name, answer.topic_id = topic.name, topic.id
-        records.append(RemoveTopicRecord(topic_id=topic.id))
+    answers: list[DeletedResult] = []
+    names = Counter(request.topic_names)
+    ids: Counter[Uuid] = Counter()
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            answers.append(_kept(None, ZERO_UUID, "Neither topic name nor id were specified."))
+        elif topic.name is None:
+            ids[topic.topic_id] += 1
+        elif topic.topic_id == ZERO_UUID:
+            names[topic.name] += 1
+        else:
+            message = "You may not specify both topic name and topic id."
+            answers.append(_kept(topic.name, topic.topic_id, message))
+    doomed = _doomed(context.image, names, ids, answers)
+    answers += [DeletedResult(name=topic.name, topic_id=topic.id) for topic in doomed]
+    records: list[Message] = [RemoveTopicRecord(topic_id=topic.id) for topic in doomed]
     return ControllerResult(records, DeleteTopicsResponse(responses=answers))
 
 
-def _to_delete(
+def _kept(
+    name: str | None, topic_id: Uuid, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST
+) -> DeletedResult:
+    return DeletedResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
+
+
+def _doomed(
     image: MetadataImage,
-    name: str | None,
-    topic_id: Uuid,
-    counts: "Counter[tuple[str | None, Uuid]]",
-    named_ids: set[Uuid],
-) -> TopicImage:
-    invalid = ErrorCode.INVALID_REQUEST
-    if name is not None and topic_id != ZERO_UUID:
-        raise KafkaError(invalid, "You may not specify both topic name and topic id.")
-    if name is None and topic_id == ZERO_UUID:
-        raise KafkaError(invalid, "Neither topic name nor id were specified.")
-    if counts[name, topic_id] > 1:
-        what = "id" if name is None else "name"
-        raise KafkaError(invalid, f"Duplicate topic {what}.")
-    if name is not None:
+    names: "Counter[str]",
+    ids: "Counter[Uuid]",
+    answers: list[DeletedResult],
+) -> list[TopicImage]:
+    """The topics that are named once, by name or by id; the others are answered and stay."""
+    answers += [_kept(n, ZERO_UUID, "Duplicate topic name.") for n in names if names[n] > 1]
+    answers += [_kept(None, i, "Duplicate topic id.") for i in ids if ids[i] > 1]
+    doomed: dict[Uuid, TopicImage] = {}
+    for topic_id, count in ids.items():
+        topic = image.topics_by_id.get(topic_id)
+        if count == 1 and topic is not None:
+            doomed[topic_id] = topic
+        elif count == 1:
+            answers.append(_kept(None, topic_id, NO_SUCH_ID, ErrorCode.UNKNOWN_TOPIC_ID))
+    for name, count in names.items():
         topic = image.topics_by_name.get(name)
+        if count > 1:
+            continue
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return topic
-    topic = image.topics_by_id.get(topic_id)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "")
-    if topic_id in named_ids:
-        raise KafkaError(
-            invalid, "The provided topic name maps to an ID that was already supplied."
-        )
-    return topic
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(_kept(name, ZERO_UUID, NO_SUCH_TOPIC, code))
+        elif ids[topic.id]:
+            doomed.pop(topic.id, None)
+            message = "The provided topic name maps to an ID that was already supplied."
+            answers.append(_kept(name, topic.id, message))
+        else:
+            doomed[topic.id] = topic
+    return list(doomed.values())
 
 
 # Adding partitions
@@ -388,9 +406,7 @@ def _add_partitions(
             f"{len(topic.assignments)} assignment(s) were specified."
         )
     if partitions_before + added > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+        raise _too_many_partitions()
     replication_factor = len(known.partitions[0].replicas)
     if topic.assignments is None:
         placements = _placed(context, added, replication_factor)

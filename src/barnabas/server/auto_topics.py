@@ -7,7 +7,7 @@ coordinator needs; all others the broker's defaults.
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.topic_names import refusal
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
     request = CreateTopicsRequest(
         topics=[creatable(node, name) for name in names if refusal(name) is None]
     )
-    answer = await node.quorum.submit(lambda controller, now_ms: controller.create_topics(request))
+    try:
+        answer = await node.quorum.submit(
+            lambda controller, now_ms: controller.create_topics(request)
+        )
+    except KafkaError as error:
+        return dict.fromkeys(names, _told(error.code))
     return {
         result.name: _told(ErrorCode(result.error_code))
         for result in answer.topics

@@ -132,7 +132,7 @@ _OFFSET_FETCH_V1 = (
 # How the field is called; AddPartitionsToTxn has its own name for it.
 _CODES = ("error_code", "partition_error_code")
 
-# Metadata v13 has one for rebootstrapping only.
+# Metadata v13 has one at the top beside those of the topics.
 _NEVER_TOP_LEVEL = frozenset({"Metadata"})
 _DELETE_TOPICS_BY_NAME_UNTIL = 5
 
@@ -161,6 +161,10 @@ def error_response(
         return None
     for answer in answers:
         _set_code(answer, version, code, message)
+        if api.name == "Metadata" and answer.name is None:
+            answer.name = ""
+    if _has(response, "error_code", version):
+        response.error_code = code
     return response
 
 

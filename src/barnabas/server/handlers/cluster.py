@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from barnabas.cluster.image import MetadataImage, TopicImage
 from barnabas.cluster.topic_names import refusal
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -52,15 +52,16 @@ def describe_cluster(
 
 
 def _wrong_endpoint_type(asked: int, expected: int) -> DescribeClusterResponse:
-    if asked not in (_BROKERS, _CONTROLLERS):
-        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type"
+    names = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
+    if asked not in names:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
     else:
-        here = "broker" if expected == _BROKERS else "controller"
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-        message = f"The request was sent to an endpoint of type {here.upper()}"
-    return DescribeClusterResponse(
-        endpoint_type=asked, error_code=code, error_message=message, cluster_id=""
-    )
+        message = (
+            f"The request was sent to an endpoint of type {names[expected]}, but we wanted an "
+            f"endpoint of type {names[asked]}"
+        )
+    return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="")
 
 
 def _brokers(image: MetadataImage, listener_name: str, *, fenced: bool) -> Iterable[Broker]:
@@ -92,23 +93,32 @@ def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Topics in the order of their names from the cursor on, up to a number of partitions."""
     image, cursor = ctx.node.image, request.cursor
+    start = cursor.topic_name if cursor is not None else ""
+    asked = {topic.name for topic in request.topics}
+    names = sorted(name for name in asked or image.topics_by_name if name >= start)
+    if cursor is not None and asked and start not in asked:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {start}",
+        )
     if cursor is not None and cursor.partition_index < 0:
-        response = DescribeTopicPartitionsResponse(topics=[])
-        return _refuse_all(response, request, ErrorCode.INVALID_REQUEST)
-    names = sorted({topic.name for topic in request.topics} or set(image.topics_by_name))
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}",
+        )
     limit = ctx.node.config.get_int("max.request.partition.size.limit")
     left = max(min(limit, request.response_partition_limit), 1)
-    response = DescribeTopicPartitionsResponse()
+    response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         topic = image.topics_by_name.get(name)
-        if topic is None:
-            if request.topics:
+        first = cursor.partition_index if cursor and name == start else 0
+        next_index: int | None = 0
+        if left and topic is None:
+            next_index = None
+            if asked:
                 response.topics.append(_unknown(name))
-            continue
-        first = cursor.partition_index if cursor and cursor.topic_name == name else 0
-        left, next_index = _describe(ctx, response, topic, first, left)
+        elif left and topic is not None:
+            left, next_index = _describe(ctx, response, topic, first, left)
         if next_index is not None:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
                 topic_name=name, partition_index=next_index
@@ -117,19 +127,10 @@ def describe_topic_partitions(
     return response
 
 
-def _refuse_all(
-    response: DescribeTopicPartitionsResponse,
-    request: DescribeTopicPartitionsRequest,
-    code: ErrorCode,
-) -> DescribeTopicPartitionsResponse:
-    response.topics = [Topic(name=topic.name, error_code=code) for topic in request.topics]
-    return response
-
-
 def _unknown(name: str) -> Topic:
     invalid = refusal(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return Topic(name=name, error_code=code)
+    return Topic(name=name, error_code=code, topic_authorized_operations=TOPIC_OPERATIONS)
 
 
 def _describe(
@@ -142,8 +143,6 @@ def _describe(
     """Add a topic's partitions from `first` on; gives what is left of the limit, and the next."""
     brokers, listener_name = ctx.node.image.brokers, ctx.connection.listener_name
     numbers = sorted(number for number in topic.partitions if number >= first)
-    if not left and numbers:
-        return 0, numbers[0]
     answer = Topic(
         name=topic.name,
         topic_id=topic.id,

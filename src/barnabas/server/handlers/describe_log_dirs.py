@@ -1,7 +1,6 @@
 """DescribeLogDirs: what lies in which directory, and how full its disk is (versions 1-5)."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,28 +39,35 @@ def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirRes
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
-    results = {path: DirResult(log_dir=str(path)) for path in _directories(node.config.log_dirs)}
+    volumes = node.logs.volumes
+    results = {volume.path: DirResult(log_dir=os.path.abspath(volume.path)) for volume in volumes}
+    for volume in volumes:
+        if volume.failure is not None:
+            results[volume.path].error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    working = [volume for volume in volumes if volume.failure is None]
+    # A partition has no directory before it is used; it is told where its log would be now.
+    emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
     topics: dict[tuple[Path, str], TopicResult] = {}
-    for log in node.logs.logs():
-        if wanted is not None and (log.topic, log.partition) not in wanted:
+    for partition in node.replicas.partitions():
+        name, number = partition.topic, partition.partition
+        if wanted is not None and (name, number) not in wanted:
             continue
-        path = Path(os.path.abspath(log.directory)).parent
-        key = (path, log.topic)
-        topic = topics.get(key)
+        log = node.logs.known(name, number)
+        volume = log.volume if log is not None else emptiest
+        if volume is None or volume.failure is not None:
+            continue
+        topic = topics.get((volume.path, name))
         if topic is None:
-            topic = topics[key] = TopicResult(name=log.topic)
-            results[path].topics.append(topic)
-        topic.partitions.append(
-            PartitionResult(partition_index=log.partition, partition_size=log.size_bytes)
-        )
+            topic = topics[volume.path, name] = TopicResult(name=name)
+            results[volume.path].topics.append(topic)
+        size = log.size_bytes if log is not None else 0
+        topic.partitions.append(PartitionResult(partition_index=number, partition_size=size))
     return results
 
 
-def _directories(paths: Iterable[Path]) -> list[Path]:
-    return [Path(os.path.abspath(path)) for path in paths]
-
-
 def _measure(path: Path, result: DirResult) -> None:
+    if result.error_code:
+        return
     try:
         disk = os.statvfs(path)
     except OSError:

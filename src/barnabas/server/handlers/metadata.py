@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from barnabas.cluster.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from barnabas.cluster.topic_names import refusal
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.server.auto_topics import create_topics
@@ -24,12 +24,16 @@ _EMPTY_MEANS_NONE_SINCE = 1
 # Before it, a leader without the client's listener is told as plainly not available.
 _LISTENER_NOT_FOUND_SINCE = 6
 _AUTO_CREATION_FLAG_SINCE = 4
+# The field is there since version 10, but asking by it was allowed only now (KAFKA-10774).
+_IDS_ASKED_SINCE = 12
 
 
 @handles(MetadataRequest)
 async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """What is asked for, out of one image; after auto-creation out of the next."""
     wanted = request.topics
+    if ctx.version < _IDS_ASKED_SINCE:
+        _check_named(wanted or (), ctx.version)
     if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
         image = ctx.node.image
         topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
@@ -50,6 +54,19 @@ async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataRes
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+    for topic in wanted:
+        if topic.name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}"
+            )
+        if topic.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic IDs are not supported in requests for version {version}",
+            )
 
 
 def alive_controller(image: MetadataImage) -> int:
@@ -96,6 +113,7 @@ def _asked(
     errors: dict[str, ErrorCode],
 ) -> Iterable[Topic]:
     answered: set[object] = set()
+    wanted = [asked for asked in wanted if asked.topic_id != ZERO_UUID] or wanted
     for asked in wanted:
         key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id
         if key in answered:
