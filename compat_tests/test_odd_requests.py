@@ -1,0 +1,154 @@
+"""Requests that no client library sends by itself: both servers answer them alike.
+
+Found by sending the same requests to barnabas and to Apache Kafka and comparing every field.
+"""
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.types import ZERO_UUID, Uuid
+from compat_tests import wire
+
+INVALID = ErrorCode.INVALID_REQUEST
+NOT_THERE = Uuid(b"\x01" * 16)
+
+
+def topic_id(bootstrap: str, topic: str) -> Uuid:
+    request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    return wire.call(bootstrap, request, 13).topics[0].topic_id
+
+
+def create(bootstrap: str, *counts: tuple[str, int], validate_only: bool = False):
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+        for name, count in counts
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=validate_only)
+    return {topic.name: topic for topic in wire.call(bootstrap, request, 7).topics}
+
+
+def delete(bootstrap: str, *topics: tuple[str | None, Uuid]) -> list[tuple[str | None, int]]:
+    states = [DeleteTopicsRequest.DeleteTopicState(name=n, topic_id=i) for n, i in topics]
+    answer = wire.call(bootstrap, DeleteTopicsRequest(topics=states, timeout_ms=10_000), 6)
+    return sorted(((r.name, r.error_code) for r in answer.responses), key=str)
+
+
+def test_the_metadata_topic_cannot_be_created(bootstrap, unique) -> None:
+    other = unique("beside")
+    answers = create(bootstrap, ("__cluster_metadata", 1), (other, 1))
+    assert answers["__cluster_metadata"].error_code == INVALID
+    assert answers[other].error_code == 0
+
+
+def test_a_request_for_too_many_partitions_makes_none_of_its_topics(bootstrap, unique) -> None:
+    small, large = unique("small"), unique("large")
+    answers = create(bootstrap, (small, 1), (large, 10_000))
+    assert {a.error_code for a in answers.values()} == {ErrorCode.POLICY_VIOLATION}
+    answer = metadata(bootstrap, 12, (small, ZERO_UUID))
+    assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_that_is_only_validated_gets_an_id_all_the_same(bootstrap, unique) -> None:
+    name = unique("validated")
+    assert create(bootstrap, (name, 1), validate_only=True)[name].topic_id != ZERO_UUID
+
+
+def test_a_topic_named_twice_is_not_deleted(bootstrap, topics) -> None:
+    topic = topics.create("twice")
+    by_name, by_id = (topic, ZERO_UUID), (None, topic_id(bootstrap, topic))
+    assert delete(bootstrap, by_name, by_id) == [(topic, INVALID)]
+    assert delete(bootstrap, by_id, by_name) == [(topic, INVALID)]
+    assert delete(bootstrap, by_name, by_name) == [(topic, INVALID)]
+    assert delete(bootstrap, by_id, by_id) == [(None, INVALID)]
+    assert delete(bootstrap, (None, ZERO_UUID), (None, ZERO_UUID)) == [(None, INVALID)] * 2
+    assert delete(bootstrap, by_name) == [(topic, 0)]
+
+
+def metadata(bootstrap: str, version: int, *topics: tuple[str | None, Uuid]):
+    item = MetadataRequest.MetadataRequestTopic
+    wanted = [item(name=name, topic_id=topic_id) for name, topic_id in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    return wire.call(bootstrap, request, version)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_by_id_is_refused_before_version_12(bootstrap, topics, version) -> None:
+    topic = topics.create("early")
+    asked = topic_id(bootstrap, topic)
+    for wanted in ((topic, asked), ("", asked), ("", NOT_THERE)):
+        answer = metadata(bootstrap, version, wanted)
+        assert [(t.error_code, t.name) for t in answer.topics] == [(INVALID, wanted[0])]
+        assert (answer.brokers, answer.controller_id) == ([], -1)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_metadata_that_asks_by_id_looks_at_no_names(bootstrap, topics, version) -> None:
+    named, identified = topics.create("named"), topics.create("identified")
+    answer = metadata(
+        bootstrap, version, (named, ZERO_UUID), (None, topic_id(bootstrap, identified))
+    )
+    assert [topic.name for topic in answer.topics] == [identified]
+
+
+def describe(bootstrap: str, names: list[str], limit: int, cursor: tuple[str, int] | None = None):
+    request = DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
+        response_partition_limit=limit,
+        cursor=None
+        if cursor is None
+        else DescribeTopicPartitionsRequest.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+    answer = wire.call(bootstrap, request, 0)
+    found = [(topic.name, topic.error_code, len(topic.partitions)) for topic in answer.topics]
+    after = answer.next_cursor
+    return found, after and (after.topic_name, after.partition_index)
+
+
+def test_a_full_page_of_partitions_ends_before_the_next_name(bootstrap, topics) -> None:
+    topic = topics.create("page", partitions=3)
+    missing = f"{topic}-missing"
+    assert describe(bootstrap, [topic, missing], 3) == ([(topic, 0, 3)], (missing, 0))
+    assert describe(bootstrap, [topic, missing], 4) == ([(topic, 0, 3), (missing, 3, 0)], None)
+    assert describe(bootstrap, [topic], 3, (topic, 3)) == ([(topic, 0, 0)], None)
+
+
+def test_a_cursor_must_be_at_a_topic_that_is_asked_for(bootstrap, topics) -> None:
+    topic = topics.create("cursor")
+    refused = ([(topic, INVALID, 0)], None)
+    assert describe(bootstrap, [topic], 10, ("zzz", 0)) == refused
+    assert describe(bootstrap, [topic], 10, ("a", 0)) == refused
+    assert describe(bootstrap, [topic], 10, (topic, -1)) == refused
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code"),
+    [
+        (0, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ],
+)
+def test_a_broker_describes_brokers_only(bootstrap, endpoint_type, code) -> None:
+    answer = wire.call(bootstrap, DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+    assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (code, 1, "")
+
+
+def test_a_partition_that_nobody_has_written_to_has_its_directory(bootstrap, unique) -> None:
+    topic = unique("untouched")
+    assert create(bootstrap, (topic, 2))[topic].error_code == 0
+    wanted = DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=[0, 1, 9])
+    request = DescribeLogDirsRequest(topics=[wanted])
+
+    def described(answer) -> bool:
+        return any(result.topics for result in answer.results)
+
+    answer = wire.retry(bootstrap, request, 4, described)
+    (found,) = [topic for result in answer.results for topic in result.topics]
+    partitions = sorted((p.partition_index, p.partition_size) for p in found.partitions)
+    assert (found.name, partitions) == (topic, [(0, 0), (1, 0)])
