@@ -7,6 +7,8 @@ as starting points of further ones. Whatever a target raises besides is a findin
 from collections.abc import Callable
 from random import Random
 
+from barnabas.inspect.frames import see_request
+from barnabas.inspect.rendering import Heading, Style, text_lines
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.frames import encode_request, parse_request_header
@@ -66,6 +68,23 @@ def message(data: bytes) -> str:
     return check_message(kind, versions[data[2] % len(versions)], data[3:])
 
 
+def inspector(data: bytes) -> str:
+    """A request as the inspector shows it: it never raises, and reads what the codec reads."""
+    seen = see_request(data, led=False)
+    list(text_lines(seen, Heading(), Style()))
+    try:
+        told = request(data)
+    except ProtocolError as error:
+        if not seen.problem:
+            raise AssertionError(f"the inspector reads what the codec refuses: {error}") from None
+        return "refused"
+    # Bytes behind a request, and what is wrong with tags in a header, the server lets be.
+    let_be = seen.problem.endswith("bytes follow the message") or "RequestHeader" in seen.problem
+    if seen.problem and told != "another version" and not let_be:
+        raise AssertionError(f"the codec reads what the inspector refuses: {seen.problem}")
+    return told
+
+
 def metadata_record(data: bytes) -> str:
     return type(decode_metadata_record(data)).__name__
 
@@ -112,6 +131,7 @@ def decompressor(codec: Codec) -> Callable[[bytes], str]:
 REFUSALS: dict[str, tuple[type[Exception], ...]] = {
     "request": (ProtocolError,),
     "message": (ProtocolError,),
+    "inspector": (),
     "metadata_record": (ProtocolError,),
     "group_record": (ProtocolError,),
     "batch": (CorruptBatch,),
@@ -123,6 +143,7 @@ REFUSALS: dict[str, tuple[type[Exception], ...]] = {
 TARGETS: dict[str, Callable[[bytes], str]] = {
     "request": request,
     "message": message,
+    "inspector": inspector,
     "metadata_record": metadata_record,
     "group_record": group_record,
     "batch": batch,
@@ -133,7 +154,7 @@ TARGETS: dict[str, Callable[[bytes], str]] = {
 def sample(chance: Random, target: str) -> bytes:
     """A good input of a target."""
     match target:
-        case "request":
+        case "request" | "inspector":
             api = API[chance.choice(list(API))]
             version = chance.randint(api.min_version, api.max_version)
             value = random_message(chance, api.request_type, version, unknown=True)
