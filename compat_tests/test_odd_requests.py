@@ -9,13 +9,16 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from compat_tests import wire
 
 INVALID = ErrorCode.INVALID_REQUEST
+TOPIC, BROKER = 2, 4  # ConfigResource.Type
 NOT_THERE = Uuid(b"\x01" * 16)
 
 
@@ -152,3 +155,28 @@ def test_a_partition_that_nobody_has_written_to_has_its_directory(bootstrap, uni
     (found,) = [topic for result in answer.results for topic in result.topics]
     partitions = sorted((p.partition_index, p.partition_size) for p in found.partitions)
     assert (found.name, partitions) == (topic, [(0, 0), (1, 0)])
+
+
+def described(bootstrap: str, kind: int, name: str, keys: list[str] | None):
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    (result,) = wire.call(bootstrap, DescribeConfigsRequest(resources=[resource]), 4).results
+    return result
+
+
+def test_no_configuration_keys_at_all_ask_for_every_one(bootstrap, topics) -> None:
+    topic = topics.create("keys")
+    every, none = (described(bootstrap, TOPIC, topic, keys) for keys in (None, []))
+    assert len(every.configs) > 20
+    assert {config.name for config in none.configs} == {config.name for config in every.configs}
+
+
+@pytest.mark.parametrize("name", [" 1", "one", "-1", "99"])
+def test_only_a_brokers_own_configuration_is_told_and_changed(bootstrap, name) -> None:
+    assert described(bootstrap, BROKER, name, None).error_code == INVALID
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=BROKER, resource_name=name, configs=[]
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+    assert wire.call(bootstrap, request, 1).responses[0].error_code == INVALID

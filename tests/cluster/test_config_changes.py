@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.cluster.config_changes import parse_id
 from barnabas.cluster.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -133,3 +134,38 @@ def test_validate_only_changes_nothing(cluster: Cluster) -> None:
     result = cluster.controller.alter_configs(request)
     assert result.records == []
     assert [answer.error_code for answer in result.response.responses] == [0]
+
+
+@pytest.mark.parametrize("name", [" 1", "1.0", "1_0", "", "\u00b2"])
+def test_an_id_is_a_number_as_java_reads_it(name: str) -> None:
+    assert parse_id(name) is None
+    assert parse_id("+1") == parse_id("1") == 1
+
+
+def test_a_broker_changes_no_other_brokers_properties(cluster: Cluster) -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequest.AlterConfigsResource(
+                resource_type=RESOURCE_BROKER, resource_name=name, configs=[]
+            )
+            for name in ("1", "2", "", "one")
+        ]
+    )
+    result = cluster.controller.incremental_alter_configs(request, via_broker=1)
+    told = [(answer.error_code, answer.error_message) for answer in result.response.responses]
+    assert told == [
+        (0, None),
+        (42, "Unexpected broker id, expected 1, but received 2"),
+        (0, None),
+        (42, "Node id must be an integer, but it is: one"),
+    ]
+
+
+def test_there_are_no_default_topics(cluster: Cluster) -> None:
+    refused = (42, "Default topic resources are not allowed.")
+    assert alter(cluster, RESOURCE_TOPIC, "", ("retention.ms", "5", SET)) == refused
+
+
+def test_what_client_metrics_match_is_a_configuration(cluster: Cluster) -> None:
+    refused = (40, "Illegal client matching pattern: client_id=[")
+    assert alter(cluster, RESOURCE_CLIENT_METRICS, "m", ("match", "client_id=[", SET)) == refused

@@ -5,6 +5,7 @@ as a whole by `barnabas.config.alter`, then only what differs is recorded.
 """
 
 import enum
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -65,22 +66,25 @@ class Operation(enum.IntEnum):
 
 
 def incremental_alter_configs(
-    context: Context, request: IncrementalAlterConfigsRequest
+    context: Context, request: IncrementalAlterConfigsRequest, via_broker: int | None = None
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-    """Apply each resource's operations, or none of them if one is refused."""
+    """Apply each resource's operations, or none of them if one is refused.
+
+    Of brokers, only the one that the request came in on (`via_broker`) may be changed.
+    """
     answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    records, answers = _alter(context, request.resources, _incremental_changes, answer)
+    records, answers = _alter(context, request.resources, _incremental_changes, answer, via_broker)
     if request.validate_only:
         records = []
     return ControllerResult(records, IncrementalAlterConfigsResponse(responses=answers))
 
 
 def alter_configs(
-    context: Context, request: AlterConfigsRequest
+    context: Context, request: AlterConfigsRequest, via_broker: int | None = None
 ) -> ControllerResult[AlterConfigsResponse]:
     """Set each resource's properties to those given; what is not named goes."""
     answer = AlterConfigsResponse.AlterConfigsResourceResponse
-    records, answers = _alter(context, request.resources, _replacing_changes, answer)
+    records, answers = _alter(context, request.resources, _replacing_changes, answer, via_broker)
     if request.validate_only:
         records = []
     return ControllerResult(records, AlterConfigsResponse(responses=answers))
@@ -91,6 +95,7 @@ def _alter(
     resources: Iterable[Any],
     changes_of: Callable[[Context, Any, Mapping[str, str]], Changes],
     answer: Callable[..., Any],
+    via_broker: int | None,
 ) -> tuple[list[Message], list[Any]]:
     resources = list(resources)
     counts = Counter((item.resource_type, item.resource_name) for item in resources)
@@ -103,7 +108,7 @@ def _alter(
         try:
             if counts[key] > 1:
                 raise _invalid("Each resource must appear at most once.")
-            _check_resource(context, *key)
+            _check_resource(context.image, *key, via_broker)
             _check_keys(resource.configs)
             current = context.image.configs.get(key, {})
             changes = changes_of(context, resource, current)
@@ -123,9 +128,10 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _check_resource(context: Context, kind: int, name: str) -> None:
-    image = context.image
+def _check_resource(image: MetadataImage, kind: int, name: str, via_broker: int | None) -> None:
     if kind == RESOURCE_TOPIC:
+        if not name:
+            raise _invalid("Default topic resources are not allowed.")
         reason = refusal(name)
         if reason is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
@@ -134,7 +140,7 @@ def _check_resource(context: Context, kind: int, name: str) -> None:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
     elif kind == RESOURCE_BROKER:
-        _check_broker(image, name)
+        _check_broker(image, name, via_broker)
     elif kind in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
         if not name:
             what = "group" if kind == RESOURCE_GROUP else "subscription"
@@ -145,17 +151,23 @@ def _check_resource(context: Context, kind: int, name: str) -> None:
         raise _invalid(f"Unknown resource type {kind}")
 
 
-def _check_broker(image: MetadataImage, name: str) -> None:
+def _check_broker(image: MetadataImage, name: str, via_broker: int | None) -> None:
     if not name:
         return
-    try:
-        broker_id = int(name)
-    except ValueError:
-        raise _invalid(f"Node id must be an integer, but it is: {name}") from None
+    broker_id = parse_id(name)
+    if broker_id is None:
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
+    if via_broker is not None and broker_id != via_broker:
+        raise _invalid(f"Unexpected broker id, expected {via_broker}, but received {name}")
     if broker_id not in image.brokers:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found."
         )
+
+
+def parse_id(text: str) -> int | None:
+    """The id of a node as Java reads it, without the spaces that Python allows; None: no number."""
+    return int(text) if re.fullmatch(r"[+-]?\d{1,10}", text) else None
 
 
 def _check_keys(configs: Iterable[Any]) -> None:
@@ -238,5 +250,7 @@ def _validate(
         else:
             validate_broker_changes(changes, context.config, cluster_default=not name)
     except ConfigError as error:
-        codes = {RESOURCE_TOPIC: ErrorCode.INVALID_CONFIG, RESOURCE_GROUP: ErrorCode.INVALID_CONFIG}
-        raise KafkaError(codes.get(kind, ErrorCode.INVALID_REQUEST), error.message) from error
+        of_config = kind in (RESOURCE_TOPIC, RESOURCE_GROUP)
+        of_match = kind == RESOURCE_CLIENT_METRICS and error.name == "match"
+        code = ErrorCode.INVALID_CONFIG if of_config or of_match else ErrorCode.INVALID_REQUEST
+        raise KafkaError(code, error.message) from error

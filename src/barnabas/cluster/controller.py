@@ -73,14 +73,16 @@ class Controller:
     # Configuration
 
     def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest
+        self, request: IncrementalAlterConfigsRequest, via_broker: int | None = None
     ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-        """Change some properties of resources."""
-        return config_changes.incremental_alter_configs(self._context(), request)
+        """Change some properties of resources; `via_broker` is who passes the request on."""
+        return config_changes.incremental_alter_configs(self._context(), request, via_broker)
 
-    def alter_configs(self, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
+    def alter_configs(
+        self, request: AlterConfigsRequest, via_broker: int | None = None
+    ) -> ControllerResult[AlterConfigsResponse]:
         """Replace all properties of resources."""
-        return config_changes.alter_configs(self._context(), request)
+        return config_changes.alter_configs(self._context(), request, via_broker)
 
     # Brokers and controllers
 

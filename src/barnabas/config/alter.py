@@ -1,8 +1,8 @@
 """What AlterConfigs and IncrementalAlterConfigs may set, by kind of resource.
 
 Each function takes the properties that the resource would have afterwards, or those that
-change where it says so, and raises `ConfigError`. Kafka answers INVALID_CONFIG for topics and
-groups, INVALID_REQUEST for brokers and client metrics.
+change where it says so, and raises `ConfigError`. Kafka answers INVALID_CONFIG for topics,
+groups and what client metrics match, INVALID_REQUEST for brokers and the rest.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
 # Kafka lets a running broker at most double or halve its threads (`DynamicThreadPool`).
 _THREADS = (
     "background.threads",
+    "log.cleaner.threads",
     "num.io.threads",
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
@@ -92,7 +93,7 @@ def _check_result(
     )
     for name in _THREADS:
         now, then = node.get_int(name), after.get_int(name)
-        if name in changes and not now / 2 <= then <= now * 2:
+        if name in changes and not max(now / 2, 1) <= then <= now * 2:
             raise ConfigError(
                 f"Invalid value {then} for configuration {name}: it must lie between half and "
                 f"double the current value {now}",

@@ -6,6 +6,7 @@ what was altered stands in the metadata.
 
 from collections.abc import Collection
 
+from barnabas.cluster.config_changes import parse_id
 from barnabas.cluster.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -50,17 +51,13 @@ def describe_configs(
     """The effective properties of each resource, all or those asked for."""
     results: list[Result] = []
     for resource in request.resources:
-        result = Result(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            error_message=None,
-        )
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         results.append(result)
-        keys = resource.configuration_keys
+        keys = resource.configuration_keys or None  # none at all asks for all, too
         try:
             entries = _describe(ctx, resource.resource_type, resource.resource_name, keys)
         except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.message or None
+            result.error_code, result.error_message = error.code, error.message
             continue
         result.configs = [_told(entry, request) for entry in entries]
     return DescribeConfigsResponse(results=results)
@@ -99,12 +96,11 @@ def _describe_broker(
     node = ctx.node
     if not name:
         return describe_broker_defaults(node.config, keys)
-    try:
-        broker_id = int(name)
-    except ValueError:
+    broker_id = parse_id(name)
+    if broker_id is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-        ) from None
+        )
     if broker_id != node.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -138,7 +134,7 @@ def _told(
 async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace what is set on each resource."""
     return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.alter_configs(request)
+        lambda controller, now_ms: controller.alter_configs(request, _via_broker(ctx))
     )
 
 
@@ -148,8 +144,12 @@ async def incremental_alter_configs(
 ) -> IncrementalAlterConfigsResponse:
     """Set, unset, or change the lists of single properties."""
     return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.incremental_alter_configs(request)
+        lambda controller, now_ms: controller.incremental_alter_configs(request, _via_broker(ctx))
     )
+
+
+def _via_broker(ctx: RequestContext) -> int | None:
+    return None if ctx.connection.is_controller_listener else ctx.node.node_id
 
 
 # What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.
