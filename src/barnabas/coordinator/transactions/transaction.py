@@ -154,9 +154,13 @@ class Transaction:
         )
 
     def is_retry_of_end(self, producer_id: int, epoch: int) -> bool:
-        """Whether an EndTxn of the second version is one that was already carried out."""
+        """Whether an EndTxn of the second version is one that was already carried out.
+
+        Where the last end was of the first version, which bumps no epoch, it cannot be. Kafka
+        does not look, so a fenced producer may go on there with the epoch of the one after it.
+        """
         if producer_id == self.producer_id:
-            return self.producer_epoch == epoch + 1
+            return self.producer_epoch == epoch + 1 and self.client_version >= TV_2
         return self.is_retry_over_overflow(producer_id, epoch)
 
     def is_retry_over_overflow(self, producer_id: int, epoch: int) -> bool:
