@@ -177,9 +177,16 @@ class _ReaderSource(Source):
         return length
 
     def _unless_null(
-        self, target: str, length: str, compact: bool, nullable: bool, what: str
+        self,
+        target: str,
+        length: str,
+        compact: bool,
+        nullable: bool,
+        what: str,
+        *,
+        empty: str | None = None,
     ) -> None:
-        """Open the branch for what has a length; null and negative ones are dealt with."""
+        """Open the branch for what has a length; null, negative and `empty` are dealt with."""
         null, least, extra = (0, 1, " - 1") if compact else (-1, 0, "")
         if nullable:
             self.line(f"if {length} == {null}:")
@@ -190,6 +197,9 @@ class _ReaderSource(Source):
         else:
             self.line(f"if {length} < {least}:")
             self.line(f"    bad_length({length}{extra}, {what!r})")
+        if empty is not None:
+            self.line(f"elif {length} == {least}:")
+            self.line(f"    {target} = {empty}")
         self.line("else:")
 
     def _sized(self, target: str, kind: Kind, compact: bool, nullable: bool, what: str) -> None:
@@ -239,7 +249,7 @@ class _ReaderSource(Source):
 
     def _array(self, target: str, field: WireField, what: str) -> None:
         count = self._length("i", field.compact)
-        self._unless_null(target, count, field.compact, field.nullable, what)
+        self._unless_null(target, count, field.compact, field.nullable, what, empty="[]")
         self.indent += 1
         if field.compact:
             self.line(f"{count} -= 1")

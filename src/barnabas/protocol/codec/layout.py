@@ -70,7 +70,12 @@ def _layout(message: type[Message], owner: type[Struct], version: int) -> Layout
 
 
 def _resolve(message: type[Message], field: Field, version: int, flexible: bool) -> WireField:
-    struct = _layout(message, message.STRUCTS[field.struct], version) if field.struct else None
+    struct = None
+    if field.struct:
+        found = message.STRUCTS.get(field.struct)
+        if found is None:
+            raise TypeError(f"{message.__name__}.{field.name}: there is no struct {field.struct!r}")
+        struct = _layout(message, found, version)
     return WireField(
         field.name,
         field,

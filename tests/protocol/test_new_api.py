@@ -1,0 +1,54 @@
+"""docs/adding-an-api.md holds: what it declares works at once, and mistakes are told."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.protocol import reference
+from barnabas.protocol.errors import EncodingError
+from barnabas.protocol.fields import array, string
+from barnabas.protocol.messages_base import Message, Struct
+
+PAGE = (Path(__file__).parents[2] / "docs" / "adding-an-api.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def declared() -> dict[str, Any]:
+    """What the page's first block declares."""
+    block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    namespace: dict[str, Any] = {"__name__": "greet"}
+    exec(compile(block, "greet.py", "exec", dont_inherit=True), namespace)
+    return namespace
+
+
+def test_the_pages_messages_are_read_and_written(declared: dict[str, Any]) -> None:
+    kind = declared["GreetRequest"]
+    value = kind(group_id="g", people=[kind.Person(name="K.")])
+    for version in (0, 1):
+        data = value.encode(version)
+        assert kind.decode(data, version) == value == reference.decode(kind, version, data)
+        assert reference.encode(value, version) == data
+    titled = kind(people=[kind.Person(name="K.", title="Surveyor")])
+    assert kind.decode(titled.encode(0), 0).people[0].title is None
+    assert kind.decode(titled.encode(1), 1) == titled
+    with pytest.raises(EncodingError, match=r"version 0 has no GreetResponse\.count"):
+        declared["GreetResponse"](count=1).encode(0)
+
+
+def test_the_pages_bytes_are_those_of_its_message(declared: dict[str, Any]) -> None:
+    shown = re.search(r"--message GreetRequest:1 ([0-9a-f]+)", PAGE)
+    assert shown is not None
+    assert declared["GreetRequest"](group_id="g").encode(1).hex() == shown[1]
+
+
+def test_a_struct_that_is_not_there_is_told_of() -> None:
+    class Misspelt(Message, versions="0"):
+        class Person(Struct):
+            name: str = string()
+
+        people: list["Misspelt.Person"] = array("Persn")
+
+    with pytest.raises(TypeError, match=r"Misspelt\.people: there is no struct 'Persn'"):
+        Misspelt().encode(0)
