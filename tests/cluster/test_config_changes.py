@@ -3,7 +3,12 @@
 import pytest
 
 from barnabas.cluster.config_changes import parse_id
-from barnabas.cluster.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
+from barnabas.cluster.image import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.cluster.states import Cluster
