@@ -31,8 +31,9 @@ from tests.protocol.facts import all_messages, versions_of
 from tests.protocol.generator import damaged, random_message
 
 NAMES = sorted(all_messages())
-# What a decoded message may take, in bytes for each byte it was decoded from.
-MEMORY_RATIO_MAX = 64
+# What a decoded message may take, in bytes for each byte it was decoded from. The worst, structs of
+# nothing but empty arrays in three bytes, takes 62 in CPython 3.11; most take less than 40.
+MEMORY_RATIO_MAX = 80
 
 quick = settings(
     max_examples=12,
