@@ -307,14 +307,17 @@ def measure(case: Case, seconds: float) -> dict[str, tuple[float, float]]:
 
 
 def first_uses() -> Iterator[tuple[str, float]]:
-    """Milliseconds until an api's messages are imported, decoded and encoded for the first time."""
+    """Milliseconds until an api's messages are imported, decoded and encoded for the first time.
+
+    The last is the largest of all.
+    """
     for name in (
         "Produce",
         "Fetch",
         "Metadata",
         "OffsetCommit",
         "JoinGroup",
-        "StreamsGroupDescribe",
+        "StreamsGroupHeartbeat",
     ):
         api = api_by_name(name)
         script = FIRST_USE.format(key=api.key, version=api.max_version)

@@ -40,8 +40,8 @@ _NAMES: dict[str, Any] = {
     "bad_marker": runtime.bad_marker,
     "new": object.__new__,
     "new_bytes": bytes.__new__,
+    "read_compact_count": runtime.read_compact_count,
     "read_compact_text": runtime.read_compact_text,
-    "read_text": runtime.read_text,
     "read_unknown": runtime.read_unknown,
     "read_varint": runtime.read_varint,
 }
@@ -77,7 +77,7 @@ class _ReaderSource(Source):
 
     def __init__(self, names: dict[str, Any], layout: Layout) -> None:
         super().__init__(names, layout)
-        self._large = strings(layout) > _STRINGS_MAX
+        self._large = layout.flexible and strings(layout) > _STRINGS_MAX
         self._run: list[tuple[str, str]] = []  # struct codes and what they are assigned to
         self._after: list[str] = []  # lines that convert what was read
         self._functions: list[tuple[str, Layout]] = []  # readers of tagged sections, to be written
@@ -206,11 +206,7 @@ class _ReaderSource(Source):
         """Read a string, bytes or records."""
         if kind is Kind.STRING and self._large:
             self.flush()
-            function = "read_compact_text" if compact else "read_text"
-            self.line(f"{target}, pos = {function}(data, pos, {what!r})")
-            if not nullable:
-                self.line(f"if {target} is None:")
-                self.line(f"    bad_length(-1, {what!r})")
+            self.line(f"{target}, pos = read_compact_text(data, pos, {nullable}, {what!r})")
             return
         if kind is Kind.STRING:
             length = self._length("h", compact, runtime.STRING_MAX)
@@ -248,12 +244,26 @@ class _ReaderSource(Source):
         self.indent -= 1
 
     def _array(self, target: str, field: WireField, what: str) -> None:
+        least_size = element_size_min(field)
+        if self._large:
+            count = self.variable("n")
+            self.flush()
+            arguments = f"size, {least_size}, {field.nullable}, {what!r}"
+            self.line(f"{count}, pos = read_compact_count(data, pos, {arguments})")
+            if field.nullable:
+                self.line(f"if {count} < 0:")
+                self.line(f"    {target} = None")
+                self.line("else:")
+                self.indent += 1
+            self._elements(target, field, count, what)
+            if field.nullable:
+                self.indent -= 1
+            return
         count = self._length("i", field.compact)
         self._unless_null(target, count, field.compact, field.nullable, what, empty="[]")
         self.indent += 1
         if field.compact:
             self.line(f"{count} -= 1")
-        least_size = element_size_min(field)
         needed = count if least_size == 1 else f"{count} * {least_size}"
         self.line(f"if {needed} > size - pos:")
         self.line(f"    bad_count({count}, size - pos, {what!r})")

@@ -12,7 +12,6 @@ MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError, OverflowError)
 """What reading beyond the end, or text that is not UTF-8, raises inside a reader."""
 
 pack = struct.pack
-_INT16: Final = struct.Struct(">h")
 
 UNFIT: Final = (struct.error, TypeError, AttributeError, OverflowError, ValueError)
 """What a value of the wrong type or range raises inside a writer."""
@@ -57,27 +56,27 @@ VARINTS: Final = [bytes((value,)) for value in range(0x80)]
 """The varints of one byte."""
 
 
-def read_text(data: Any, pos: int, what: str) -> tuple[str | None, int]:
-    """Read a string or null; returns it and the position behind."""
-    length: int = _INT16.unpack_from(data, pos)[0]
-    pos += 2
-    if length < 0:
-        return None if length == -1 else bad_length(length, what), pos
-    return str(data[pos : pos + length], "utf-8"), pos + length
-
-
-def read_compact_text(data: Any, pos: int, what: str) -> tuple[str | None, int]:
-    """As `read_text`, with a compact length."""
-    length = data[pos]
-    pos += 1
-    if length > 127:
-        length, pos = read_varint(data, pos - 1)
-        if length > STRING_MAX + 1:
-            bad_length(length - 1, what)
-    if length == 0:
+def read_compact_text(data: Any, pos: int, nullable: bool, what: str) -> tuple[str | None, int]:
+    """Read a string with a compact length, or null; returns it and the position behind."""
+    length, pos = read_varint(data, pos)
+    if length == 0 and nullable:
         return None, pos
+    if not 0 < length <= STRING_MAX + 1:
+        bad_length(length - 1, what)
     end = pos + length - 1
     return str(data[pos:end], "utf-8"), end
+
+
+def read_compact_count(
+    data: Any, pos: int, size: int, least: int, nullable: bool, what: str
+) -> tuple[int, int]:
+    """Read how many elements of at least `least` bytes follow, -1 for null."""
+    count, pos = read_varint(data, pos)
+    if count == 0 and not nullable:
+        bad_length(-1, what)
+    if (count - 1) * least > size - pos:
+        bad_count(count - 1, size - pos, what)
+    return count - 1, pos
 
 
 def bad_length(length: int, what: str) -> NoReturn:

@@ -436,6 +436,8 @@ def _skip_record_body(data: Buffer, at: int, end: int, key_size: int) -> int:
 
 
 def _within(timestamp: int, lowest: int | None, highest: int | None) -> bool:
+    if timestamp == NO_TIMESTAMP:
+        return True
     return (lowest is None or timestamp >= lowest) and (highest is None or timestamp <= highest)
 
 
