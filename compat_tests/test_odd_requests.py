@@ -3,7 +3,10 @@
 Found by sending the same requests to barnabas and to Apache Kafka and comparing every field.
 """
 
+import struct
+
 import pytest
+from crc32c import crc32c
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
@@ -14,6 +17,8 @@ from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.batch import Record, build_batch
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from compat_tests import wire
 
@@ -183,3 +188,52 @@ def test_only_a_brokers_own_configuration_is_told_and_changed(bootstrap, name) -
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
     assert wire.call(bootstrap, request, 1).responses[0].error_code == INVALID
+
+
+def produced(bootstrap: str, topic: str, records: bytes):
+    partition = ProduceRequest.PartitionProduceData(index=0, records=records)
+    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
+    request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
+    (topic_answer,) = wire.call(bootstrap, request, 12).responses
+    (answer,) = topic_answer.partition_responses
+    return answer.error_code, answer.base_offset, answer.log_start_offset
+
+
+def one_record(timestamp: int = 1_700_000_000_000, **fields: int) -> bytes:
+    record = Record(offset=0, timestamp=timestamp, key=None, value=b"x")
+    return bytes(build_batch([record], **fields))
+
+
+def test_a_record_without_a_timestamp_is_never_too_old(bootstrap, topics) -> None:
+    topic = topics.create("times", config={"message.timestamp.before.max.ms": "1000"})
+    assert produced(bootstrap, topic, one_record())[0] == ErrorCode.INVALID_TIMESTAMP
+    assert produced(bootstrap, topic, one_record(-1)) == (0, 0, 0)
+
+
+def test_what_the_log_refuses_tells_where_the_log_begins(bootstrap, topics) -> None:
+    topic = topics.create("start")
+    batch = one_record(producer_id=7, producer_epoch=0, base_sequence=0)
+    assert produced(bootstrap, topic, batch) == (0, 0, 0)
+    gap = one_record(producer_id=7, producer_epoch=0, base_sequence=9)
+    out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produced(bootstrap, topic, gap) == (out_of_order, -1, 0)
+    cut = bytearray(one_record())
+    cut[17] ^= 1  # of the crc
+    assert produced(bootstrap, topic, bytes(cut)) == (ErrorCode.CORRUPT_MESSAGE, -1, -1)
+
+
+def test_a_magic_that_nobody_knows_is_corrupt_however_long_the_batch_claims_to_be(
+    bootstrap, topics
+) -> None:
+    assert produced(bootstrap, topics.create("magic"), bytes(range(256)))[0] == (
+        ErrorCode.CORRUPT_MESSAGE
+    )
+
+
+def test_a_batch_cannot_claim_more_records_than_it_has_room_for(bootstrap, topics) -> None:
+    many = bytearray(one_record())
+    struct.pack_into(">i", many, 23, 2**31 - 2)  # the last offset delta
+    struct.pack_into(">i", many, 57, 2**31 - 1)  # the number of records
+    struct.pack_into(">I", many, 17, crc32c(bytes(many[21:])))
+    answer = produced(bootstrap, topics.create("claims"), bytes(many))
+    assert answer == (ErrorCode.INVALID_RECORD, -1, 0)

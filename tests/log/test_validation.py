@@ -58,6 +58,7 @@ ATTRIBUTES, DELTA, MAX_TIMESTAMP, COUNT = 21, 23, 35, 57
         (patched(batch(b"x"), 0, ">q", 4), ErrorCode.INVALID_RECORD),
         (patched(batch(b"x"), COUNT, ">i", 2), ErrorCode.INVALID_RECORD),
         (patched(batch(b"x"), COUNT, ">i", 0), ErrorCode.INVALID_RECORD),
+        (patched(patched(batch(b"x"), COUNT, ">i", 2), DELTA, ">i", 1), ErrorCode.INVALID_RECORD),
         (patched(batch(b"x"), DELTA, ">i", 7), ErrorCode.INVALID_RECORD),
         (patched(batch(b"x"), DELTA, ">i", -2), ErrorCode.INVALID_RECORD),
         (marker(1, commit=True), ErrorCode.INVALID_RECORD),
@@ -106,6 +107,7 @@ def test_timestamps_below_the_bound_are_refused_record_by_record(tmp_path) -> No
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in error.record_errors] == [0]
     append(log, b"a", timestamps=[NOW_MS - 1000])
+    append(log, b"a", timestamps=[-1])  # none is given, so none is too old
 
 
 @pytest.mark.parametrize("codec", list(Codec))

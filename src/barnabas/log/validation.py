@@ -42,6 +42,7 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _CONTROL: Final = 0x20
 _CODEC_ID_MAX: Final = 4
+_RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
 
 
 class RecordsRefusedError(KafkaError):
@@ -112,6 +113,7 @@ def _too_large(size: int, config: LogConfig) -> KafkaError:
 
 def _check_client(header: BatchHeader) -> None:
     count = header.record_count
+    room = header.batch_length + LOG_OVERHEAD - HEADER_SIZE
     if header.attributes & _CONTROL:
         reason = "Clients are not allowed to write control records"
     elif count <= 0 or header.last_offset_delta + 1 != count:
@@ -119,6 +121,9 @@ def _check_client(header: BatchHeader) -> None:
             f"Inconsistency between number of offsets {header.last_offset_delta + 1} and number of "
             f"records {count}"
         )
+    elif not header.attributes & _CODEC_MASK and count > room // _RECORD_SIZE_MIN:
+        # It would use up offsets that no record has.
+        reason = f"{count} records do not fit into {room} bytes"
     elif header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"
     else:

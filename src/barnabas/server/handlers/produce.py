@@ -38,6 +38,14 @@ _ZSTD_VERSION = 7
 _ACKS_ALL = -1
 _ADMIN_CLIENT = "__admin_client"  # what may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)
 
+# What the log's state refuses; Kafka then tells where the log begins.
+_REFUSED_BY_STATE = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+)
+
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8
 _MAGIC_AT = 16
@@ -86,6 +94,7 @@ def _produce(
         answers: list[PartitionResponse] = []
         for data in topic.partition_data:
             number = data.index
+            partition = None
             try:
                 if by_id:
                     partition = replicas.partition_by_id(topic.topic_id, number)
@@ -93,7 +102,7 @@ def _produce(
                     partition = replicas.partition(topic.name, number)
                 info = _append(context, request, partition, data.records, now_ms, admission)
             except KafkaError as error:
-                answers.append(_refused(number, error))
+                answers.append(_refused(number, error, partition))
                 failed = True
                 continue
             answer = PartitionResponse(
@@ -174,11 +183,11 @@ def _only_batch(records: memoryview, version: int) -> memoryview:
                 f"({_LEGACY_OVERHEAD_MIN})",
             )
         size += _LOG_OVERHEAD
-        if size > end - position:
-            break
-        magic = records[position + _MAGIC_AT]
+        magic = records[position + _MAGIC_AT] if end - position > _MAGIC_AT else 0
         if magic > 2:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        if size > end - position:
+            break
         if magic < 2:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
@@ -286,10 +295,13 @@ def _check_transactional(
         )
 
 
-def _refused(number: int, error: KafkaError) -> PartitionResponse:
+def _refused(number: int, error: KafkaError, partition: "Partition | None") -> PartitionResponse:
     answer = PartitionResponse(
         index=number, error_code=error.code, base_offset=-1, error_message=error.message or None
     )
+    of_records = isinstance(error, RecordsRefusedError) or error.code in _REFUSED_BY_STATE
+    if of_records and partition is not None:
+        answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, RecordsRefusedError):
         answer.record_errors = [
             ProduceResponse.BatchIndexAndErrorMessage(
