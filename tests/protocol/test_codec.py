@@ -127,6 +127,42 @@ def test_unknown_tagged_fields_survive_a_round_trip(chance: Random) -> None:
     assert read.encode(version) == value.encode(version)
 
 
+# FetchRequest v12 has cluster_id (tag 0) as its only declared tag.
+WITHOUT_TAGS = FetchRequest().encode(12)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("section", "reason"),
+    [
+        (b"\2\x63\0\x63\0", "twice"),  # the same unknown tag
+        (b"\2\0\2\2a\0\2\2b", "twice"),  # the same declared tag
+        (b"\1\0\3\2a", "wrong length|does not take|length 3"),  # longer than its field
+        (b"\1\0\3\2ab", "wrong length|does not take"),
+        (b"\1\0\1\2a", "wrong length|does not take"),  # shorter than its field
+        (b"\1\x63\3ab", "length 3|read less"),  # over the end
+        (b"\2\x63\0", "announces|read less"),  # fewer fields than announced
+        (b"\xff\xff\xff\xff\x0f", "announces|read less"),
+        (b"\xff\xff\xff\xff\x1f", "more than 32 bits"),
+        (b"\x80\x80\x80\x80\x80\0", "more than 32 bits"),
+        (b"\0\0", "follow"),
+    ],
+)
+def test_a_tagged_section_that_contradicts_itself_is_refused_by_both(
+    section: bytes, reason: str
+) -> None:
+    FetchRequest.decode(WITHOUT_TAGS + b"\1\0\2\2a", 12)
+    for decode in (compiled, reference.decode):
+        with pytest.raises(ProtocolError, match=reason):
+            decode(FetchRequest, 12, WITHOUT_TAGS + section)
+
+
+def test_a_tag_of_a_struct_without_declared_tags_comes_once() -> None:
+    data = MetadataRequest(topics=[]).encode(12)[:-1]
+    for decode in (compiled, reference.decode):
+        with pytest.raises(ProtocolError, match="twice"):
+            decode(MetadataRequest, 12, data + b"\2\x63\0\x63\0")
+
+
 # Errors of writing
 
 
