@@ -1,0 +1,99 @@
+"""Consume, transform, produce: copies a topic in transactions, offsets included, until killed.
+
+`python -m compat_tests.transform BOOTSTRAP SOURCE SINK GROUP TRANSACTIONAL_ID` prints a line for
+each transaction that it commits.
+"""
+
+import sys
+import time
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+BATCH = 20
+
+
+class Transformer:
+    """One instance, as an application would write it with confluent-kafka."""
+
+    def __init__(
+        self, bootstrap: str, source: str, sink: str, group: str, transactional_id: str
+    ) -> None:
+        self.sink = sink
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6000,
+            }
+        )
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": 20_000,
+                "linger.ms": 1,
+            }
+        )
+        self.consumer.subscribe([source])
+        self.producer.init_transactions(60)
+
+    def step(self) -> int:
+        """Copy one batch in a transaction; how many records were committed."""
+        messages = [
+            message for message in self.consumer.consume(BATCH, 0.5) if message.error() is None
+        ]
+        if not messages:
+            return 0
+        try:
+            self._copy(messages)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if not error.txn_requires_abort():
+                raise
+            self.producer.abort_transaction(60)
+            self._rewind()
+            return 0
+        return len(messages)
+
+    def _copy(self, messages: list[Message]) -> None:
+        producer = self.producer
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(
+                self.sink, value=message.value().upper(), partition=message.partition()
+            )
+        positions = self.consumer.position(self.consumer.assignment())
+        producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata(), 60)
+        while True:
+            try:
+                producer.commit_transaction(60)
+            except KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+            else:
+                return
+
+    def _rewind(self) -> None:
+        """Go back to where the group stands."""
+        for committed in self.consumer.committed(self.consumer.assignment(), 60):
+            start = max(committed.offset, 0)
+            self.consumer.seek(TopicPartition(committed.topic, committed.partition, start))
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def main(*arguments: str) -> None:
+    transformer = Transformer(*arguments)
+    while True:
+        copied = transformer.step()
+        if copied:
+            sys.stdout.write(f"{time.time():.3f} {copied}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
