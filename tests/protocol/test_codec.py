@@ -25,6 +25,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from tests.protocol.facts import all_messages, versions_of
@@ -125,6 +126,21 @@ def test_unknown_tagged_fields_survive_a_round_trip(chance: Random) -> None:
     read = message.decode(value.encode(version), version)
     assert read.unknown_tagged_fields == value.unknown_tagged_fields
     assert read.encode(version) == value.encode(version)
+
+
+@pytest.mark.parametrize(
+    ("message", "version"), [(ProduceRequest, 9), (StreamsGroupHeartbeatRequest, 0)]
+)
+def test_a_string_has_at_most_32767_bytes_in_both(message: type[Message], version: int) -> None:
+    field = next(iter(message.FIELDS))
+    longest = message(**{field: "x" * 32767})
+    data = longest.encode(version)
+    assert data == reference.encode(longest, version)
+    assert data[:3] == b"\x80\x80\x02"  # 32768, one too high, as compact lengths are
+    for decode in (compiled, reference.decode):
+        assert decode(message, version, data) == longest
+        with pytest.raises(ProtocolError, match="32768"):
+            decode(message, version, b"\x81\x80\x02x" + data[3:])
 
 
 # FetchRequest v12 has cluster_id (tag 0) as its only declared tag.
