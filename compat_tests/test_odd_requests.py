@@ -15,6 +15,7 @@ from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
@@ -237,3 +238,13 @@ def test_a_batch_cannot_claim_more_records_than_it_has_room_for(bootstrap, topic
     struct.pack_into(">I", many, 17, crc32c(bytes(many[21:])))
     answer = produced(bootstrap, topics.create("claims"), bytes(many))
     assert answer == (ErrorCode.INVALID_RECORD, -1, 0)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_fetch_from_nowhere_lists_no_aborted_transactions(bootstrap, unique, version) -> None:
+    partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1024)
+    topic = FetchRequest.FetchTopic(topic=unique("nowhere"), partitions=[partition])
+    request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1024, topics=[topic])
+    (answer,) = wire.call(bootstrap, request, version).responses[0].partitions
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.aborted_transactions == []

@@ -313,11 +313,14 @@ class Fetching:
         return True
 
     def _refused(self, fetched: FetchedPartition, code: ErrorCode) -> PartitionData:
+        # What is not there at all is answered before isolation is thought of, as in Kafka.
+        unread = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        listed = unread or self._request.isolation_level == _READ_COMMITTED
         return PartitionData(
             partition_index=fetched.asked.partition,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if self._request.isolation_level == _READ_COMMITTED else None,
+            aborted_transactions=[] if listed else None,
             records=b"",
         )
 
