@@ -5,7 +5,8 @@
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which certifies the suite
 #   make bench    figures, beside Apache Kafka where Java and Maven are there
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
-#   make fuzz     damaged requests against a node (SECONDS=60)
+#   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
+#   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
 RUNTIME := .venv/.installed
@@ -20,7 +21,7 @@ SECONDS ?= 60
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale fuzz clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -44,9 +45,14 @@ compat-kafka: $(DEV) $(SPARK) $(JARS)
 
 bench: $(DEV) $(JARS)
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.codecs
 
 bench-scale: $(DEV)
 	$(BIN)/python -m bench.scale $(ARGS)
+
+docs: $(DEV)
+	$(BIN)/python -m barnabas.cli.protocol_page > docs/protocol.md
+	$(BIN)/python -m barnabas.config > docs/configuration.md
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
