@@ -6,6 +6,7 @@
 #   make bench    figures, beside Apache Kafka where Java and Maven are there
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
+#   make soak     a node killed under load, again and again (SECONDS=60)
 #   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
@@ -56,6 +57,9 @@ docs: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+soak: $(DEV)
+	$(BIN)/python -m tests.crash --seconds $(SECONDS) $(ARGS)
 
 clean:
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,226 @@
+"""One data directory, served by barnabas and by Apache Kafka in turn: nothing is lost or changed.
+
+What a client sees of each is taken down as a whole and compared: records with offsets, keys,
+headers and timestamps, first and last offsets, look-ups by time, committed offsets, configuration.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from barnabas.testing import Node
+from compat_tests import jars
+from compat_tests.servers import KafkaProcess
+
+pytestmark = [
+    pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or ""),
+    pytest.mark.barnabas_only,
+]
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+TOPICS = {
+    "small-segments": {"segment.bytes": "1048576", "index.interval.bytes": "512"},
+    "append-time": {"message.timestamp.type": "LogAppendTime"},
+    "compacted": {"cleanup.policy": "compact", "segment.ms": "1000000"},
+}
+PARTITIONS = 2
+GROUPS = ["readers", "others"]
+BASE_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[KafkaProcess]:
+    """Apache Kafka on the directory, not started yet; the directory outlives it."""
+    process = KafkaProcess({"offsets.topic.num.partitions": "3"})
+    process.data = tmp_path / "data"
+    yield process
+    process.close()
+
+
+def barnabas(kafka: KafkaProcess) -> Node:
+    """Give a node on the directory and the addresses that Apache Kafka has in its turns."""
+    addresses = f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://127.0.0.1:{kafka.controller_port}"
+    return Node(kafka.data, {"listeners": addresses, "offsets.topic.num.partitions": "3"})
+
+
+def create_topics(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = [
+        NewTopic(name, PARTITIONS, 1, config={"retention.ms": "-1", **config})
+        for name, config in TOPICS.items()
+    ]
+    for future in admin.create_topics(new).values():
+        future.result(30)
+
+
+def write(bootstrap: str, turn: int) -> None:
+    """Records in every codec, a log that begins later, and committed offsets."""
+    for codec in CODECS:
+        settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5}
+        producer = Producer({**settings, "enable.idempotence": codec != "none"})
+        for number in range(400):
+            for topic in TOPICS:
+                producer.produce(
+                    topic,
+                    b"%s %d %d " % (codec.encode(), turn, number) + b"." * 500,
+                    key=b"%d" % number,
+                    partition=number % PARTITIONS,
+                    timestamp=BASE_MS + turn * 1_000_000 + number * 1000,
+                    headers=[("turn", b"%d" % turn), ("empty", b""), ("none", None)],
+                )
+        assert producer.flush(60) == 0
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    cut = TopicPartition("small-segments", 1, 100 * (turn + 1))
+    admin.delete_records([cut])[cut].result(30)
+    for group in GROUPS:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        marks = [
+            TopicPartition(topic, 0, 10 * turn + len(topic), metadata=f"{group} {turn}")
+            for topic in TOPICS
+        ]
+        consumer.commit(offsets=marks, asynchronous=False)
+        consumer.close()
+
+
+def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, ...]]:
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+    found: list[tuple[object, ...]] = [("from", low, "to", high)]
+    consumer.assign([TopicPartition(topic, partition, low)])
+    reached = low
+    while reached < high:
+        messages = consumer.consume(min(1000, high - reached), timeout=30)
+        assert messages, f"{topic}-{partition} ends at {reached}, not {high}"
+        for each in messages:
+            assert each.error() is None, each.error()
+            fields = each.offset(), each.timestamp(), each.key(), each.value(), each.headers()
+            found.append(fields)
+            reached = each.offset() + 1
+    consumer.unassign()  # other requests would wait behind its fetches
+    return found
+
+
+def seen(bootstrap: str) -> dict[str, object]:
+    """Take down everything that clients can see."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "check.crcs": True})
+    everything: dict[str, object] = {}
+    for topic in TOPICS:
+        for partition in range(PARTITIONS):
+            everything[f"{topic}-{partition}"] = read(consumer, topic, partition)
+        times = [
+            TopicPartition(topic, 0, BASE_MS + turn * 1_000_000 + at)
+            for turn in range(3)
+            for at in (-1, 0, 1, 150_500, 399_000)
+        ]
+        everything[f"{topic} by time"] = [
+            consumer.offsets_for_times([each], 30)[0].offset for each in times
+        ]
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for group in GROUPS:
+        asked = [ConsumerGroupTopicPartitions(group)]
+        [answer] = admin.list_consumer_group_offsets(asked).values()
+        everything[group] = sorted(
+            (each.topic, each.partition, each.offset, each.metadata)
+            for each in answer.result(30).topic_partitions
+        )
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in TOPICS]
+    for resource, future in admin.describe_configs(resources).items():
+        everything[f"{resource.name} configuration"] = {
+            name: entry.value
+            for name, entry in future.result(30).items()
+            if name in TOPICS[resource.name] or name == "retention.ms"
+        }
+    everything["topics"] = sorted(admin.list_topics(timeout=30).topics)
+    return everything
+
+
+class Clinger:
+    """An idempotent producer that lives through every change of the server."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "reconnect.backoff.max.ms": 300,
+                "message.timeout.ms": 60_000,
+            }
+        )
+        self.errors: list[object] = []
+
+    def write(self, turn: int) -> None:
+        for number in range(50):
+            self.producer.produce(
+                "small-segments",
+                b"clinging %d %d" % (turn, number),
+                partition=0,
+                on_delivery=lambda error, _: error and self.errors.append(error),
+            )
+        assert self.producer.flush(60) == 0
+        assert self.errors == []
+
+
+def same(before: dict[str, object], after: dict[str, object]) -> None:
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        assert after[name] == value, name
+
+
+def test_a_directory_goes_from_us_to_kafka_and_back(kafka) -> None:
+    clinger = Clinger(kafka.bootstrap)
+    with barnabas(kafka) as node:
+        create_topics(node.bootstrap)
+        write(node.bootstrap, 0)
+        clinger.write(0)
+        ours = seen(node.bootstrap)
+    kafka.start()
+    same(ours, seen(kafka.bootstrap))
+    write(kafka.bootstrap, 1)
+    clinger.write(1)
+    theirs = seen(kafka.bootstrap)
+    assert kafka.stop() in (0, 143)
+    with barnabas(kafka) as node:
+        same(theirs, seen(node.bootstrap))
+        write(node.bootstrap, 2)
+        clinger.write(2)
+        ours = seen(node.bootstrap)
+    kafka.start()
+    same(ours, seen(kafka.bootstrap))
+    kafka.stop()
+
+
+def test_a_directory_comes_from_kafka_and_goes_back(kafka) -> None:
+    clinger = Clinger(kafka.bootstrap)
+    kafka.start()
+    create_topics(kafka.bootstrap)
+    write(kafka.bootstrap, 0)
+    clinger.write(0)
+    theirs = seen(kafka.bootstrap)
+    kafka.stop()
+    with barnabas(kafka) as node:
+        same(theirs, seen(node.bootstrap))
+        write(node.bootstrap, 1)
+        clinger.write(1)
+        ours = seen(node.bootstrap)
+    kafka.start()
+    same(ours, seen(kafka.bootstrap))
+    kafka.stop()
+
+
+def test_what_a_killed_kafka_leaves_is_taken_over(kafka) -> None:
+    """Its indexes still have their full size then, and end in zeros."""
+    kafka.start()
+    create_topics(kafka.bootstrap)
+    write(kafka.bootstrap, 0)
+    theirs = seen(kafka.bootstrap)
+    kafka.kill()
+    index = kafka.data / "small-segments-0" / f"{0:020d}.index"
+    assert any(each.stat().st_size > 1 << 20 for each in index.parent.glob("*.index"))
+    with barnabas(kafka) as node:
+        same(theirs, seen(node.bootstrap))
+    kafka.start()
+    same(theirs, seen(kafka.bootstrap))
+    kafka.stop()
