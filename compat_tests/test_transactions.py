@@ -151,13 +151,14 @@ def test_a_second_instance_fences_the_first(bootstrap, topics, unique) -> None:
     second = producer(bootstrap, name)
     second.begin_transaction()
     write(second, topic, "alive-1", "alive-2")
-    try:
+
+    def go_on() -> None:
         write(first, topic, "zombie-3")
         first.commit_transaction(30)
-    except KafkaException as refused:
-        assert refused.args[0].name() == "_FENCED"
-    else:
-        pytest.fail("the first instance committed")
+
+    with pytest.raises(KafkaException) as raised:
+        go_on()
+    assert raised.value.args[0].name() == "_FENCED"
     second.commit_transaction(30)
     until(lambda: sorted(read_all(bootstrap, topic)) == ["alive-1", "alive-2"])
 
@@ -287,31 +288,16 @@ def test_a_copy_is_exact_though_the_server_is_killed(start_server, unique) -> No
 
 
 def random_transactions(
-    bootstrap: str, topic: str, name: str, history: History, deadline: float
+    bootstrap: str, topic: str, name: str, history: History, stopping: threading.Event
 ) -> None:
-    """Commit and abort at random until the deadline; a fatal error begins a new instance."""
+    """Commit and abort at random until it is enough; a fatal error begins a new instance."""
     made, count = producer(bootstrap, name, transaction_timeout_ms=10_000), 0
-    while time.monotonic() < deadline:
+    while not stopping.is_set():
         operation = history.begin(name)
+        values = [f"{name}-{count + i}" for i in range(random.randrange(1, 6))]
+        count += len(values)
         try:
-            made.begin_transaction()
-            for _ in range(random.randrange(1, 6)):
-                count += 1
-                value = f"{name}-{count}"
-                partition = random.randrange(PARTITIONS)
-                operation.sent(topic, partition, value)
-                made.produce(
-                    topic,
-                    value=value,
-                    partition=partition,
-                    on_delivery=lambda error, message: (
-                        error is None
-                        and operation.acked(  # noqa: B023  (flushed before the next round)
-                            topic, message.partition(), message.value().decode(), message.offset()
-                        )
-                    ),
-                )
-            made.flush(30)
+            write_noted(made, topic, values, operation)
             if random.random() < 0.3:
                 made.abort_transaction(30)
                 operation.fail()
@@ -319,12 +305,37 @@ def random_transactions(
                 made.commit_transaction(30)
                 operation.ok()
         except KafkaException as failure:
-            error = failure.args[0]
-            if error.txn_requires_abort():
-                made.abort_transaction(30)
-                operation.fail()
-            else:
+            if not (failure.args[0].txn_requires_abort() and aborts(made, operation)):
                 made = producer(bootstrap, name, transaction_timeout_ms=10_000)
+
+
+def write_noted(made: Producer, topic: str, values: list[str], operation: Operation) -> None:
+    made.begin_transaction()
+    for value in values:
+        partition = random.randrange(PARTITIONS)
+        operation.sent(topic, partition, value)
+        made.produce(
+            topic,
+            value=value,
+            partition=partition,
+            on_delivery=lambda error, message: (
+                error is None
+                and operation.acked(
+                    topic, message.partition(), message.value().decode(), message.offset()
+                )
+            ),
+        )
+    made.flush(30)
+
+
+def aborts(made: Producer, operation: Operation) -> bool:
+    """Abort after an error; whether the producer may go on."""
+    try:
+        made.abort_transaction(30)
+    except KafkaException:
+        return False
+    operation.fail()
+    return True
 
 
 def poll_on(bootstrap: str, topic: str, name: str, history: History, done: threading.Event) -> None:
@@ -348,16 +359,17 @@ def poll_on(bootstrap: str, topic: str, name: str, history: History, done: threa
 
 
 def run_history(bootstrap: str, topic: str, unique: Callable[[str], str], disturb: object) -> None:
-    history, done = History(), threading.Event()
-    deadline = time.monotonic() + 10
+    history, stopping, done = History(), threading.Event(), threading.Event()
     with ThreadPoolExecutor(5) as pool:
         writers = [
-            pool.submit(random_transactions, bootstrap, topic, unique("w"), history, deadline)
+            pool.submit(random_transactions, bootstrap, topic, unique("w"), history, stopping)
             for _ in range(3)
         ]
         readers = [pool.submit(poll_on, bootstrap, topic, f"r{i}", history, done) for i in range(2)]
         if callable(disturb):
             disturb()
+        time.sleep(6)
+        stopping.set()
         try:
             for future in writers:
                 future.result(120)
