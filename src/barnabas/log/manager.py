@@ -80,6 +80,7 @@ class LogManager:
         log.recovery_point = volume.recovery_points.get(key, 0)
         log.high_watermark = volume.high_watermarks.get(key, 0)
         log.log_start_offset = volume.log_starts.get(key, 0)
+        log.first_dirty_offset = volume.cleaner_offsets.get(key, 0)
         volume.logs[key] = self._logs[key] = log
 
     def _recover(self, volume: Volume) -> None:
@@ -161,7 +162,7 @@ class LogManager:
         except FileNotFoundError:
             return None
         except OSError as error:
-            volume.fail(error)
+            volume.refused(error)
             return None
         return log, aside
 
@@ -183,7 +184,7 @@ class LogManager:
             try:
                 remove()
             except OSError as error:
-                volume.fail(error)
+                volume.refused(error)
 
     def flush_rolled(self, logs: Iterable[PartitionLog]) -> None:
         """Make complete segments durable, which moves the recovery points. For a thread."""
@@ -217,7 +218,7 @@ class LogManager:
             try:
                 volume.write_checkpoints()
             except OSError as error:
-                volume.fail(error)
+                volume.refused(error)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write where logs begin, durably. For a thread.
@@ -228,7 +229,7 @@ class LogManager:
             try:
                 volume.write_log_starts()
             except OSError as error:
-                raise volume.fail(error) from error
+                raise volume.refused(error) from error
 
     def close(self, clean: bool) -> None:
         """Make all durable and let others use the directories. For a thread.
@@ -252,4 +253,4 @@ class LogManager:
         except KafkaError as error:
             logger.error("not stopped cleanly directory=%s error=%s", volume.path, error)
         except OSError as error:
-            volume.fail(error)
+            volume.refused(error)

@@ -4,16 +4,16 @@ Plain calls that block at most on the page cache; the server decides which of th
 (`flush` may, beside everything else). An I/O error takes the whole data directory offline.
 """
 
-import errno
 import logging
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from barnabas.log import loading, lookup, retention
 from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
+from barnabas.log.compaction import swap
 from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import EMPTY_SLICE, FileSlice, replace_file, sync_path
@@ -53,7 +53,6 @@ _CONTROL: Final = 0x20
 # Places where reads of the log's end stopped, which is where the next ones begin.
 _READ_ENDS_MAX: Final = 64
 # The process is short of something; the disk is not to blame.
-_NOT_THE_DISK: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class AppendInfo(NamedTuple):
@@ -188,16 +187,10 @@ class PartitionLog:
         try:
             return call(*args, **kwargs)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self.volume.refused(error) from error
         except CorruptBatch as error:
             logger.error("corrupt log directory=%s error=%s", self.directory, error)
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.directory}: {error}") from error
-
-    def _failed(self, error: OSError) -> KafkaError:
-        if error.errno in _NOT_THE_DISK:
-            logger.error("out of resources directory=%s error=%s", self.directory, error)
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        return self.volume.fail(error)
 
     # What it has
 
@@ -277,7 +270,7 @@ class PartitionLog:
         try:
             self._append(records, header, first, last, leader_epoch, now_ms, marker)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self.volume.refused(error) from error
         return AppendInfo(first, last, now_ms if config.log_append_time else -1)
 
     def append_as_follower(self, records: bytes | Writable, *, now_ms: int) -> None:
@@ -594,6 +587,26 @@ class PartitionLog:
             self.log_start_offset = before_offset
             self.epochs.truncate_start(before_offset)
             self.producers.advance_log_start(before_offset)
+
+    def swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
+        """Put a cleaned segment of `size` bytes in the place of those it was made from.
+
+        `group` are their base offsets and sizes. False, and nothing is done, if they are not there
+        any more as they were.
+        """
+        return self._guarded(self._swap_cleaned, group, size)
+
+    def _swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
+        first = self._segment_number(group[0][0])
+        old = self.segments[first : first + len(group)]
+        known = [(segment.base_offset, segment.size) for segment in old]
+        if known != list(group) or old[-1] is self.active:
+            swap.discard(self.directory, group[0][0])
+            return False
+        self._read_ends.clear()
+        new = swap.replace(self, old, size)
+        self.segments[first : first + len(group)] = [new]
+        return True
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete old segments as the topic's configuration says; how many."""

@@ -4,6 +4,7 @@
 of one partition.
 """
 
+import errno
 import fcntl
 import logging
 import os
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     META_PROPERTIES,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOCK: Final = ".lock"
+_NOT_THE_DISK: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _T = TypeVar("_T")
 
@@ -65,6 +68,7 @@ class Volume:
         self.recovery_points: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.log_starts: Offsets = {}
+        self.cleaner_offsets: Offsets = {}  # up to where logs are compacted
         self.deletions = Deletions()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.rolled: set[PartitionLog] = set()  # have segments to sync that are complete
@@ -144,6 +148,7 @@ class Volume:
         self.recovery_points = self._read(RECOVERY_POINTS, decode_offsets, {})
         self.high_watermarks = self._read(HIGH_WATERMARKS, decode_offsets, {})
         self.log_starts = self._read(LOG_STARTS, decode_offsets, {})
+        self.cleaner_offsets = self._read(CLEANER_OFFSETS, decode_offsets, {})
 
     def _read(self, name: str, decode: Callable[[bytes], _T], default: _T) -> _T:
         """A file's content, `default` where there is none or it is damaged (which is logged)."""
@@ -186,6 +191,11 @@ class Volume:
                     self.log_starts.pop(key, None)
         self._write(LOG_STARTS, self.log_starts)
 
+    def write_cleaner_offsets(self) -> None:
+        """Write up to where logs are compacted, durably; OSError."""
+        with self._checkpoint_mutex:
+            self._write(CLEANER_OFFSETS, self.cleaner_offsets)
+
     def _write(self, name: str, offsets: Offsets) -> None:
         # A copy: the loop forgets deleted partitions meanwhile.
         known = {key: offset for key, offset in dict(offsets).items() if key in self.logs}
@@ -196,7 +206,12 @@ class Volume:
         log = self.logs.pop(key, None)
         if log is not None:
             self.rolled.discard(log)
-        for offsets in (self.recovery_points, self.high_watermarks, self.log_starts):
+        for offsets in (
+            self.recovery_points,
+            self.high_watermarks,
+            self.log_starts,
+            self.cleaner_offsets,
+        ):
             offsets.pop(key, None)
 
     def mark_clean(self, broker_epoch: int) -> None:
@@ -204,6 +219,16 @@ class Volume:
         replace_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
 
     # Failure
+
+    def refused(self, error: OSError) -> KafkaError:
+        """What to raise for an operation that the system refused.
+
+        It takes the directory offline, unless the process is out of something: that passes.
+        """
+        if error.errno in _NOT_THE_DISK:
+            logger.error("out of resources path=%s error=%s", self.path, error)
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return self.fail(error)
 
     def fail(self, error: OSError) -> KafkaError:
         """Take the directory offline for good; what to raise."""

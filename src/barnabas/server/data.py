@@ -1,9 +1,8 @@
 """The data directories of a node: locked, formatted when new, and known to belong to it."""
 
-import resource
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -14,14 +13,10 @@ from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, V
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.endpoints import registered
-from barnabas.server.startup import StartupError
+from barnabas.server.startup import StartupError, log_files_max
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
-
-# Of the descriptors that the process may have, what logs may use; the rest is for connections.
-_FILES_SHARE: Final = 2
-_FILES_MAX: Final = 8192
 
 
 def open_data(node: "Node") -> LogManager:
@@ -33,7 +28,7 @@ def open_data(node: "Node") -> LogManager:
     """
     config = node.config
     paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
-    files = FileCache(_files_max())
+    files = FileCache(log_files_max())
     volumes = [Volume(path, files) for path in paths]
     try:
         for volume in volumes:
@@ -91,11 +86,6 @@ def _tell_of_failures(node: "Node", logs: LogManager) -> None:
 
     for volume in {*logs.volumes, logs.metadata_volume}:
         volume.on_failure = failed
-
-
-def _files_max() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _FILES_MAX if soft < 0 else min(soft // _FILES_SHARE, _FILES_MAX)
 
 
 def _identify(

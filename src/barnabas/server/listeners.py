@@ -9,6 +9,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from sys import maxsize
 from time import monotonic
 
 import attrs
@@ -21,7 +22,7 @@ from barnabas.server.connection import Connection
 from barnabas.server.dispatch import Dispatcher
 from barnabas.server.frames import SCRATCH_BYTES
 from barnabas.server.peers import PeerWatch
-from barnabas.server.startup import StartupError
+from barnabas.server.startup import StartupError, connections_room
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,11 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 # After so many accepted connections in a row other tasks get a turn.
 _ACCEPTED_MAX = 32
 _SWEEPS_PER_IDLE_TIME = 20
+# Kafka's default of 50 is for a thread that does nothing but accept; a client that finds the
+# backlog full tries again only after a second.
+_BACKLOG_MIN = 1024
+# That connections wait is told once in so many seconds.
+_TOLD_AGAIN_S = 10
 
 
 @attrs.frozen(kw_only=True)
@@ -50,16 +56,17 @@ class Limits:
     def of(cls, config: NodeConfig) -> "Limits":
         """The limits that a node's configuration sets."""
         overrides = config.get("max.connections.per.ip.overrides") or ""
+        room = connections_room()
         pairs = (text.rpartition(":") for text in overrides.split(",") if text.strip())
         return cls(
             request_bytes_max=config.get_int("socket.request.max.bytes"),
             idle_ms_max=config.get_int("connections.max.idle.ms"),
-            connections_max=config.get_int("max.connections"),
+            connections_max=min(config.get_int("max.connections"), room or maxsize),
             connections_per_ip_max=config.get_int("max.connections.per.ip"),
             connections_per_ip_overrides={host.strip(): int(count) for host, _, count in pairs},
             send_buffer_bytes=config.get_int("socket.send.buffer.bytes"),
             receive_buffer_bytes=config.get_int("socket.receive.buffer.bytes"),
-            backlog=config.get_int("socket.listen.backlog.size"),
+            backlog=max(config.get_int("socket.listen.backlog.size"), _BACKLOG_MIN),
         )
 
 
@@ -130,6 +137,7 @@ class Transport:
         self._by_ip: Counter[str] = Counter()
         self._peers = PeerWatch()
         self._slot_free = trio.Event()
+        self._tell_full_again_s = 0.0
         self._nursery: trio.Nursery | None = None
         self._accepting = trio.CancelScope()
         self._all_gone: trio.Event | None = None
@@ -184,6 +192,7 @@ class Transport:
         for _ in range(_ACCEPTED_MAX):
             while len(self.connections) >= self.limits.connections_max:
                 # As Kafka: the next one waits in the backlog until another leaves.
+                self._tell_full(listener)
                 self._slot_free = trio.Event()
                 await self._slot_free.wait()
             try:
@@ -203,6 +212,17 @@ class Transport:
                 await trio.sleep(_EXHAUSTED_PAUSE_S)
                 return
             self._admit(listener, client, address[0])
+
+    def _tell_full(self, listener: Listener) -> None:
+        if monotonic() < self._tell_full_again_s:
+            return
+        self._tell_full_again_s = monotonic() + _TOLD_AGAIN_S
+        logger.warning(
+            "connections wait listener=%s connections=%d hint=%s",
+            listener.name,
+            len(self.connections),
+            "raise the open-files limit (ulimit -n) or max.connections",
+        )
 
     def _admit(self, listener: Listener, client: socket.socket, host: str) -> None:
         host = host.removeprefix("::ffff:")

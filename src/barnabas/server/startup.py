@@ -10,6 +10,13 @@ logger = logging.getLogger(__name__)
 OPEN_FILES_COMFORTABLE = 8192
 
 
+# Of the descriptors that the process may have, what logs may keep open.
+_LOG_FILES_SHARE = 2
+_LOG_FILES_MAX = 8192
+# Listeners, the loop's own, checkpoints being written.
+_OTHER_FILES = 40
+
+
 class StartupError(Exception):
     """The node cannot start; the text is one line that says what to do about it."""
 
@@ -42,6 +49,26 @@ def raise_open_files_limit() -> int:
             f"set 'ulimit -n' (or LimitNOFILE of the service) to at least {OPEN_FILES_COMFORTABLE}",
         )
     return soft
+
+
+def open_files_limit() -> int | None:
+    """How many files the process may have open; None: as many as it likes."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def log_files_max() -> int:
+    """How many files the logs may keep open."""
+    limit = open_files_limit()
+    return _LOG_FILES_MAX if limit is None else min(limit // _LOG_FILES_SHARE, _LOG_FILES_MAX)
+
+
+def connections_room() -> int | None:
+    """How many connections leave logs their files; None: any number."""
+    limit = open_files_limit()
+    return None if limit is None else max(limit - log_files_max() - _OTHER_FILES, 1)
 
 
 def first_error(error: BaseException) -> BaseException:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
+from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.records.batch import iter_batches
@@ -32,6 +33,7 @@ from barnabas.server.fetch_sessions import (
 )
 from barnabas.server.handlers.aborted import aborted_in
 from barnabas.server.handlers.leaders import current_leader
+from barnabas.server.sending import INLINE_BYTES_MAX, read_if_cached
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
@@ -43,6 +45,8 @@ _TOPIC_IDS_VERSION = 13
 _ENDPOINTS_VERSION = 16
 _ZSTD_VERSION = 10
 _READ_COMMITTED = 1
+# Files that one answer may keep open until it is sent.
+_FILES_MAX = 64
 
 _CACHES: WeakKeyDictionary["Node", FetchSessionCache] = WeakKeyDictionary()
 
@@ -139,6 +143,7 @@ class Fetching:
     __slots__ = (
         "_by_id",
         "_context",
+        "_files",
         "_has_error",
         "_has_session",
         "_looked_at",
@@ -164,6 +169,7 @@ class Fetching:
         self._max_bytes = min(request.max_bytes, limit)
         self._min_bytes = min(request.min_bytes, limit)
         self._size = 0
+        self._files = 0  # that the answer keeps open
         self._has_error = False
         self._watch: Watch | None = None
         self._looked_at: dict[Key, FetchedPartition]
@@ -225,6 +231,8 @@ class Fetching:
 
     def _look_at(self, fetched: FetchedPartition) -> None:
         self._size -= fetched.size
+        if fetched.answer is not None and type(fetched.answer.records) is FileSlice:
+            self._files -= 1
         fetched.size = 0
         fetched.has_more = False
         asked = fetched.asked
@@ -287,13 +295,31 @@ class Fetching:
         if size:
             if self._context.version < _ZSTD_VERSION:
                 _refuse_zstd(records.read())
-            fetched.size = size
-            self._size += size
-            answer.records = records
             if isolation_level == _READ_COMMITTED:
                 answer.aborted_transactions = aborted_in(log, offset, records, end)
+            told = self._to_tell(records)
+            if told is not None:
+                fetched.size = size
+                self._size += size
+                answer.records = told
         fetched.has_more = True
         return answer
+
+    def _to_tell(self, records: FileSlice) -> FileSlice | bytearray | None:
+        """The records as they are told: None leaves them to a later fetch.
+
+        An answer keeps few files open, however many partitions it tells of; beyond those it has
+        small records as bytes.
+        """
+        if self._files < _FILES_MAX or records.file is None:
+            self._files += 1
+            return records
+        data = None
+        if records.size <= INLINE_BYTES_MAX:
+            data = read_if_cached(records.file.fileno(), records.position, records.size)
+        if data is None:
+            self._min_bytes = 0  # there is more than is told: what is told goes out at once
+        return data
 
     def _diverges(
         self, partition: "Partition", asked: FetchRequest.FetchPartition, answer: PartitionData
@@ -341,6 +367,8 @@ class Fetching:
         response = FetchResponse(session_id=session_id, responses=self._by_topic(answered))
         if self._has_error and self._context.version >= _ENDPOINTS_VERSION:
             self._tell_leaders(response, answered)
+        for fetched in self._looked_at.values():
+            fetched.answer = None  # a session would keep its files open
         return response
 
     def _told(self, session: FetchSession) -> list[FetchedPartition]:
