@@ -22,7 +22,7 @@ SECONDS ?= 60
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)

@@ -95,8 +95,6 @@ def strings_in_the_code() -> set[str]:
 CHECKED_ALONE = {
     "local.retention.bytes",
     "local.retention.ms",
-    "max.compaction.lag.ms",
-    "min.compaction.lag.ms",
     "remote.log.storage.system.enable",
     "remote.storage.enable",
 }

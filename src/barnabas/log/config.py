@@ -36,6 +36,11 @@ class LogConfig:
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
     flush_ms: int = LONG_MAX
+    min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    delete_retention_ms: int = 86_400_000
+    preallocate: bool = False
     is_compacted: bool = False
     is_deleted: bool = True
     log_append_time: bool = False
@@ -64,6 +69,11 @@ class LogConfig:
             retention_bytes=topic.retention_bytes,
             file_delete_delay_ms=topic.file_delete_delay_ms,
             flush_ms=topic.flush_ms,
+            min_cleanable_ratio=topic.get("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=topic.get("min.compaction.lag.ms"),
+            max_compaction_lag_ms=topic.get("max.compaction.lag.ms"),
+            delete_retention_ms=topic.get("delete.retention.ms"),
+            preallocate=topic.get("preallocate"),
             is_compacted=topic.is_compacted,
             is_deleted=topic.is_deleted,
             log_append_time=topic.message_timestamp_type == "LogAppendTime",

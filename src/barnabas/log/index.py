@@ -222,6 +222,11 @@ _ABORTED: Final = Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
 
 
+def encode_aborted(aborted: AbortedTxn) -> bytes:
+    """One entry of a transaction index."""
+    return _ABORTED.pack(_ABORTED_VERSION, *aborted)
+
+
 class TransactionIndex:
     """The aborted transactions whose markers lie in a segment; there is no file without any."""
 
@@ -234,7 +239,7 @@ class TransactionIndex:
         """Add one; OSError."""
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(fd, _ABORTED.pack(_ABORTED_VERSION, *aborted))
+            os.write(fd, encode_aborted(aborted))
         finally:
             os.close(fd)
 

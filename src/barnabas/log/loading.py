@@ -18,6 +18,7 @@ from barnabas.log.checkpoints import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from barnabas.log.compaction import swap
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
 from barnabas.log.producer_state import ProducerState, SnapshotError, decode_marker
@@ -111,6 +112,7 @@ def load(log: "PartitionLog", recover: bool) -> None:
 
 def _find_segments(log: "PartitionLog") -> None:
     """The segments by their files, without what a kill left; one is made if there is none."""
+    swap.complete(log.directory)
     sizes: dict[int, int] = {}
     others: list[tuple[str, str]] = []
     with os.scandir(log.directory) as entries:

@@ -9,7 +9,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
 from barnabas.log import loading, lookup, retention
 from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
@@ -43,6 +43,9 @@ from barnabas.protocol.records.batch import (
     read_records,
 )
 from barnabas.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.log.compaction.plan import Candidate
 
 logger = logging.getLogger(__name__)
 
@@ -418,6 +421,8 @@ class PartitionLog:
             # Spreads rolls over time; nothing else depends on it.
             segment.roll_jitter_ms = random.randrange(jitter_ms)
         segment.opened()
+        if self.config.preallocate:
+            segment.preallocate(self.config.segment_bytes)
         segment.empty_indexes()
         self.segments.append(segment)
         self._directory_changed = True
@@ -587,6 +592,12 @@ class PartitionLog:
             self.log_start_offset = before_offset
             self.epochs.truncate_start(before_offset)
             self.producers.advance_log_start(before_offset)
+
+    def cleaning_candidate(self, now_ms: int) -> "Candidate | None":
+        """What compaction could do here; None if there is nothing."""
+        from barnabas.log.compaction import plan
+
+        return self._guarded(plan.candidate, self, now_ms)
 
     def swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
         """Put a cleaned segment of `size` bytes in the place of those it was made from.

@@ -64,6 +64,7 @@ class Segment:
         "file",
         "files",
         "first_timestamp",
+        "is_preallocated",
         "roll_jitter_ms",
         "size",
     )
@@ -75,6 +76,7 @@ class Segment:
         self.file: OpenFile | None = None
         self.size = size
         self.bytes_since_index = 0
+        self.is_preallocated = False
         self.created_ms = 0
         self.roll_jitter_ms = 0
         unknown = _UNKNOWN if size else NO_TIMESTAMP
@@ -103,6 +105,11 @@ class Segment:
         return file
 
     # Writing
+
+    def preallocate(self, size: int) -> None:
+        """Take the room on the disk at once; what is not used of it goes with `finish`. OSError."""
+        os.posix_fallocate(self.opened().fd, 0, size)
+        self.is_preallocated = True
 
     def append(
         self,
@@ -153,6 +160,9 @@ class Segment:
 
     def finish(self) -> None:
         """Write the indexes whole: nothing more is appended here for now. OSError."""
+        if self.is_preallocated:
+            os.ftruncate(self.opened().fd, self.size)
+            self.is_preallocated = False
         if self.max_timestamp >= 0:
             self._index_max_timestamp()
         self.offset_index.finish()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from barnabas.log import PartitionLog
+from barnabas.server.compaction import Compactor
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -48,6 +49,7 @@ class Background:
                     nursery.start_soon(_every, interval_ms, work)
             nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
             nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
+            nursery.start_soon(Compactor(self._node).run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):

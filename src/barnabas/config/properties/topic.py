@@ -60,20 +60,20 @@ PROPERTIES: tuple[P, ...] = (
     P("delete.retention.ms", LONG, 86_400_000, MEDIUM,
       "Milliseconds for which tombstones stay after compaction, so that readers from the "
       "start see them.",
-      validator=Range(0), synonyms=(("log.cleaner.delete.retention.ms", 1),)),
+      validator=Range(0), synonyms=(("log.cleaner.delete.retention.ms", 1),), has_effect=True),
     P("min.compaction.lag.ms", LONG, 0, MEDIUM,
       "Milliseconds for which a record stays uncompacted at least.",
-      validator=Range(0), synonyms=(("log.cleaner.min.compaction.lag.ms", 1),)),
+      validator=Range(0), synonyms=(("log.cleaner.min.compaction.lag.ms", 1),), has_effect=True),
     P("max.compaction.lag.ms", LONG, LONG_MAX, MEDIUM,
       "Milliseconds after which a record must be compacted though the log is cleaner than the "
       "ratio asks.",
-      validator=Range(1), synonyms=(("log.cleaner.max.compaction.lag.ms", 1),)),
+      validator=Range(1), synonyms=(("log.cleaner.max.compaction.lag.ms", 1),), has_effect=True),
     P("file.delete.delay.ms", LONG, 60000, MEDIUM,
       "Milliseconds between renaming a deleted file and removing it.",
       validator=Range(0), synonyms=(("log.segment.delete.delay.ms", 1),), has_effect=True),
     P("min.cleanable.dirty.ratio", DOUBLE, 0.5, MEDIUM,
       "Least share of bytes not yet compacted at which the log is cleaned.",
-      validator=Range(0, 1), synonyms=(("log.cleaner.min.cleanable.ratio", 1),)),
+      validator=Range(0, 1), synonyms=(("log.cleaner.min.cleanable.ratio", 1),), has_effect=True),
     P("cleanup.policy", LIST, ("delete",), MEDIUM,
       "What happens to old records: delete removes old segments, compact keeps the last "
       "record of each key. Both may stand together.",
@@ -101,7 +101,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(-131_072, 22), synonyms=(("compression.zstd.level", 1),), has_effect=True),
     P("preallocate", BOOLEAN, False, MEDIUM,
       "Reserve a segment's whole size on disk when it is created.",
-      synonyms=(("log.preallocate", 1),)),
+      synonyms=(("log.preallocate", 1),), has_effect=True),
     P("message.timestamp.type", STRING, "CreateTime", MEDIUM,
       "CreateTime keeps the producer's timestamps, LogAppendTime puts the broker's in their "
       "place.",

@@ -1,0 +1,347 @@
+"""The work on records (Kafka's `Cleaner`): find the last offset of each key, then copy what stays.
+
+Runs in the helper process. Memory is bounded by the number of keys of one pass: where a log has
+more, the pass ends early, and the next one goes on from there.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from struct import Struct
+from typing import Any, Final, Self
+
+import attrs
+
+from barnabas.log.compaction.records import RawRecord, emptied, keep, scan, unpacked
+from barnabas.log.compaction.transactions import CleanedTransactions
+from barnabas.log.files import FileCache, replace_file, write_at
+from barnabas.log.index import AbortedTxn, OffsetIndex, TimeIndex, encode_aborted
+from barnabas.log.producer_state import decode_marker
+from barnabas.log.segment import Segment, file_name
+from barnabas.protocol.records.batch import BatchHeader, read_records
+
+CLEANED: Final = ".cleaned"
+
+BYTES_PER_KEY: Final = 150
+"""What a key costs in the map of offsets: its digest, its offset and their place in a dict."""
+
+_CHUNK: Final = 1 << 20
+_LAST_OFFSET: Final = Struct(">q15xi8xq")  # base offset, last offset delta, largest timestamp
+
+
+@attrs.frozen(kw_only=True)
+class CleanJob:
+    """One pass over one log. Offsets; times in ms, sizes in bytes.
+
+    `segments` are those below `first_uncleanable`, from the log's first on: (base offset, size).
+    Keys are looked for from `first_dirty` on. `producers` has the last offset of each active
+    producer (-1: only a marker) and its epoch; `aborted` the transactions that have records there.
+    """
+
+    directory: str
+    segments: Sequence[tuple[int, int]]
+    first_dirty: int
+    first_uncleanable: int
+    keys_max: int
+    segment_bytes_max: int
+    index_bytes_max: int
+    index_interval_bytes: int
+    delete_retention_ms: int
+    now_ms: int
+    bytes_per_second: float
+    producers: dict[int, tuple[int, int]]
+    aborted: Sequence[AbortedTxn]
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """What `attrs.asdict` and JSON made of one."""
+        producers = {int(key): (each[0], each[1]) for key, each in fields["producers"].items()}
+        segments = [(each[0], each[1]) for each in fields["segments"]]
+        aborted = [AbortedTxn(*each) for each in fields["aborted"]]
+        values: dict[str, Any] = {
+            **fields,
+            "producers": producers,
+            "segments": segments,
+            "aborted": aborted,
+        }
+        return cls(**values)
+
+
+class OrphanedError(Exception):
+    """The node that wanted this is gone; another one may use the directory already."""
+
+
+class Throttle:
+    """Keeps reading and writing below so many bytes a second, and ends the work with the node."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._rate = bytes_per_second
+        self._parent = os.getppid()
+        self._began = time.monotonic()
+        self._bytes = 0
+
+    def __call__(self, count: int) -> None:
+        """Count bytes, and sleep when there were too many; OrphanedError."""
+        if os.getppid() != self._parent:
+            raise OrphanedError
+        self._bytes += count
+        ahead = self._bytes / self._rate - (time.monotonic() - self._began)
+        if ahead > 0.01:
+            time.sleep(ahead)
+
+
+class OffsetMap:
+    """The last offset of each key, by a digest that nobody can aim at (keyed at random)."""
+
+    def __init__(self, keys_max: int) -> None:
+        self._offsets: dict[bytes, int] = {}
+        self._secret = os.urandom(16)
+        self._keys_max = keys_max
+        self.end_offset = -1  # behind the last batch that is in it
+
+    def _digest(self, key: bytes) -> bytes:
+        return blake2b(key, digest_size=16, key=self._secret).digest()
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Take a key in; False when there is no room for a new one."""
+        digest = self._digest(key)
+        if len(self._offsets) >= self._keys_max and digest not in self._offsets:
+            return False
+        self._offsets[digest] = offset
+        return True
+
+    def is_last(self, key: bytes, offset: int) -> bool:
+        """Whether no later record of the key is known."""
+        return self._offsets.get(self._digest(key), -1) <= offset
+
+
+def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
+    """Do the pass; yields a message for each group of segments that is ready to be swapped.
+
+    The last message says up to which offset the log is clean. CorruptBatch, OSError, OrphanedError.
+    """
+    files = FileCache(64)
+    segments = [Segment(job.directory, base, files, size) for base, size in job.segments]
+    throttle = Throttle(job.bytes_per_second)
+    offsets = _build_map(job, segments, throttle)
+    end_offset = offsets.end_offset
+    below = [segment for segment in segments if segment.base_offset < end_offset]
+    transactions = CleanedTransactions(job.aborted)
+    read = written = 0
+    for group in _groups(job, below):
+        copy = _Copy(job, group, offsets, transactions, throttle)
+        written += copy.run()
+        read += sum(segment.size for segment in group)
+        yield {
+            "group": [segment.base_offset for segment in group],
+            "sizes": [segment.size for segment in group],
+            "size": copy.position,
+        }
+    yield {"end_offset": end_offset, "read": read, "written": written}
+
+
+def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -> OffsetMap:
+    """The keys of the dirty part, up to where they fit (`Cleaner.buildOffsetMap`)."""
+    offsets = OffsetMap(job.keys_max)
+    offsets.end_offset = job.first_dirty
+    dirty = [
+        segment
+        for number, segment in enumerate(segments)
+        if number + 1 == len(segments) or segments[number + 1].base_offset > job.first_dirty
+    ]
+    transactions = CleanedTransactions(job.aborted)
+    following = [*(base for base, _ in job.segments), job.first_uncleanable][-len(dirty) :]
+    for segment, end_offset in zip(dirty, following, strict=True):
+        for position, header in segment.headers():
+            throttle(header.size)
+            if header.is_control:
+                batch = segment.read_batch(position, header)
+                transactions.ends_nothing(header, _is_commit(batch, header))
+            elif not transactions.is_aborted(header) and header.last_offset >= job.first_dirty:
+                batch = segment.read_batch(position, header)
+                for record in scan(unpacked(batch, header), header):
+                    if (
+                        record.key is not None
+                        and record.offset >= job.first_dirty
+                        and not offsets.put(record.key, record.offset)
+                    ):
+                        return offsets
+            if header.last_offset >= job.first_dirty:
+                offsets.end_offset = header.next_offset
+        offsets.end_offset = end_offset  # though its last records were compacted away
+    return offsets
+
+
+def _is_commit(batch: bytes, header: BatchHeader) -> bool | None:
+    records = read_records(batch, 0, header)
+    marker = decode_marker(records[0].key, records[0].value) if records else None
+    return None if marker is None else marker.is_commit
+
+
+def _groups(job: CleanJob, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment together (`Cleaner.groupSegmentsBySize`)."""
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        span = segment.base_offset - group[0].base_offset if group else 0
+        entries = (size + segment.size) // max(job.index_interval_bytes, 1)
+        if group and (
+            size + segment.size > job.segment_bytes_max
+            or span > (1 << 30)
+            or entries * 12 > job.index_bytes_max
+        ):
+            yield group
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size
+    if group:
+        yield group
+
+
+class _Copy:
+    """One group of segments into one `.cleaned`."""
+
+    def __init__(
+        self,
+        job: CleanJob,
+        group: Sequence[Segment],
+        offsets: OffsetMap,
+        transactions: CleanedTransactions,
+        throttle: Throttle,
+    ) -> None:
+        self._job = job
+        self._group = group
+        self._offsets = offsets
+        self._transactions = transactions
+        self._throttle = throttle
+        self._base = group[0].base_offset
+        self._out: list[bytes] = []
+        self._gathered = 0
+        self._fd = -1
+        self.position = 0
+        self._since_index = 0
+        self._latest = (-1, -1)
+        self._offset_index = bytearray()
+        self._time_index = bytearray()
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._job.directory}/{file_name(self._base, suffix)}{CLEANED}"
+
+    def run(self) -> int:
+        """Copy, sync, and return the bytes written."""
+        self._fd = os.open(self._path(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        already = len(self._transactions.index)
+        try:
+            for segment in self._group:
+                for position, header in segment.headers():
+                    batch = segment.read_batch(position, header)
+                    kept = self._filtered(batch, header)
+                    self._throttle(len(batch) + len(kept))
+                    if kept:
+                        self._write(kept)
+            self._flush()
+            os.fsync(self._fd)
+        finally:
+            os.close(self._fd)
+        if self._latest[0] >= 0:
+            self._add_time()
+        replace_file(self._path(".index"), bytes(self._offset_index))
+        replace_file(self._path(".timeindex"), bytes(self._time_index))
+        aborted = self._transactions.index[already:]
+        if aborted:
+            replace_file(self._path(".txnindex"), b"".join(map(encode_aborted, aborted)))
+        self._keep_time()
+        return self.position
+
+    def _keep_time(self) -> None:
+        """Let records without timestamps stay as old as they were."""
+        newest = os.stat(self._group[-1].path)
+        os.utime(self._path(".log"), ns=(newest.st_atime_ns, newest.st_mtime_ns))
+
+    def _filtered(self, batch: bytes, header: BatchHeader) -> bytes:
+        """What stays of a batch, perhaps nothing (`Cleaner.cleanInto`, `filterTo`)."""
+        job = self._job
+        horizon = header.base_timestamp if header.has_delete_horizon else None
+        is_over = horizon is not None and horizon <= job.now_ms
+        if header.is_control:
+            ends_nothing = self._transactions.ends_nothing(header, _is_commit(batch, header))
+            if ends_nothing and is_over:
+                return emptied(header) if self._is_last_of_producer(header) else b""
+            if not header.record_count:
+                return batch if self._is_last_of_producer(header) else b""
+            if ends_nothing and horizon is None:
+                return self._with_horizon(batch, header)
+            return batch
+        if self._transactions.is_aborted(header):
+            return emptied(header) if self._is_last_of_producer(header) else b""
+        if not header.record_count:
+            return batch if self._is_last_of_producer(header) else b""
+        return self._without_old(batch, header, horizon, is_over)
+
+    def _without_old(
+        self, batch: bytes, header: BatchHeader, horizon: int | None, is_over: bool
+    ) -> bytes:
+        data = unpacked(batch, header)
+        records = scan(data, header)
+        kept = [record for record in records if self._stays(record, is_over)]
+        if not kept:
+            return emptied(header) if self._is_last_of_producer(header) else b""
+        new_horizon: int | None = None
+        if horizon is None and any(record.is_tombstone for record in kept):
+            new_horizon = self._job.now_ms + self._job.delete_retention_ms
+        if len(kept) == len(records) and new_horizon is None:
+            return batch
+        return keep(batch, header, data, kept, new_horizon)
+
+    def _stays(self, record: RawRecord, is_over: bool) -> bool:
+        if record.offset >= self._offsets.end_offset:
+            return True
+        if record.key is None or not self._offsets.is_last(record.key, record.offset):
+            return False
+        return not (record.is_tombstone and is_over)
+
+    def _with_horizon(self, batch: bytes, header: BatchHeader) -> bytes:
+        data = unpacked(batch, header)
+        horizon = self._job.now_ms + self._job.delete_retention_ms
+        return keep(batch, header, data, scan(data, header), horizon)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        if header.producer_id < 0:
+            return False
+        last = self._job.producers.get(header.producer_id)
+        if last is None:
+            return False
+        last_offset, epoch = last
+        if last_offset >= 0:
+            return last_offset == header.last_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    def _write(self, batch: bytes) -> None:
+        base, delta, latest = _LAST_OFFSET.unpack_from(batch)
+        last = base + delta
+        if latest > self._latest[0]:
+            self._latest = latest, last
+        if self._since_index > self._job.index_interval_bytes:
+            self._offset_index += OffsetIndex.ENTRY.pack(last - self._base, self.position)
+            self._add_time()
+            self._since_index = 0
+        self._out.append(batch)
+        self._gathered += len(batch)
+        self.position += len(batch)
+        self._since_index += len(batch)
+        if self._gathered >= _CHUNK:
+            self._flush()
+
+    def _add_time(self) -> None:
+        timestamp, offset = self._latest
+        entry = TimeIndex.ENTRY.pack(timestamp, offset - self._base)
+        size = TimeIndex.ENTRY.size
+        if timestamp >= 0 and bytes(self._time_index[-size : -size + 8]) != entry[:8]:
+            self._time_index += entry
+
+    def _flush(self) -> None:
+        if self._out:
+            write_at(self._fd, b"".join(self._out), self.position - self._gathered)
+            self._out.clear()
+            self._gathered = 0

@@ -1,0 +1,177 @@
+"""The records of a batch, taken apart just as far as compaction must, and put together again."""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    build_batch,
+    read_records,
+)
+from barnabas.protocol.records.compression import (
+    DEFAULT_MAX_BYTES,
+    CompressionError,
+    compress,
+    decompress,
+)
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CHECKED_AT: Final = 21
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = 17
+_DELETE_HORIZON: Final = 0x40
+_LOG_APPEND_TIME: Final = 0x08
+
+
+class RawRecord(NamedTuple):
+    """Where a record lies in the unpacked batch, and what decides on it; the timestamp in ms."""
+
+    start: int
+    end: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    is_tombstone: bool
+
+
+def unpacked(batch: bytes, header: BatchHeader) -> bytes:
+    """The batch's records without compression; CorruptBatch."""
+    data = memoryview(batch)[HEADER_SIZE : header.size]
+    try:
+        return bytes(decompress(header.codec, data, DEFAULT_MAX_BYTES))
+    except CompressionError as error:
+        raise CorruptBatch(str(error)) from None
+
+
+def scan(data: bytes, header: BatchHeader) -> list[RawRecord]:
+    """Find the records in `unpacked` bytes; CorruptBatch."""
+    found: list[RawRecord] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            start = at
+            size, at = _varint(data, at)
+            end = at + size
+            if size < 0 or end > len(data):
+                raise CorruptBatch(f"a record of {size} bytes, {len(data) - at} are left")
+            timestamp, at = _varint(data, at + 1)
+            offset, at = _varint(data, at)
+            key_size, at = _varint(data, at)
+            key = None
+            if key_size >= 0:
+                key = data[at : at + key_size]
+                at += key_size
+            value_size, at = _varint(data, at)
+            if at > end:
+                raise CorruptBatch("a record's fields are longer than it")
+            found.append(
+                RawRecord(
+                    start,
+                    end,
+                    header.base_offset + offset,
+                    header.base_timestamp + timestamp,
+                    key,
+                    value_size < 0,
+                )
+            )
+            at = end
+    except IndexError:
+        raise CorruptBatch("a batch ends inside a record") from None
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a varint of more than ten bytes")
+
+
+def keep(
+    batch: bytes,
+    header: BatchHeader,
+    data: bytes,
+    records: Sequence[RawRecord],
+    delete_horizon_ms: int | None,
+) -> bytes:
+    """The batch with these of its records alone; offsets, epoch and producer stay.
+
+    With a new delete horizon (ms), that is written to the header as its base timestamp (KIP-534).
+    """
+    if delete_horizon_ms is not None:
+        return _with_horizon(
+            batch, header, {record.offset for record in records}, delete_horizon_ms
+        )
+    body = b"".join([data[record.start : record.end] for record in records])
+    is_append_time = header.attributes & _LOG_APPEND_TIME
+    latest = max(record.timestamp for record in records)
+    return _packed(
+        header._replace(
+            max_timestamp=header.max_timestamp if is_append_time else latest,
+            record_count=len(records),
+        ),
+        compress(header.codec, body) if header.codec else body,
+    )
+
+
+def _with_horizon(
+    batch: bytes, header: BatchHeader, offsets: set[int], delete_horizon_ms: int
+) -> bytes:
+    """Timestamps count from the base timestamp, so all of them are written anew."""
+    kept = [each for each in read_records(batch, 0, header) if each.offset in offsets]
+    # The first record sets the base from which the others count: one of the horizon's time.
+    lead = Record(header.base_offset, delete_horizon_ms, None, None)
+    with_lead = build_batch([lead, *kept], base_offset=header.base_offset)
+    body = bytes(with_lead[HEADER_SIZE + _lead_size(with_lead) :])
+    latest = max(each.timestamp for each in kept)
+    is_append_time = header.attributes & _LOG_APPEND_TIME
+    return _packed(
+        header._replace(
+            attributes=header.attributes | _DELETE_HORIZON,
+            base_timestamp=delete_horizon_ms,
+            max_timestamp=header.max_timestamp if is_append_time else latest,
+            record_count=len(kept),
+        ),
+        compress(header.codec, body) if header.codec else body,
+    )
+
+
+def _lead_size(batch: bytearray) -> int:
+    size, at = _varint(bytes(batch[HEADER_SIZE : HEADER_SIZE + 10]), 0)
+    return at + size
+
+
+def emptied(header: BatchHeader) -> bytes:
+    """The batch without records: it keeps its producer's last sequence (`writeEmptyHeader`)."""
+    return _packed(
+        header._replace(
+            attributes=header.attributes & 0x38,  # timestamp type, transactional, control
+            base_timestamp=-1,
+            record_count=0,
+        ),
+        b"",
+    )
+
+
+def _packed(header: BatchHeader, body: bytes) -> bytes:
+    batch = bytearray(_HEADER.pack(*header))
+    batch += body
+    length = len(batch) - LOG_OVERHEAD
+    fields = header._replace(batch_length=length, magic=MAGIC)
+    _HEADER.pack_into(batch, 0, *fields)
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
+    return bytes(batch)
