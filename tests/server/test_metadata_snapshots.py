@@ -71,7 +71,7 @@ def test_a_start_goes_on_from_the_snapshot_when_the_log_below_is_gone(tmp_path: 
 
 
 def test_without_changes_there_is_no_new_snapshot(tmp_path: Path) -> None:
-    with Node(tmp_path, {"metadata.log.max.snapshot.interval.ms": "1"}) as node:
+    with Node(tmp_path, {"metadata.log.max.record.bytes.between.snapshots": "1"}) as node:
         create(node, "one")
         server = node.server
         assert server is not None
