@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
 if TYPE_CHECKING:
     from barnabas.server.node import Node
 
@@ -18,7 +20,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def next(self) -> int:
-        """A new id; KafkaError while no controller can be asked for a block."""
+        """A new id; COORDINATOR_LOAD_IN_PROGRESS while no controller can be asked for a block."""
         async with self._lock:
             if self._next == self._end:
                 await self._take_block()
@@ -28,8 +30,12 @@ class ProducerIds:
     async def _take_block(self) -> None:
         node = self._node
         broker = node.image.brokers[node.node_id]
-        block = await node.quorum.submit(
-            lambda controller, now_ms: controller.allocate_producer_ids(broker.id, broker.epoch)
-        )
+        try:
+            block = await node.quorum.submit(
+                lambda controller, now_ms: controller.allocate_producer_ids(broker.id, broker.epoch)
+            )
+        except KafkaError as error:
+            # What every producer takes for a reason to ask again (Kafka: RPCProducerIdManager).
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
         self._next = block.first_producer_id
         self._end = block.first_producer_id + block.size

@@ -292,7 +292,7 @@ PROPERTIES: tuple[P, ...] = (
     P("transaction.partition.verification.enable", BOOLEAN, True, LOW,
       "Ask the transaction coordinator, before a transaction's first write to a partition, "
       "whether the partition belongs to it.",
-      dynamic=CLUSTER_WIDE),
+      dynamic=CLUSTER_WIDE, has_effect=True),
     P("producer.id.expiration.ms", INT, 86_400_000, LOW,
       "Milliseconds after a producer's last write to a partition in which its sequence "
       "numbers are remembered.",
@@ -302,24 +302,25 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(1), has_effect=True, internal=True),
     P("transactional.id.expiration.ms", INT, 604_800_000, HIGH,
       "Milliseconds without a transaction after which a transactional id is forgotten.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
     P("transaction.max.timeout.ms", INT, 900_000, HIGH,
       "Longest timeout that a producer may ask for its transactions.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
     P("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, LOW,
-      "Milliseconds between two looks for transactions that ran out of time.",
-      validator=Range(1)),
+      "Milliseconds until a transaction that ran out of time is aborted again, after that "
+      "could not be written. The first time it is aborted at once.",
+      validator=Range(1), has_effect=True),
     P("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, LOW,
       "Milliseconds between two looks for transactional ids to forget.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
     P("transaction.two.phase.commit.enable", BOOLEAN, False, LOW,
       "Allow transactions that take part in a two-phase commit and have no timeout."),
     P("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, HIGH,
       "Most milliseconds for which a first write waits for the transaction coordinator before "
       "the producer is asked to try again.",
-      validator=Range(0)),
+      validator=Range(0), has_effect=True),
     P("add.partitions.to.txn.retry.backoff.ms", INT, 20, HIGH,
       "Milliseconds between two questions to the transaction coordinator during a first "
       "write.",
-      validator=Range(1)),
+      validator=Range(1), has_effect=True),
 )
