@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from barnabas.cluster.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from barnabas.coordinator.output import Output, append_error
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
@@ -17,6 +18,7 @@ from barnabas.protocol.records.coordinator import (
     encode_coordinator_value,
 )
 from barnabas.protocol.records.groups import decode_group_record
+from barnabas.protocol.types import ZERO_UUID, Uuid
 
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"  # v0: topic "t", no data
 
@@ -31,11 +33,25 @@ class Coordinator:
     replies: list[tuple[Any, Any]] = attrs.Factory(list)
     appended: Callable[[Any], None] = lambda _record: None
     refuse_next: ErrorCode | None = None
+    image: MetadataImage = attrs.Factory(MetadataImage)
     shard: GroupShard = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shard = GroupShard(self.settings)
+        self.shard.update_metadata(self.image, self.settings)
         self.shard.loaded(self.now_ms)
+
+    def set_topics(self, **partitions: int) -> None:
+        """The cluster has these topics now, with so many partitions."""
+        before = self.image.topics_by_name
+        self.image = image_of(partitions, before=self.image)
+        after = self.image.topics_by_name
+        self.shard.update_metadata(
+            self.image,
+            self.settings,
+            changed=before.keys() | after.keys(),
+            created=not after.keys() <= before.keys(),
+        )
 
     def do(self, operation: Callable[..., Output], *args: Any, token: Any = None) -> Any:
         """Run an operation; the reply to `token` if it is there already, or its error code."""
@@ -88,9 +104,43 @@ class Coordinator:
         """A new leader: only what the log says is left; who waited is told to go elsewhere."""
         self.carry_out(self.shard.unload(self.now_ms))
         self.shard = GroupShard(self.settings)
+        self.shard.update_metadata(self.image, self.settings)
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(*decode_group_record(key, value), record_offset=offset)
         self.shard.loaded(self.now_ms)
+
+
+def topic_id(name: str) -> Uuid:
+    """Every topic's id is made of its name."""
+    return Uuid(name.encode().ljust(16, b"."))
+
+
+def image_of(
+    partitions: dict[str, int],
+    *,
+    before: MetadataImage | None = None,
+    racks: dict[int, str] | None = None,
+) -> MetadataImage:
+    """A cluster's metadata with these topics, each partition on broker `partition % 3`."""
+    placed = PartitionImage((), (), (), 0, 0, 0)
+    topics = [
+        TopicImage(
+            name,
+            topic_id(name),
+            {p: attrs.evolve(placed, replicas=(p % 3, (p + 1) % 3)) for p in range(count)},
+        )
+        for name, count in partitions.items()
+    ]
+    brokers = {
+        broker: BrokerImage(broker, 0, ZERO_UUID, {}, {}, rack, False, False, ())
+        for broker, rack in (racks or {}).items()
+    }
+    return MetadataImage(
+        topics_by_name={topic.name: topic for topic in topics},
+        topics_by_id={topic.id: topic for topic in topics},
+        brokers=brokers,
+        offset=1 if before is None else before.offset + 1,
+    )
 
 
 def join_request(group_id: str = "g", member_id: str = "", **fields: Any) -> JoinGroupRequest:

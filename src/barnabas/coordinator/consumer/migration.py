@@ -7,18 +7,23 @@ records ends the one and begins the other. Kafka: convertToConsumerGroup, conver
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.member import ClassicMember
 from barnabas.coordinator.classic.rebalance import Rebalancer
 from barnabas.coordinator.consumer import embedded, records
 from barnabas.coordinator.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from barnabas.coordinator.consumer.member import ClassicPart, ConsumerMember
+from barnabas.coordinator.consumer.member import Assignment, ClassicPart, ConsumerMember
 from barnabas.coordinator.consumer.rebalance import Surroundings
 from barnabas.coordinator.output import Output, Record
 from barnabas.coordinator.records import group_metadata, group_tombstone
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +42,7 @@ class Upgrades:
         self._refuse(group)
         group_id = group.group_id
         try:
-            members = [self._member(group, member) for member in group.members.values()]
+            members = self._members(group)
         except ProtocolError as error:
             raise _refused(
                 group_id, f"the embedded consumer protocol is malformed: {error}"
@@ -72,32 +77,72 @@ class Upgrades:
         if len(group.members) > settings.consumer_max_size:
             raise _refused(group.group_id, "the group size exceeds the consumer group maximum size")
 
-    def _member(self, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
-        assignment = embedded.read_assignment(member.assignment)
-        if assignment.user_data:
-            raise _refused(
-                group.group_id,
-                "an unsupported custom assignor is in use, whose user data would be lost",
-            )
-        protocols = dict(member.protocols)
-        # Before its first generation is there a group has not settled on a protocol.
-        metadata = protocols.get(group.protocol_name or "", member.protocols[0][1])
-        subscription = embedded.read_subscription(metadata)
-        epoch = group.generation_id
-        owned = embedded.by_topic_id(assignment.assigned_partitions, self._around.topics.image)
-        return ConsumerMember(
-            member.member_id,
-            member_epoch=epoch,
-            previous_member_epoch=epoch,
-            instance_id=member.group_instance_id,
-            rack_id=subscription.rack_id or None,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            subscribed_names=frozenset(subscription.topics),
-            assigned={t: dict.fromkeys(sorted(p), epoch) for t, p in owned.items()},
-            classic=ClassicPart(member.session_timeout_ms, tuple(member.protocols)),
+    def _members(self, group: ClassicGroup) -> list[ConsumerMember]:
+        """The members with what they have: what they were assigned, and what they still hold.
+
+        In the middle of a rebalance a cooperative member may hold what its assignment does not
+        have (any more); it said so when it joined. Kafka goes by assignments alone, and may give
+        such a partition to another member at once.
+        """
+        image = self._around.topics.image
+        told = {id_: _subscription(group, member) for id_, member in group.members.items()}
+        held: dict[str, dict[Uuid, set[int]]] = {}
+        taken: set[tuple[Uuid, int]] = set()
+        for member_id, member in group.members.items():
+            assigned = embedded.by_topic_id(_assigned(group, member), image)
+            held[member_id] = {topic_id: set(p) for topic_id, p in assigned.items()}
+            taken |= {(topic_id, p) for topic_id, ps in assigned.items() for p in ps}
+        for member_id in sorted(told, key=lambda id_: -told[id_].generation_id):
+            claimed = embedded.by_topic_id(told[member_id].owned_partitions, image)
+            for topic_id, partitions in claimed.items():
+                free = {p for p in partitions if (topic_id, p) not in taken}
+                if free:
+                    held[member_id].setdefault(topic_id, set()).update(free)
+                    taken |= {(topic_id, p) for p in free}
+        return [
+            _member(group, member, told[member_id], held[member_id])
+            for member_id, member in group.members.items()
+        ]
+
+
+def _subscription(group: ClassicGroup, member: ClassicMember) -> ConsumerProtocolSubscription:
+    # Before its first generation is there a group has not settled on a protocol.
+    metadata = dict(member.protocols).get(group.protocol_name or "", member.protocols[0][1])
+    return embedded.read_subscription(metadata)
+
+
+def _assigned(
+    group: ClassicGroup, member: ClassicMember
+) -> list[ConsumerProtocolAssignment.TopicPartition]:
+    assignment = embedded.read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _refused(
+            group.group_id,
+            "an unsupported custom assignor is in use, whose user data would be lost",
         )
+    return assignment.assigned_partitions
+
+
+def _member(
+    group: ClassicGroup,
+    member: ClassicMember,
+    subscription: ConsumerProtocolSubscription,
+    held: dict[Uuid, set[int]],
+) -> ConsumerMember:
+    epoch = group.generation_id
+    return ConsumerMember(
+        member.member_id,
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_names=frozenset(subscription.topics),
+        assigned={t: dict.fromkeys(sorted(p), epoch) for t, p in held.items() if p},
+        classic=ClassicPart(member.session_timeout_ms, tuple(member.protocols)),
+    )
 
 
 def _refused(group_id: str, why: str) -> KafkaError:
@@ -137,10 +182,15 @@ class Downgrades:
     def without(
         self, group: ConsumerGroup, leaving: Collection[ConsumerMember], cause: str, now_ms: int
     ) -> Output:
-        """Makes the group classic when these have gone, and its members rebalance."""
+        """Makes the group classic when these have gone, and its members rebalance.
+
+        Until they have, they are assigned what they hold, so that nobody else is given it should
+        the group turn back (Kafka: their target).
+        """
         gone = {member.member_id for member in leaving}
         members = [member for id_, member in group.members.items() if id_ not in gone]
-        classic = self._classic(group, members, {}, now_ms)
+        held = {member.member_id: _held(member) for member in members}
+        classic = self._classic(group, members, held, now_ms)
         written = [*group.tombstones(), classic.record]
         return Output(records=written, then=lambda then_ms: self._begin(classic, cause, then_ms))
 
@@ -159,8 +209,8 @@ class Downgrades:
         """
         members = [m for m in group.members.values() if m.member_id != replaced.member_id]
         ids = [successor.member_id if id_ == replaced.member_id else id_ for id_ in group.members]
-        places = {successor.member_id: replaced.member_id}
-        classic = self._classic(group, [*members, successor], places, now_ms)
+        given = {member.member_id: group.target_of(member) for member in (*members, successor)}
+        classic = self._classic(group, [*members, successor], given, now_ms)
         written = records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
         written.append(classic.record)
         return Output(records=written, then=lambda then_ms: self._begin(classic, cause, then_ms))
@@ -169,10 +219,10 @@ class Downgrades:
         self,
         group: ConsumerGroup,
         members: Sequence[ConsumerMember],
-        places: dict[str, str],
+        assigned: Mapping[str, Assignment],
         now_ms: int,
     ) -> "_Classic":
-        """The classic group; `places` names whose target a member takes over."""
+        """The classic group of these members, with what each is assigned."""
         classic = ClassicGroup(group.group_id, now_ms)
         classic.generation_id = group.group_epoch
         for member in members:
@@ -182,7 +232,6 @@ class Downgrades:
         image = self._around.topics.image
         assignments: dict[str, bytes] = {}
         for member_id, member in classic.members.items():
-            target = group.target.get(places.get(member_id, member_id), {})
             try:
                 version = embedded.version_of(member.metadata(classic.protocol_name))
             except ProtocolError as error:
@@ -190,7 +239,7 @@ class Downgrades:
                     ErrorCode.GROUP_ID_NOT_FOUND,
                     f"Cannot downgrade the classic group {group.group_id}: {error}.",
                 ) from error
-            assignments[member_id] = embedded.write_assignment(target, image, version)
+            assignments[member_id] = embedded.write_assignment(assigned[member_id], image, version)
         logger.info("consumer group becomes classic group=%s", group.group_id)
         return _Classic(classic, group_metadata(group.group_id, classic.record_value(assignments)))
 
@@ -210,6 +259,16 @@ class Downgrades:
         if cause is None:
             return Output()
         return self._rebalancer.prepare(group, cause, now_ms)
+
+
+def _held(member: ConsumerMember) -> Assignment:
+    topic_ids = (*member.assigned, *member.revoking)
+    return {
+        topic_id: frozenset(
+            (*member.assigned.get(topic_id, ()), *member.revoking.get(topic_id, ()))
+        )
+        for topic_id in topic_ids
+    }
 
 
 class _Classic:

@@ -21,8 +21,12 @@ from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.migration import Downgrades
 from barnabas.coordinator.consumer.rebalance import Surroundings
 from barnabas.coordinator.output import Output, Record
+from barnabas.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
+
+# When the end of a member could not be written it is tried again (as Kafka's CoordinatorTimer).
+_RETRY_MS = 500
 
 
 class Removals:
@@ -39,10 +43,9 @@ class Removals:
         if not members:
             return Output()
         group_id = group.group_id
-        for member in members:
-            self.cancel_timers(group_id, member.member_id)
         if self._downgrades.allows_without(group, members):
-            return self._downgrades.without(group, members, cause, now_ms)
+            out = self._downgrades.without(group, members, cause, now_ms)
+            return self._then_forget(group_id, members, out)
         written = [
             record
             for member in members
@@ -55,7 +58,19 @@ class Removals:
             records.group_epoch(group_id, epoch, self._around.topics.metadata_hash(topics))
         )
         self._around.histories.note(group_id, now_ms, epoch, cause)
-        return Output(records=written)
+        return self._then_forget(group_id, members, Output(records=written))
+
+    def _then_forget(self, group_id: str, members: Sequence[ConsumerMember], out: Output) -> Output:
+        """Once it is written: a member whose end was refused keeps its timers."""
+        following = out.then
+
+        def then(now_ms: int) -> Output:
+            for member in members:
+                self._cancel_timers(group_id, member.member_id)
+            return Output() if following is None else following(now_ms)
+
+        out.then = then
+        return out
 
     def _regex_tombstones(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember]
@@ -119,7 +134,7 @@ class Removals:
         """The classic member has synced."""
         self._around.timers.cancel(("sync", group_id, member_id))
 
-    def cancel_timers(self, group_id: str, member_id: str) -> None:
+    def _cancel_timers(self, group_id: str, member_id: str) -> None:
         """Nothing is expected of the member any more."""
         for kind in ("session", "rebalance", "join", "sync"):
             self._around.timers.cancel((kind, group_id, member_id))
@@ -130,7 +145,18 @@ class Removals:
         if group is None or member is None:
             return Output()
         logger.info("removed a member group=%s member=%s: it %s", group_id, member_id, why)
-        return self.remove(group, [member], f"member {member_id} {why}", now_ms)
+
+        def refused(_error: ErrorCode, then_ms: int) -> Output:
+            self._around.timers.schedule(
+                ("session", group_id, member_id),
+                then_ms + _RETRY_MS,
+                partial(self._expire, group_id, member_id, why),
+            )
+            return Output()
+
+        out = self.remove(group, [member], f"member {member_id} {why}", now_ms)
+        out.refused = refused
+        return out
 
     def _revocation_overdue(
         self, group_id: str, member_id: str, member_epoch: int, now_ms: int

@@ -1,0 +1,136 @@
+"""Both protocols in one group over many seeds (see `consumer_simulation`), and planted mistakes."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from barnabas.coordinator.consumer import migration, reconciliation
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.groups import ConsumerGroups
+from barnabas.coordinator.consumer.reconciliation import Reconciliation
+from barnabas.coordinator.consumer.removal import Removals
+from barnabas.coordinator.consumer.topics import Topics
+from barnabas.coordinator.offsets import Offsets
+from tests.coordinator.consumer_simulation import World
+from tests.coordinator.simulation import ViolationError
+
+SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
+
+
+def test_the_invariants_hold_whatever_happens() -> None:
+    kinds: set[frozenset[str]] = set()
+    for seed in range(SEEDS):
+        world = World(seed)
+        try:
+            world.run()
+        except ViolationError as violation:
+            raise AssertionError(f"seed {seed}") from violation
+        kinds.add(frozenset(world.checker.kinds))
+    # Some groups have been of one type only, others have turned from one to the other.
+    assert {frozenset({"consumer"}), frozenset({"consumer", "classic"})} <= kinds
+
+
+def caught(invariant: str, seeds: Iterable[int] = range(40)) -> bool:
+    for seed in seeds:
+        try:
+            World(seed).run()
+        except ViolationError as violation:
+            if str(violation).startswith(invariant):
+                return True
+        except Exception:  # the mistake may also break something else first
+            continue
+    return False
+
+
+def test_giving_what_another_still_has_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reconciliation, "_is_free", lambda *_: True)
+    monkeypatch.setattr(ConsumerGroup, "_take", lambda *_: None)
+    assert caught("G1")
+
+
+def test_taking_revocation_for_granted_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciliation, "is_held", lambda *_: False)
+    assert caught("G1")
+
+
+def test_commits_of_another_time_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConsumerGroup, "validate_offset_commit", lambda *_, **__: None)
+    assert caught("G3")
+
+
+def test_lost_commits_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = Offsets.replay
+
+    def forgetful(self: Offsets, key: Any, value: Any, offset: int, producer_id: int) -> None:
+        if offset % 7:
+            replay(self, key, value, offset, producer_id)
+
+    monkeypatch.setattr(Offsets, "replay", forgetful)
+    assert caught("G2")
+
+
+def test_members_that_never_expire_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Removals, "renew_session", lambda *_, **__: None)
+    assert caught("G5")
+
+
+def test_an_expiry_that_is_not_tried_again_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expire = Removals._expire
+
+    def once(self: Removals, group_id: str, member_id: str, why: str, now_ms: int) -> Any:
+        out = expire(self, group_id, member_id, why, now_ms)
+        out.refused = None
+        return out
+
+    monkeypatch.setattr(Removals, "_expire", once)
+    assert caught("G5")
+
+
+def test_partitions_that_nobody_frees_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = ConsumerGroup._release
+
+    def keeps(self: ConsumerGroup, owned: Any, epoch: int) -> None:
+        # What a member had when it was put out stays taken.
+        if epoch % 5:
+            release(self, owned, epoch)
+
+    monkeypatch.setattr(ConsumerGroup, "_release", keeps)
+    monkeypatch.setattr(ConsumerGroup, "_take", _overwrite)
+    assert caught("G5")
+
+
+def _overwrite(self: ConsumerGroup, owned: Any, epoch: int) -> None:
+    for topic_id, partitions in owned.items():
+        epochs = self._partition_epochs.setdefault(topic_id, {})
+        epochs.update(dict.fromkeys(partitions, epoch))
+
+
+def test_topics_that_grow_unseen_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Topics, "metadata_hash", lambda *_: 0)
+    assert caught("G5")
+
+
+def test_an_upgrade_by_assignments_alone_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What Apache Kafka does; it takes a rebalance within a rebalance to go wrong."""
+    subscription = migration._subscription
+
+    def silent(*args: Any) -> Any:
+        told = subscription(*args)
+        told.owned_partitions = []
+        return told
+
+    monkeypatch.setattr(migration, "_subscription", silent)
+    assert caught("G1", (287,))
+
+
+def test_sessions_forgotten_by_a_new_coordinator_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ConsumerGroups, "loaded", lambda *_: None)
+    assert caught("G5", range(200))
