@@ -44,7 +44,7 @@ def kafka(tmp_path: Path) -> Iterator[KafkaProcess]:
 def barnabas(kafka: KafkaProcess) -> Node:
     """Give a node on the directory and the addresses that Apache Kafka has in its turns."""
     addresses = f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://127.0.0.1:{kafka.controller_port}"
-    return Node(kafka.data, {"listeners": addresses, "offsets.topic.num.partitions": "3"})
+    return Node(kafka.data, {"listeners": addresses, **kafka.properties})
 
 
 def create_topics(bootstrap: str) -> None:
@@ -228,3 +228,70 @@ def test_what_a_killed_kafka_leaves_is_taken_over(kafka) -> None:
     kafka.start()
     same(theirs, seen(kafka.bootstrap))
     kafka.stop()
+
+
+def fill_table(bootstrap: str, turn: int) -> dict[bytes, bytes]:
+    """Give each key many values, and a tenth of them a tombstone; the table that is left."""
+    table: dict[bytes, bytes] = {}
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True}
+    producer = Producer(settings)
+    for number in range(15_000):
+        key = b"%d" % (number % 300)
+        value = b"%d %d " % (turn, number) + b"." * 150
+        table[key] = value
+        producer.produce("table", value, key=key)
+        if number % 500 == 0:
+            assert producer.flush(30) == 0
+    for number in range(turn, 300, 10):
+        del table[b"%d" % number]
+        producer.produce("table", None, key=b"%d" % number)
+    assert producer.flush(30) == 0
+    return table
+
+
+def read_table(bootstrap: str) -> tuple[dict[bytes, bytes], int]:
+    """The table that a reader from the start builds, and how many records it saw."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "t", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "check.crcs": True})
+    consumer.assign([TopicPartition("table", 0, 0)])
+    table: dict[bytes, bytes] = {}
+    count, reached = 0, -1
+    while (message := consumer.poll(30)) is not None and message.error() is None:
+        assert message.offset() > reached
+        count, reached = count + 1, message.offset()
+        if message.value() is None:
+            table.pop(message.key(), None)
+        else:
+            table[message.key()] = message.value()
+    consumer.close()
+    return table, count
+
+
+def wait_until_compacted(bootstrap: str, table: dict[bytes, bytes], written: int) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        found, count = read_table(bootstrap)
+        assert found == table
+        if count < written * 0.7:
+            return
+        assert time.monotonic() < deadline, f"{count} of {written} records are still there"
+        time.sleep(0.5)
+
+
+def test_a_compacted_table_is_the_same_under_both(kafka) -> None:
+    kafka.properties |= {"log.cleaner.backoff.ms": "500", "log.cleaner.min.cleanable.ratio": "0.2"}
+    config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+    with barnabas(kafka) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("table", 1, 1, config=config)])["table"].result(30)
+        table = fill_table(node.bootstrap, 0)
+        wait_until_compacted(node.bootstrap, table, 15_000)
+    kafka.start()
+    assert read_table(kafka.bootstrap)[0] == table
+    table = fill_table(kafka.bootstrap, 1)
+    wait_until_compacted(kafka.bootstrap, table, 15_000)
+    kafka.stop()
+    with barnabas(kafka) as node:
+        assert read_table(node.bootstrap)[0] == table
+        table = fill_table(node.bootstrap, 2)
+        wait_until_compacted(node.bootstrap, table, 15_000)

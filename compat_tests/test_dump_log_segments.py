@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -113,6 +114,21 @@ def test_idempotent_producers_and_their_snapshots_pass(tmp_path) -> None:
     found = re.findall(r"producerId: (\d+) producerEpoch: 0 .*lastSequence: (\d+)", text)
     assert len({producer for producer, _ in found}) == 3
     assert {sequence for _, sequence in found} == {"1999"}
+
+
+def test_compacted_logs_pass(tmp_path) -> None:
+    directory = tmp_path / "data" / "t-0"
+    with Node(tmp_path / "data", {"log.cleaner.backoff.ms": "300"}) as node:
+        create(node.bootstrap, "t", cleanup_policy="compact")
+        for codec in ("lz4", "none"):
+            produce(node.bootstrap, "t", 6000, compression_type=codec, enable_idempotence=True)
+        deadline = time.monotonic() + 30
+        while not list(directory.glob("*.deleted")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(0.5)
+    size = sum(file.stat().st_size for file in directory.glob("*.log"))
+    assert size < 12_000 * 300 * 0.6
+    judge(directory)
 
 
 def test_committed_offsets_are_decoded(tmp_path) -> None:

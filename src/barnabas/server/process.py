@@ -38,7 +38,8 @@ def run_process(config: NodeConfig) -> int:
         print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1
     except* Exception:
-        logger.exception("the node failed")
+        if not status:  # otherwise it follows from what was told
+            logger.exception("the node failed")
         status = 1
     return status
 

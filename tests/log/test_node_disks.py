@@ -1,0 +1,116 @@
+"""A whole node on disks that fail: one of two goes offline alone, the last one ends the node."""
+
+import errno
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.testing import Node
+from barnabas.testing.process import NodeProcess
+
+EXIT_TIMEOUT_S = 10
+
+
+def produce(bootstrap: str, partition: int, value: bytes, timeout_ms: int = 8000) -> str | None:
+    """Write one record; the error's name, None when it was acknowledged."""
+    outcome: list[str | None] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "message.timeout.ms": timeout_ms, "log_level": 0}
+    )
+    producer.produce(
+        "t",
+        value,
+        partition=partition,
+        on_delivery=lambda error, _: outcome.append(error.name() if error else None),
+    )
+    producer.flush(30)
+    return outcome[0]
+
+
+def create(bootstrap: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("t", partitions, 1)])["t"].result(10)
+
+
+def values(bootstrap: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    found = [message.value() for message in consumer.consume(count, timeout=10)]
+    consumer.close()
+    return found
+
+
+def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 2)
+        for partition in (0, 1):
+            assert produce(node.bootstrap, partition, b"before") is None
+        [bad] = [number for number in (0, 1) if (second / f"t-{number}").exists()]
+        good = 1 - bad
+        real = os.pwrite
+
+        def pwrite(fd: int, data: bytes, at: int) -> int:
+            if str(second) in os.readlink(f"/proc/self/fd/{fd}"):
+                raise OSError(errno.EIO, "I/O error")
+            return real(fd, data, at)
+
+        monkeypatch.setattr(os, "pwrite", pwrite)
+        assert produce(node.bootstrap, bad, b"lost", timeout_ms=1500) is not None
+        monkeypatch.undo()
+        assert produce(node.bootstrap, bad, b"lost", timeout_ms=1500) is not None, (
+            "offline for good"
+        )
+        assert produce(node.bootstrap, good, b"fine") is None
+        assert node.server is not None
+        assert not node.server.is_stopping
+    assert (first / ".kafka_cleanshutdown").exists()
+    assert not (second / ".kafka_cleanshutdown").exists()
+    with node:
+        assert produce(node.bootstrap, bad, b"again") is None, "a disk that works again is used"
+
+
+def test_without_a_working_directory_the_node_ends_and_acknowledges_nothing() -> None:
+    """A file size limit stands for a full disk: every write behind it fails."""
+    with NodeProcess() as node:
+        create(node.bootstrap, 1)
+        for number in range(20):
+            assert produce(node.bootstrap, 0, b"%d" % number) is None
+        process = node._process
+        [log] = (node.data / "t-0").glob("*.log")
+        limit = log.stat().st_size + 10
+        resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        assert produce(node.bootstrap, 0, b"x" * 100, timeout_ms=2000) is not None
+        deadline = time.monotonic() + EXIT_TIMEOUT_S
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert process.poll() == 1
+        told = "".join(node.log)
+        assert "log directory offline" in told
+        assert "barnabas: a data directory failed" in told
+        assert "Traceback" not in told
+        assert not (node.data / ".kafka_cleanshutdown").exists()
+        node.kill()
+        node.start()
+        assert values(node.bootstrap, 20) == [b"%d" % number for number in range(20)]
+        assert produce(node.bootstrap, 0, b"after") is None
+
+
+def test_a_directory_that_cannot_be_used_is_left_out_at_the_start(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    second.write_text("a file, not a directory")
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 2)
+        assert produce(node.bootstrap, 1, b"x") is None
+    node = Node(second)
+    with pytest.raises(Exception, match=f"cannot use {second}"):
+        node.start()
