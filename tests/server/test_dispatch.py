@@ -168,6 +168,7 @@ def filled(message: Any) -> Any:
             setattr(message, name, [filled(message.STRUCTS[field.struct]())])
         elif field.kind is Kind.ARRAY and name in {
             "coordinator_keys",
+            "group_ids",
             "groups",
             "groups_names",
             "topic_names",

@@ -47,6 +47,7 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
     "OffsetFetch": (_Level("groups", "groups", "OffsetFetchResponseGroup", ("group_id",)),),
     "FindCoordinator": (_Level("coordinator_keys", "coordinators", "Coordinator", ("key",)),),
     "DescribeGroups": (_Level("groups", "groups", "DescribedGroup", ("group_id",)),),
+    "ConsumerGroupDescribe": (_Level("group_ids", "groups", "DescribedGroup", ("group_id",)),),
     "DeleteGroups": (_Level("groups_names", "results", "DeletableGroupResult", ("group_id",)),),
     "CreateTopics": (_Level("topics", "topics", "CreatableTopicResult", ("name",)),),
     "DeleteTopics": (_Level("topics", "responses", "DeletableTopicResult", _TOPIC),),

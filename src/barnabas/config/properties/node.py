@@ -29,7 +29,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(1), dynamic=CLUSTER_WIDE),
     P("request.timeout.ms", INT, 30000, HIGH,
       "Milliseconds that this node, as a client of others, waits for an answer before it asks "
-      "again or gives up."),
+      "again or gives up.", has_effect=True),
     P("config.providers", LIST, (), LOW,
       "Names of the providers that resolve ${provider:path:key} in values.",
       validator=ListOf(empty=True), dynamic=CLUSTER_WIDE),
