@@ -1,0 +1,189 @@
+"""What every assignor must do, and what each promises."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.coordinator.consumer.assignors.base import (
+    Assignor,
+    AssignorError,
+    GroupSpec,
+    MemberSpec,
+    checked,
+    load_assignors,
+)
+from barnabas.coordinator.consumer.assignors.range import RangeAssignor
+from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
+from barnabas.coordinator.consumer.member import Assignment
+from barnabas.protocol.types import Uuid
+from tests.coordinator.harness import topic_id
+
+TOPICS = {topic_id(name): count for name, count in {"a": 1, "b": 4, "c": 7, "d": 3}.items()}
+
+
+def group(
+    subscriptions: Mapping[str, frozenset[Uuid]],
+    targets: Mapping[str, Assignment] | None = None,
+    partitions: Mapping[Uuid, int] = TOPICS,
+    instances: Mapping[str, str] | None = None,
+) -> GroupSpec:
+    members = {
+        id_: MemberSpec(id_, topics, (targets or {}).get(id_, {}), (instances or {}).get(id_))
+        for id_, topics in subscriptions.items()
+    }
+    return GroupSpec(members=members, owners={}, partitions=partitions, racks=lambda *_: [])
+
+
+def placed(given: Mapping[str, Assignment]) -> dict[tuple[Uuid, int], str]:
+    """Who has each partition; an assertion fails where two have it."""
+    owners: dict[tuple[Uuid, int], str] = {}
+    for member_id, assignment in given.items():
+        for topic, partitions in assignment.items():
+            for partition in partitions:
+                assert (topic, partition) not in owners
+                owners[topic, partition] = member_id
+    return owners
+
+
+def loads(given: Mapping[str, Assignment]) -> dict[str, int]:
+    return {id_: sum(map(len, assignment.values())) for id_, assignment in given.items()}
+
+
+subscriptions = st.dictionaries(
+    st.sampled_from(["m1", "m2", "m3", "m4", "m5"]),
+    st.sets(st.sampled_from(sorted(TOPICS))).map(frozenset),
+    min_size=1,
+)
+same_subscriptions = st.tuples(
+    st.sets(st.sampled_from(["m1", "m2", "m3", "m4", "m5"]), min_size=1),
+    st.sets(st.sampled_from(sorted(TOPICS)), min_size=1).map(frozenset),
+).map(lambda drawn: dict.fromkeys(sorted(drawn[0]), drawn[1]))
+assignors = st.sampled_from([UniformAssignor(), RangeAssignor()])
+
+
+@given(assignors, st.one_of(subscriptions, same_subscriptions))
+@settings(max_examples=150, derandomize=True)
+def test_every_consumed_partition_has_one_owner_that_consumes_it(
+    assignor: Assignor, subscribed: dict[str, frozenset[Uuid]]
+) -> None:
+    spec = group(subscribed)
+    owners = placed(checked(spec, assignor.assign(spec)))
+    consumed = {topic for topics in subscribed.values() for topic in topics}
+    assert set(owners) == {(t, p) for t in consumed for p in range(TOPICS[t])}
+    for (topic, _), member_id in owners.items():
+        assert topic in subscribed[member_id]
+
+
+@given(same_subscriptions, same_subscriptions)
+@settings(max_examples=150, derandomize=True)
+def test_uniform_is_even_and_moves_as_little_as_it_can(
+    before: dict[str, frozenset[Uuid]], after: dict[str, frozenset[Uuid]]
+) -> None:
+    first = checked(group(before), UniformAssignor().assign(group(before)))
+    spec = group(after, targets=first)
+    second = checked(spec, UniformAssignor().assign(spec))
+    counts = loads(second)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    placed(second)
+    # A member below its share has kept all that it may still have.
+    for member_id, member in spec.members.items():
+        may_keep = {(t, p) for t, ps in member.target.items() if t in after[member_id] for p in ps}
+        kept = may_keep & {(t, p) for t, ps in second[member_id].items() for p in ps}
+        assert kept == may_keep or counts[member_id] == len(kept)
+
+
+@given(subscriptions, subscriptions)
+@settings(max_examples=150, derandomize=True)
+def test_uniform_balances_what_two_members_both_consume(
+    before: dict[str, frozenset[Uuid]], after: dict[str, frozenset[Uuid]]
+) -> None:
+    first = checked(group(before), UniformAssignor().assign(group(before)))
+    spec = group(after, targets=first)
+    given_ = checked(spec, UniformAssignor().assign(spec))
+    placed(given_)
+    counts = loads(given_)
+    for rich, assignment in given_.items():
+        for poor, topics in after.items():
+            if counts[rich] - counts[poor] > 1:
+                assert not assignment.keys() & topics
+
+
+def test_uniform_changes_nothing_without_a_reason() -> None:
+    everybody = dict.fromkeys(["m1", "m2", "m3"], frozenset(TOPICS))
+    first = checked(group(everybody), UniformAssignor().assign(group(everybody)))
+    spec = group(everybody, targets=first)
+    assert checked(spec, UniformAssignor().assign(spec)) == first
+
+
+def test_uniform_forgets_partitions_of_a_topic_made_anew_with_fewer() -> None:
+    topic = topic_id("a")
+    subscribed = dict.fromkeys(["m1", "m2"], frozenset({topic}))
+    targets = {"m1": {topic: frozenset({0, 1})}, "m2": {topic: frozenset({2, 3})}}
+    for partitions in ({topic: 2}, {topic: 3}):
+        spec = group(subscribed, targets, partitions)
+        owners = placed(checked(spec, UniformAssignor().assign(spec)))
+        assert {partition for _, partition in owners} == set(range(partitions[topic]))
+
+
+def test_range_gives_equal_numbers_of_all_topics_to_the_same_member() -> None:
+    topics = frozenset({topic_id("b"), topic_id("d")})
+    spec = group(dict.fromkeys(["m2", "m1"], topics), partitions=dict.fromkeys(topics, 4))
+    given_ = RangeAssignor().assign(spec)
+    assert given_["m1"] == dict.fromkeys(sorted(topics), frozenset({0, 1}))
+    assert given_["m2"] == dict.fromkeys(sorted(topics), frozenset({2, 3}))
+
+
+def test_range_puts_static_members_first_by_instance() -> None:
+    topic = topic_id("c")
+    spec = group(
+        dict.fromkeys(["x", "y", "z"], frozenset({topic})), instances={"z": "i1", "x": "i2"}
+    )
+    given_ = RangeAssignor().assign(spec)
+    assert [given_[id_][topic] for id_ in ("z", "x", "y")] == [
+        frozenset({0, 1, 2}),
+        frozenset({3, 4}),
+        frozenset({5, 6}),
+    ]
+
+
+def test_partitions_that_are_not_there_are_no_assignment() -> None:
+    topic = topic_id("b")
+    spec = group({"m": frozenset({topic})})
+    with pytest.raises(AssignorError, match="which has 4"):
+        checked(spec, {"m": {topic: frozenset({4})}})
+    assert checked(spec, {"stranger": {topic: frozenset({1})}}) == {"m": {}}
+
+
+class Hoarder:
+    """An assignor of somebody's own: all to the first."""
+
+    name = "hoarder"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+        first = min(group.members)
+        return {first: {t: frozenset(range(c)) for t, c in group.partitions.items()}}
+
+
+def test_assignors_are_loaded_by_name_class_and_import_path() -> None:
+    names = [
+        "range",
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+        f"{__name__}:Hoarder",
+    ]
+    assert list(load_assignors(names)) == ["range", "uniform", "hoarder"]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["magic"], "magic is neither"),
+        (["nowhere.at:All"], "nowhere.at:All is neither"),
+        (["uniform", "uniform"], "two assignors are named uniform"),
+        ([], "at least one"),
+    ],
+)
+def test_what_is_no_assignor_is_refused_by_name(names: list[str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        load_assignors(names)

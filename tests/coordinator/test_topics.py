@@ -1,0 +1,85 @@
+"""The metadata hash is Kafka's, and subscriptions by expression match as Kafka's do."""
+
+import pytest
+
+from barnabas.coordinator.consumer import regex
+from barnabas.coordinator.consumer.topics import Topics, topic_hash
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.coordinator.harness import image_of, topic_id
+
+RACKS = {0: "zone-b", 1: "zone-a", 2: "zone-c"}
+
+
+def topics(**partitions: int) -> Topics:
+    known = Topics()
+    known.update(image_of(partitions, racks=RACKS), changed=(), created=True)
+    return known
+
+
+def test_hashes_are_those_of_apache_kafka() -> None:
+    """Computed by Kafka 4.3.0's own Utils.computeTopicHash and computeGroupHash."""
+    image = image_of({"foo": 2, "bär": 1}, racks=RACKS)
+    by_name = image.topics_by_name
+    assert topic_hash(image, by_name["foo"]) == -1339607211721274479
+    assert topic_hash(image, by_name["bär"]) == 180528484401088848
+    assert (
+        topics(foo=2, bär=1).metadata_hash(["foo", "bär", "gone"]) == 7042278124495518210
+    )
+
+
+def test_no_topic_hashes_to_nothing() -> None:
+    assert topics().metadata_hash(["gone"]) == 0
+
+
+def test_partitions_racks_and_new_ids_change_the_hash() -> None:
+    known = topics(foo=2)
+    before = known.metadata_hash(["foo"])
+    known.update(image_of({"foo": 3}, racks=RACKS), changed=["foo"], created=False)
+    grown = known.metadata_hash(["foo"])
+    known.update(image_of({"foo": 2}, racks=RACKS | {0: "x"}), changed=["foo"], created=False)
+    assert len({before, grown, known.metadata_hash(["foo"])}) == 3
+
+
+def test_the_hash_looks_only_at_topics_that_changed() -> None:
+    known = topics(foo=2)
+    before = known.metadata_hash(["foo"])
+    known.update(image_of({"foo": 3}, racks=RACKS), changed=[], created=False)
+    assert known.metadata_hash(["foo"]) == before
+
+
+def test_ids_counts_and_racks_are_those_of_the_image() -> None:
+    known = topics(foo=2)
+    assert known.ids(["foo", "gone"]) == {topic_id("foo")}
+    assert (known.partition_count(topic_id("foo")), known.partition_count(topic_id("x"))) == (
+        2,
+        None,
+    )
+    assert known.racks(topic_id("foo"), 0) == ["zone-b", "zone-a"]
+    assert known.racks(topic_id("foo"), 7) == []
+
+
+def test_an_expression_matches_whole_names() -> None:
+    names = ["foo", "foobar", "barfoo"]
+    assert regex.resolve(["foo", "foo.*", ".*", "x"], names) == {
+        "foo": frozenset({"foo"}),
+        "foo.*": frozenset({"foo", "foobar"}),
+        ".*": frozenset(names),
+        "x": frozenset(),
+    }
+
+
+def test_an_expression_of_a_later_engine_matches_nothing() -> None:
+    assert regex.resolve(["(?<=a)b"], ["ab"]) == {"(?<=a)b": frozenset()}
+
+
+@pytest.mark.parametrize("bad", ["(a", "a{1,1001}", r"(a)\1", "((a{1000}){1000}){1000}"])
+def test_what_the_engine_does_not_take_is_refused(bad: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        regex.validate(bad)
+    assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refusal.value.message.startswith(f"SubscribedTopicRegex `{bad}` is not a valid")
+
+
+def test_an_evil_expression_takes_no_time() -> None:
+    evil = "(a*)*b"
+    assert regex.resolve([evil], ["a" * 200]) == {evil: frozenset()}
