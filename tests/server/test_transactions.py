@@ -1,0 +1,405 @@
+"""The shell around transaction coordinators: what waits for whom, across replicas and restarts."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from barnabas.cluster.replication import Partition, ReplicaManager
+from barnabas.config import NodeConfig, TopicConfig
+from barnabas.log import LogConfig, LogManager
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.end_txn import EndTxnRequest
+from barnabas.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from barnabas.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from barnabas.server.groups import GroupCoordinator
+from barnabas.server.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.server.transaction_admission import Admission, Support
+from barnabas.server.transaction_guards import Guards
+from barnabas.server.transaction_markers import LocalMarkers
+from barnabas.server.transactions import TransactionCoordinator
+from barnabas.testing import Node
+from tests.cluster.states import Cluster
+from tests.log.batches import batch, open_volume
+from tests.server.transaction_transcript import Transcript
+
+OTHER = 2
+
+
+class World:
+    """Broker 1 of two, leading partitions that the other one replicates when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        volume = open_volume(path)
+        self.config = NodeConfig.load(
+            None, {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+        )
+        cluster = Cluster(brokers=2)
+        for topic in ("t", TRANSACTION_TOPIC, OFFSETS_TOPIC):
+            assert not cluster.create(topic, partitions=4, replicas=2).error_code
+        self.image = cluster.image
+        self.node_id = 1
+        self.quorum = SimpleNamespace(subscribe=lambda _: None)
+        logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
+        self.replicas = ReplicaManager(
+            1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()
+        )
+        self.replicas.apply(self.image)
+        self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
+        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
+        self.transactions.producer_ids.next = self.next_producer_id  # type: ignore[method-assign]
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    async def next_producer_id(self) -> int:
+        return 7
+
+    def led(self, topic: str) -> Partition:
+        return next(
+            each for each in self.replicas.partitions() if each.topic == topic and each.is_leader
+        )
+
+    def replicate(self, *topics: str) -> None:
+        """The other broker has everything of these topics."""
+        for each in self.replicas.partitions():
+            if each.topic in topics and each.is_leader:
+                end = each.log.log_end_offset
+                each.follower_fetched(OTHER, end, 0, self.now_ms())
+
+    def id_here(self) -> str:
+        """A transactional id that is coordinated here."""
+        led = {
+            each.partition
+            for each in self.replicas.partitions()
+            if each.topic == TRANSACTION_TOPIC and each.is_leader
+        }
+        return next(
+            name
+            for name in (f"x{i}" for i in range(100))
+            if self.transactions.partition_of(name) in led
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def run(test: Callable[..., Any], *arguments: Any) -> None:
+    trio.run(test, *arguments, clock=MockClock(autojump_threshold=0.01))
+
+
+class Asked:
+    """A request in a task of its own."""
+
+    def __init__(self, nursery: trio.Nursery, request: Callable[[], Any]) -> None:
+        self.answers: list[Any] = []
+        self._request = request
+        nursery.start_soon(self._run)
+
+    async def _run(self) -> None:
+        try:
+            self.answers.append(await self._request())
+        except KafkaError as error:
+            self.answers.append(error.code)
+
+
+async def start(world: World, nursery: trio.Nursery) -> None:
+    await nursery.start(world.groups.run)
+    await nursery.start(world.transactions.run)
+    await wait_all_tasks_blocked()
+
+
+def test_nothing_is_answered_or_marked_before_the_outcome_is_replicated(world: World) -> None:
+    """Markers that went out ahead of a PREPARE that is lost would end a transaction twice."""
+
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            await start(world, nursery)
+            transactions, name, data = world.transactions, world.id_here(), world.led("t")
+            init = Asked(
+                nursery,
+                lambda: transactions.init_producer_id(
+                    InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+                ),
+            )
+            await wait_all_tasks_blocked()
+            assert init.answers == []
+            world.replicate(TRANSACTION_TOPIC)
+            await wait_all_tasks_blocked()
+            (answer,) = init.answers
+            assert isinstance(answer, InitProducerIdResponse)
+            added = Asked(
+                nursery,
+                lambda: transactions.add_partitions(name, 7, 0, [("t", data.partition)], 2),
+            )
+            await wait_all_tasks_blocked()
+            assert added.answers == []
+            world.replicate(TRANSACTION_TOPIC)
+            await wait_all_tasks_blocked()
+            assert added.answers == [None]
+            request = EndTxnRequest(
+                transactional_id=name, producer_id=7, producer_epoch=0, committed=True
+            )
+            ended = Asked(nursery, lambda: transactions.end_transaction(request, 2))
+            await wait_all_tasks_blocked()
+            assert ended.answers == []
+            assert data.log.log_end_offset == 0
+            world.replicate(TRANSACTION_TOPIC)
+            await wait_all_tasks_blocked()
+            assert [each.producer_epoch for each in ended.answers] == [1]
+            assert data.log.log_end_offset == 1
+            described = Asked(nursery, lambda: transactions.describe(name))
+            await wait_all_tasks_blocked()
+            assert [each.transaction_state for each in described.answers] == ["PrepareCommit"]
+            world.replicate("t")
+            world.replicate(TRANSACTION_TOPIC)
+            await wait_all_tasks_blocked()
+            described = Asked(nursery, lambda: transactions.describe(name))
+            await wait_all_tasks_blocked()
+            assert [each.transaction_state for each in described.answers] == ["CompleteCommit"]
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_what_is_not_replicated_in_time_is_answered_so(world: World) -> None:
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            await start(world, nursery)
+            request = InitProducerIdRequest(
+                transactional_id=world.id_here(), transaction_timeout_ms=60_000
+            )
+            asked = Asked(nursery, lambda: world.transactions.init_producer_id(request))
+            await trio.sleep(world.config.get_int("request.timeout.ms") / 1000 + 1)
+            assert asked.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def marker(topic: str, partition: int, **fields: Any) -> WriteTxnMarkersRequest:
+    named = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])
+    defaults = {"producer_id": 7, "producer_epoch": 1, "transaction_result": True}
+    return WriteTxnMarkersRequest(
+        markers=[WriteTxnMarkersRequest.WritableTxnMarker(topics=[named], **(defaults | fields))]
+    )
+
+
+def code_of(response: WriteTxnMarkersResponse) -> ErrorCode:
+    return ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
+
+
+def test_a_marker_is_written_once_the_replicas_have_it(world: World) -> None:
+    async def test() -> None:
+        partition = world.led("t")
+        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        responses: list[WriteTxnMarkersResponse] = []
+        markers.write(marker("t", partition.partition), responses.append)
+        assert responses == []
+        assert partition.log.last_stable_offset == 0
+        world.replicate("t")
+        assert [code_of(each) for each in responses] == [ErrorCode.NONE]
+        markers.write(marker("t", partition.partition), responses.append)
+        await trio.sleep(world.config.get_int("request.timeout.ms") / 1000 + 1)
+        assert code_of(responses[-1]) is ErrorCode.REQUEST_TIMED_OUT
+        assert not partition.listeners
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "is_open", "code"),
+    [
+        (0, 0, True, ErrorCode.NONE),
+        (2, 0, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 1, True, ErrorCode.NONE),
+        (2, 0, False, ErrorCode.NONE),
+        (2, -1, True, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_marker_of_the_second_version_must_be_above_the_records_it_ends(
+    world: World, version: int, epoch: int, is_open: bool, code: ErrorCode
+) -> None:
+    async def test() -> None:
+        partition = world.led("t")
+        append(partition, batch(b"v", producer=(7, 0, 0), transactional=is_open))
+        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        responses: list[WriteTxnMarkersResponse] = []
+        request = marker(
+            "t", partition.partition, producer_epoch=epoch, transaction_version=version
+        )
+        markers.write(request, responses.append)
+        world.replicate("t")
+        assert [code_of(each) for each in responses] == [code]
+
+    run(test)
+
+
+def append(partition: Partition, records: bytearray) -> None:
+    partition.append(records, required_acks=1, origin="client", now_ms=1_800_000_000_000)
+
+
+def test_offsets_wait_for_groups_to_be_loaded_before_they_take_a_marker(world: World) -> None:
+    async def test() -> None:
+        partition = world.led(OFFSETS_TOPIC)
+        responses: list[WriteTxnMarkersResponse] = []
+        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        markers.write(marker(OFFSETS_TOPIC, partition.partition), responses.append)
+        assert code_of(responses[-1]) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        async with trio.open_nursery() as nursery:
+            await start(world, nursery)
+            markers.write(marker(OFFSETS_TOPIC, partition.partition), responses.append)
+            world.replicate(OFFSETS_TOPIC)
+            assert code_of(responses[-1]) is ErrorCode.NONE
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+# Admission
+
+
+class Told:
+    """A coordinator that gives the same answer to every question, after some time."""
+
+    def __init__(self, *codes: ErrorCode) -> None:
+        self.guards = Guards()
+        self.codes = list(codes)
+        self.asked = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    async def add_partitions(self, *_: Any) -> None:
+        await trio.sleep(0.001)
+        self.asked += 1
+        self.meanwhile()
+        code = self.codes[min(self.asked, len(self.codes)) - 1]
+        if code:
+            raise KafkaError(code, "no")
+
+    async def verify_partitions(self, *arguments: Any) -> dict[tuple[str, int], ErrorCode]:
+        await self.add_partitions()
+        return dict.fromkeys(arguments[-1], ErrorCode.NONE)
+
+
+WHERE = ("t", 0)
+
+
+def admitted(told: Told, support: Support) -> ErrorCode:
+    """What Produce answers for a first write."""
+    codes: list[ErrorCode] = []
+
+    async def test() -> None:
+        node: Any = SimpleNamespace(
+            config=NodeConfig.load(None, {}), transactions=told, now_ms=lambda: 0
+        )
+        async with Admission(node, support, "x", 7, 0, [WHERE]) as admission:
+            try:
+                admission.check_write(WHERE)
+            except KafkaError as error:
+                codes.append(error.code)
+            else:
+                codes.append(ErrorCode.NONE)
+
+    run(test)
+    assert not len(told.guards)
+    return codes[0]
+
+
+NONE = ErrorCode.NONE
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+FENCED = ErrorCode.PRODUCER_FENCED
+ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
+AGAIN = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("support", "told", "code"),
+    [
+        (Support.ADDS, [NONE], NONE),
+        (Support.ADDS, [CONCURRENT, NONE], NONE),
+        (Support.ADDS, [CONCURRENT], CONCURRENT),
+        (Support.ADDS, [FENCED], ErrorCode.INVALID_PRODUCER_EPOCH),
+        (Support.ADDS, [ErrorCode.NOT_COORDINATOR], AGAIN),
+        (Support.ABORTABLE, [ABORTABLE], ABORTABLE),
+        (Support.DEFAULT, [ABORTABLE], ErrorCode.INVALID_TXN_STATE),
+        (Support.DEFAULT, [CONCURRENT, NONE], AGAIN),
+        (Support.DEFAULT, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS], AGAIN),
+    ],
+)
+def test_a_first_write_is_answered_as_the_client_understands_it(
+    support: Support, told: list[ErrorCode], code: ErrorCode
+) -> None:
+    assert admitted(Told(*told), support) is code
+
+
+def test_a_transaction_that_ends_while_it_is_asked_for_keeps_the_write_out() -> None:
+    told = Told(NONE)
+    told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 7)
+    assert admitted(told, Support.DEFAULT) is ErrorCode.INVALID_TXN_STATE
+    told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 8)
+    assert admitted(told, Support.DEFAULT) is NONE
+
+
+# A whole node
+
+
+def test_transactions_go_on_after_a_restart(tmp_path: Path) -> None:
+    with Node(tmp_path) as node:
+        asks = Transcript(node.bootstrap)
+        asks.prepare()
+        open_one, ended = asks.start("open"), asks.start("ended")
+        asks.produce("open", open_one, 0, b"a", partition=0, version=12)
+        asks.produce("ended", ended, 0, b"b", partition=1, version=12)
+        answer = asks.end("ended", ended, version=5)
+    with Node(tmp_path) as node:
+        again = Transcript(node.bootstrap)
+        again.run_id, again.topic = asks.run_id, asks.topic
+        again.until(lambda: again.describe("open").transaction_states[0].error_code == 0)
+        assert again.describe("open").transaction_states[0].transaction_state == "Ongoing"
+        assert [again.end_offset(0, level) for level in (0, 1)] == [1, 0]
+        assert again.produce("open", open_one, 1, b"c", version=12).error_code == 0
+        assert again.end("open", open_one, version=5).error_code == 0
+        again.until(lambda: again.end_offset(0, 1) == 3)
+        repeated = again.end("ended", ended, version=5)
+        assert repeated.producer_epoch == answer.producer_epoch == 1
+        again.main.close()
+    asks.main.close()
+
+
+def test_a_decided_transaction_is_brought_to_its_end_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Node(tmp_path) as node:
+        asks = Transcript(node.bootstrap)
+        asks.prepare()
+        producer = asks.start("decided")
+        asks.produce("decided", producer, 0, b"a", partition=0, version=12)
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalMarkers, "write", lambda *_: None)
+            request = EndTxnRequest(
+                transactional_id=asks.id("decided"),
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                committed=True,
+            )
+            assert asks.main.ask(request, 5).error_code == 0
+            assert asks.end_offset(0, 1) == 0
+    with Node(tmp_path) as node:
+        again = Transcript(node.bootstrap)
+        again.topic = asks.topic
+        again.until(lambda: again.end_offset(0, 1) == 2)
+        again.main.close()
+    asks.main.close()
