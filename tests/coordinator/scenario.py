@@ -7,8 +7,13 @@ BARNABAS_REWRITE=1 to write the lines that come out into the files, and review t
     sync a m1=x m2=y                SyncGroup, with assignments by client name
     heartbeat a | leave a b         with the member ids and generation that the clients know
     commit a t-0=5 | fetch t-0      offsets
+    topics t=3 u=1                  the cluster's topics, with their partitions
+    beat n topics=t own=t-0,t-1     a client of the consumer protocol sends a heartbeat; it joins
+                                    with `join` (also regex= instance= assignor= epoch=)
+    bye n | away n                  it leaves, or says that it will be back
     settings max_size=2             a new coordinator; settings-kept: from the next restart on
     advance 3000 | restart | refuse NOT_ENOUGH_REPLICAS | describe g | list | delete g
+    describe-consumer g | causes g  what administrators see
     log                             the log, a line for each record
 """
 
@@ -18,14 +23,22 @@ from typing import Any
 
 import attrs
 
+from barnabas.coordinator.consumer.member import MemberState
 from barnabas.coordinator.output import Caller, Record
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from tests.coordinator.harness import Coordinator, commit_request, fetch_request, join_request
+from tests.coordinator.harness import (
+    Coordinator,
+    commit_request,
+    fetch_request,
+    join_request,
+    topic_id,
+)
 
 
 @attrs.define
@@ -123,6 +136,56 @@ class Scenario:
             self.coordinator.shard.heartbeat, request, self.coordinator.now_ms, token=name
         )
 
+    def do_topics(self, *words: str) -> None:
+        self.coordinator.set_topics(**{name: int(count) for name, count in options(words)})
+
+    def do_beat(self, name: str, *words: str) -> None:
+        client = self.client(name)
+        flags = {word for word in words if "=" not in word}
+        fields: dict[str, Any] = dict(options(tuple(w for w in words if "=" in w)))
+        client.instance_id = fields.get("instance", client.instance_id)
+        client.member_id = fields.get("member", client.member_id or name)
+        joins = "join" in flags
+        if joins:
+            client.generation_id = 0
+        owned = fields.get("own")
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=client.member_id,
+            member_epoch=int(fields.get("epoch", client.generation_id)),
+            instance_id=client.instance_id,
+            rebalance_timeout_ms=int(fields.get("rebalance", "30000" if joins else "-1")),
+            server_assignor=fields.get("assignor"),
+            subscribed_topic_regex=fields.get("regex"),
+            topic_partitions=held(owned) if owned is not None or joins else None,
+        )
+        if "topics" in fields:
+            request.subscribed_topic_names = [t for t in fields["topics"].split(",") if t]
+        self.fresh += 1
+        self.coordinator.do(
+            self.coordinator.shard.consumer_heartbeat,
+            request,
+            Caller(name, version=1),
+            str(self.fresh),
+            self.coordinator.now_ms,
+            token=name,
+        )
+
+    def do_bye(self, name: str) -> None:
+        self.do_beat(name, "epoch=-1")
+
+    def do_away(self, name: str) -> None:
+        self.do_beat(name, "epoch=-2")
+
+    def do_describe_consumer(self, group_id: str) -> None:
+        self.coordinator.do(
+            self.coordinator.shard.describe_consumer_group, group_id, token="describe"
+        )
+
+    def do_causes(self, group_id: str) -> None:
+        for cause in self.coordinator.shard.causes(group_id):
+            self.lines.append(f"{cause.time_ms} epoch={cause.epoch} {cause.reason}")
+
     def do_leave(self, *names: str) -> None:
         members = [
             LeaveGroupRequest.MemberIdentity(member_id="", group_instance_id=name[1:])
@@ -149,6 +212,8 @@ class Scenario:
             generation_id_or_member_epoch=int(fields.get("generation", client.generation_id)),
             retention_time_ms=int(fields.get("retention", -1)),
         )
+        for topic in request.topics:
+            topic.topic_id = topic_id(topic.name)
         self.coordinator.do(
             self.coordinator.shard.commit_offsets,
             request,
@@ -230,6 +295,12 @@ class Scenario:
     def show_HeartbeatResponse(self, _token: str, response: Any) -> str:  # noqa: N802
         return ErrorCode(response.error_code).name
 
+    def show_ConsumerGroupHeartbeatResponse(self, token: str, response: Any) -> str:  # noqa: N802
+        client = self.client(token)
+        client.generation_id = response.member_epoch
+        told = "" if response.assignment is None else f" has {shown(response.assignment)}"
+        return f"epoch={response.member_epoch} member={response.member_id}{told}"
+
     def show_LeaveGroupResponse(self, _token: str, response: Any) -> str:  # noqa: N802
         codes = [ErrorCode(member.error_code).name for member in response.members]
         return f"{ErrorCode(response.error_code).name} {codes}"
@@ -247,10 +318,26 @@ class Scenario:
         return f"{group.group_id} {group.group_state} {group.group_type} {group.protocol_type!r}"
 
     def show_DescribedGroup(self, _token: str, group: Any) -> str:  # noqa: N802
+        if hasattr(group, "group_epoch"):
+            return show_consumer_group(group)
         if group.error_code:
             return f"{ErrorCode(group.error_code).name} {group.group_state} {group.error_message}"
         members = ", ".join(f"{m.member_id}={m.member_assignment!r}" for m in group.members)
         return f"{group.group_state} protocol={group.protocol_data!r} members=[{members}]"
+
+
+def show_consumer_group(group: Any) -> str:
+    if group.error_code:
+        return f"{ErrorCode(group.error_code).name} {group.error_message}"
+    members = ", ".join(
+        f"{m.member_id}@{m.member_epoch} has {shown(m.assignment)} of "
+        f"{shown(m.target_assignment)}{' classic' if m.member_type == 0 else ''}"
+        for m in group.members
+    )
+    return (
+        f"{group.group_state} epoch={group.group_epoch} target={group.assignment_epoch} "
+        f"{group.assignor_name} members=[{members}]"
+    )
 
 
 def show_partitions(response: Any) -> str:
@@ -261,8 +348,61 @@ def show_partitions(response: Any) -> str:
     )
 
 
+def topic_name(topic_id: bytes) -> str:
+    return bytes(topic_id).rstrip(b".").decode()
+
+
+def held(words: str) -> list[Any]:
+    """What `own=t-0,t-1` says."""
+    partitions: dict[str, list[int]] = {}
+    for word in words.split(",") if words else []:
+        topic, index = partition(word)
+        partitions.setdefault(topic, []).append(index)
+    return [
+        ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id(t), partitions=p)
+        for t, p in partitions.items()
+    ]
+
+
+def shown(assignment: Any) -> str:
+    topics = getattr(assignment, "topic_partitions", assignment)
+    parts = [f"{topic_name(t.topic_id)}-{p}" for t in topics for p in sorted(t.partitions)]
+    return f"[{' '.join(sorted(parts))}]"
+
+
+def shown_consumer_record(key: Any, value: Any) -> str:
+    kind = type(key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
+    who = getattr(key, "member_id", getattr(key, "regular_expression", ""))
+    what = f"{kind} {who}".strip()
+    if value is None:
+        return f"{what} tombstone"
+    if kind == "Metadata":
+        return f"{what} epoch={value.epoch} hash={value.metadata_hash:#x}"
+    if kind == "MemberMetadata":
+        names = ",".join(value.subscribed_topic_names)
+        instance = f" instance={value.instance_id}" if value.instance_id else ""
+        regex = f" regex={value.subscribed_topic_regex}" if value.subscribed_topic_regex else ""
+        classic = " classic" if value.classic_member_metadata is not None else ""
+        return f"{what} topics={names}{regex}{instance}{classic}"
+    if kind == "TargetAssignmentMetadata":
+        return f"{what} epoch={value.assignment_epoch}"
+    if kind == "TargetAssignmentMember":
+        return f"{what} {shown(value)}"
+    if kind == "RegularExpression":
+        return f"{what} {','.join(value.topics)}"
+    state = MemberState.of(value.state).name
+    revoking = value.partitions_pending_revocation
+    gives = f" gives up {shown(revoking)}" if revoking else ""
+    return (
+        f"{what} epoch={value.member_epoch} before={value.previous_member_epoch} {state} "
+        f"has {shown(value.assigned_partitions)}{gives}"
+    )
+
+
 def shown_record(record: Record) -> str:
     key, value = record.key, record.value
+    if type(key).__name__.startswith("ConsumerGroup"):
+        return shown_consumer_record(key, value)
     if hasattr(key, "topic"):
         what = f"offset {key.group} {key.topic}-{key.partition}"
         return f"{what} {'tombstone' if value is None else value.offset}"
