@@ -38,7 +38,7 @@ WAIT_S = 20
 
 def batch(producer: tuple[int, int], sequence: int, *values: bytes, transactional: bool) -> bytes:
     records = [
-        Record(offset=delta, timestamp=1_000, key=None, value=value)
+        Record(offset=delta, timestamp=int(time.time() * 1000), key=None, value=value)
         for delta, value in enumerate(values)
     ]
     return bytes(
