@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import socket
 import time
 from pathlib import Path
 
@@ -10,6 +11,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.protocol.frames import encode_request
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from barnabas.protocol.messages_base import Message
 from barnabas.testing import Node
 from barnabas.testing.process import NodeProcess
 
@@ -114,3 +121,50 @@ def test_a_directory_that_cannot_be_used_is_left_out_at_the_start(tmp_path: Path
     node = Node(second)
     with pytest.raises(Exception, match=f"cannot use {second}"):
         node.start()
+
+
+def ask(port: int, request: Message, version: int, response_type: type[Message]) -> Message:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        for part in encode_request(1, "test", request, version):
+            connection.sendall(part)
+        stream = connection.makefile("rb")
+        size = int.from_bytes(stream.read(4), "big")
+        body = stream.read(size)
+    return response_type.decode(body[5:], version)
+
+
+def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 1)
+        acked: list[bytes] = []
+        settings = {"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "linger.ms": 0}
+        producer = Producer({**settings, "log_level": 0})
+        deadline, moves, number = time.monotonic() + 2.5, 0, 0
+        while time.monotonic() < deadline:
+            producer.produce(
+                "t",
+                b"%d" % number,
+                partition=0,
+                on_delivery=lambda error, message: None if error else acked.append(message.value()),
+            )
+            producer.poll(0.001)
+            number += 1
+            if number % 150 == 100:
+                here = first if (first / "t-0").exists() else second
+                there = str(second if here is first else first)
+                moves += 1
+                topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="t", partitions=[0])
+                move = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=there, topics=[topic])
+                request = AlterReplicaLogDirsRequest(dirs=[move])
+                answer = ask(node.port, request, 2, AlterReplicaLogDirsResponse)
+                assert [p.error_code for p in answer.results[0].partitions] == [0]
+        assert producer.flush(20) == 0
+        assert moves > 2
+        assert acked == [b"%d" % each for each in range(number)]
+        assert values(node.bootstrap, number) == acked
+        assert (first / "t-0").exists() != (second / "t-0").exists()
+    with node:
+        assert values(node.bootstrap, number) == acked

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from barnabas.log.config import LogConfig
+from barnabas.log.moving import FUTURE, Move, find_volume
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.volume import Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +22,8 @@ logger = logging.getLogger(__name__)
 METADATA_LOG: Final = "__cluster_metadata-0"
 
 _PARTITION: Final = re.compile(r"(.+)-(\d+)")
-_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+# A move that was not finished (`-future`) has to be asked for again.
+_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future)")
 _NAME_LENGTH_MAX: Final = 255
 
 
@@ -46,6 +48,7 @@ class LogManager:
         self.broker_epoch = -1
         self._config = config
         self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self.moves: dict[PartitionLog, Move] = {}  # logs on their way to another directory
 
     def open(self) -> None:
         """Find the logs that are there; recover those of a directory that was not stopped."""
@@ -70,11 +73,14 @@ class LogManager:
             return
         key = (match[1], int(match[2]))
         if key in self._logs:
+            aside = f"{volume.path}/{_aside_name(*key, 'stray')}"
             logger.error(
-                "the same partition in two directories, ignored path=%s used=%s",
+                "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
                 path,
                 self._logs[key].directory,
+                aside,
             )
+            os.rename(path, aside)
             return
         log = PartitionLog(volume, *key, self._config)
         log.recovery_point = volume.recovery_points.get(key, 0)
@@ -121,6 +127,34 @@ class LogManager:
         log.create(topic_id)
         volume.logs[topic, partition] = self._logs[topic, partition] = log
         return log
+
+    def begin_move(self, topic: str, partition: int, path: str) -> Move | None:
+        """Begin to move a log to the data directory at `path`; None if it is there already.
+
+        A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, or
+        UNKNOWN_TOPIC_OR_PARTITION when there is no such log.
+        """
+        target = find_volume(self.volumes, path)
+        log = self.get(topic, partition)
+        if log is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {topic}-{partition}"
+            )
+        self.end_move(self.moves.get(log))
+        if log.volume is target:
+            return None
+        directory = f"{target.path}/{_aside_name(topic, partition, FUTURE)}"
+        try:
+            move = self.moves[log] = Move(log, target, directory)
+        except OSError as error:
+            raise target.fail(error) from error
+        return move
+
+    def end_move(self, move: Move | None) -> None:
+        """Forget a move, finished or not, and remove what it left."""
+        if move is not None and self.moves.get(move.log) is move:
+            del self.moves[move.log]
+            move.target.deletions.add(0, partial(shutil.rmtree, move.directory, ignore_errors=True))
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's log, loaded or not; None if there is none here."""

@@ -184,6 +184,17 @@ class PartitionLog:
             )
         return self.volume.offline()
 
+    def moved_to(
+        self, volume: Volume, directory: str, segments: list[Segment], synced_to: int
+    ) -> None:
+        """Go on with a copy of the files, of which what is below `synced_to` is on the disk."""
+        with volume.mutex, self.volume.mutex:
+            self._cuts += 1  # a flush under way is of the old files
+            self.recovery_point = min(self.recovery_point, synced_to)
+        self.volume, self.directory, self.segments = volume, directory, segments
+        self._directory_changed = True
+        self._read_ends.clear()
+
     def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         if self.is_gone or self.volume.failure is not None:
             raise self._refusal()

@@ -183,6 +183,17 @@ class Segment:
         else:
             _fdatasync(file.fd)
 
+    def moved(self, directory: str, files: FileCache) -> "Segment":
+        """The same segment, its files being in another directory now; they are not opened."""
+        other = Segment(directory, self.base_offset, files, self.size)
+        other._max_timestamp = self._max_timestamp
+        other._max_timestamp_offset = self._max_timestamp_offset
+        other.first_timestamp = self.first_timestamp
+        other.created_ms = self.created_ms
+        other.roll_jitter_ms = self.roll_jitter_ms
+        other.bytes_since_index = self.bytes_since_index
+        return other
+
     def close(self) -> None:
         """Let go of the descriptors."""
         self.files.close(self)

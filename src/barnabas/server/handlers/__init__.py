@@ -36,6 +36,7 @@ HANDLER_MODULES: dict[str, str] = {
     "OffsetForLeaderEpoch": "offset_for_leader_epoch",
     "DescribeConfigs": "configs",
     "AlterConfigs": "configs",
+    "AlterReplicaLogDirs": "alter_replica_log_dirs",
     "DescribeLogDirs": "describe_log_dirs",
     "CreatePartitions": "topics",
     "DeleteGroups": "groups",

@@ -62,7 +62,24 @@ def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirRes
             results[volume.path].topics.append(topic)
         size = log.size_bytes if log is not None else 0
         topic.partitions.append(PartitionResult(partition_index=number, partition_size=size))
+    _add_moves(node, wanted, results)
     return results
+
+
+def _add_moves(
+    node: "Node", wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
+) -> None:
+    """The copies of logs that are on their way to another directory: KIP-113's future replicas."""
+    for log, move in node.logs.moves.items():
+        if wanted is None or (log.topic, log.partition) in wanted:
+            partition = PartitionResult(
+                partition_index=log.partition,
+                partition_size=move.copied_bytes,
+                offset_lag=log.log_end_offset - move.reached_offset,
+                is_future_key=True,
+            )
+            topic = TopicResult(name=log.topic, partitions=[partition])
+            results[move.target.path].topics.append(topic)
 
 
 def _measure(path: Path, result: DirResult) -> None:

@@ -1,0 +1,83 @@
+"""AlterReplicaLogDirs: move replicas between the node's data directories (versions 1-2).
+
+The answer says that a move began; DescribeLogDirs shows it as a future replica until it is done.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from barnabas.log.moving import LAST_STEP_MAX, Move, MoveLostError
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from barnabas.server.context import RequestContext
+from barnabas.server.dispatch import handles
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+
+_ROUNDS_MAX = 50  # a producer that is faster than the copy must not keep a move for ever
+
+
+@handles(AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(
+    context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Begin each move; those to where the replica is already are done."""
+    results: dict[str, list[PartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            answers = results.setdefault(topic.name, [])
+            for number in topic.partitions:
+                code = _begin(context.node, directory.path, topic.name, number)
+                answers.append(PartitionResult(partition_index=number, error_code=code))
+    return AlterReplicaLogDirsResponse(
+        results=[
+            TopicResult(topic_name=topic, partitions=answers) for topic, answers in results.items()
+        ]
+    )
+
+
+def _begin(node: "Node", path: str, topic: str, number: int) -> ErrorCode:
+    hosted = node.replicas.hosted(topic, number)
+    if hosted is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        _ = hosted.log  # opened, or made now
+        move = node.logs.begin_move(topic, number, path)
+    except KafkaError as error:
+        return error.code
+    if move is not None:
+        trio.lowlevel.spawn_system_task(_carry_out, node, move)
+    return ErrorCode.NONE
+
+
+async def _carry_out(node: "Node", move: Move) -> None:
+    """Copy until little is left, and switch."""
+    log = move.log
+    try:
+        for _ in range(_ROUNDS_MAX):
+            await node.disk.run(move.copy)
+            if node.logs.moves.get(log) is not move:
+                return
+            if move.left_bytes <= LAST_STEP_MAX:
+                break
+        move.finish()
+        logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
+        node.logs.end_move(move)
+        await node.disk.run(node.logs.checkpoint)
+    except (MoveLostError, FileNotFoundError):
+        logger.warning("move given up, the log changed log=%s", log.directory)
+    except Exception:
+        logger.exception("move failed log=%s", log.directory)
+    finally:
+        node.logs.end_move(move)

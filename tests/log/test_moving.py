@@ -1,0 +1,149 @@
+"""A log moves between directories while it is written, and nothing of it is lost or changed."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
+from barnabas.log.moving import Move, MoveLostError
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
+
+SMALL = LogConfig(segment_bytes=800, index_interval_bytes=150, file_delete_delay_ms=0)
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> LogManager:
+    files = FileCache(50)
+    volumes = [Volume(tmp_path / name, files) for name in ("a", "b")]
+    for volume in volumes:
+        volume.lock()
+    manager = LogManager(volumes, volumes[0], SMALL)
+    manager.open()
+    yield manager
+    manager.close(clean=False)
+
+
+def create(manager: LogManager) -> PartitionLog:
+    log = manager.create("t", TOPIC_ID, 0, SMALL)
+    assert log.volume is manager.volumes[0]
+    return log
+
+
+def write(log: PartitionLog, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        append(log, b"%04d" % number, producer=(6, 0, number), timestamps=[NOW_MS + number])
+
+
+def begin(manager: LogManager) -> Move:
+    move = manager.begin_move("t", 0, str(manager.volumes[1].path))
+    assert move is not None
+    return move
+
+
+def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
+    log, other = create(manager), manager.volumes[1]
+    write(log, 0, 100)
+    log.delete_records(3)
+    move = begin(manager)
+    copying = threading.Thread(target=move.copy)
+    copying.start()
+    write(log, 100, 40)
+    copying.join()
+    write(log, 140, 5)
+    before = log.read(3, 100, upper_bound=145)
+    expected = before.read()
+    move.finish()
+    manager.end_move(move)
+    assert (log.volume, log.directory) == (other, f"{other.path}/t-0")
+    assert other.logs == {("t", 0): log}
+    assert manager.volumes[0].logs == {}
+    assert before.read() == expected, "a fetch of the old files goes on"
+    values = [b"%04d" % number for number in range(3, 145)]
+    assert read_values(log) == values
+    assert log.offset_for_timestamp(NOW_MS + 77) == (NOW_MS + 77, 77, 0)
+    write(log, 145, 30)
+    log.flush()
+    assert log.recovery_point == 175
+    manager.remove_deleted(manager.due_deletions(NOW_MS))
+    assert [path.name for path in manager.volumes[0].path.iterdir() if path.is_dir()] == []
+    for recover in (False, True):
+        if not recover:
+            log.close()
+        again = reopen(log, recover=recover)
+        assert read_values(again)[: len(values)] == values
+        assert again.log_end_offset == 175
+        assert again.topic_id == TOPIC_ID
+        assert again.producers.producers[6].last_sequence == 174
+
+
+def test_what_is_not_synced_of_the_copy_is_checked_after_a_kill(manager) -> None:
+    log = create(manager)
+    write(log, 0, 50)
+    log.flush()
+    move = begin(manager)
+    move.copy()
+    active = log.active.base_offset
+    move.finish()
+    assert log.recovery_point == active
+
+
+def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
+    log = create(manager)
+    write(log, 0, 60)
+    move = begin(manager)
+    move.copy()
+    log.delete_records(30)
+    log.apply_retention(NOW_MS)
+    write(log, 60, 30)
+    move.finish()
+    assert read_values(log) == [b"%04d" % number for number in range(30, 90)]
+    assert len(list(Path(log.directory).glob("*.log"))) == len(log.segments)
+
+
+def test_a_move_ends_when_the_log_is_cut_or_deleted(manager) -> None:
+    log = create(manager)
+    write(log, 0, 60)
+    move = begin(manager)
+    move.copy()
+    log.truncate_to(log.log_end_offset - 1)
+    with pytest.raises(MoveLostError):
+        move.finish()
+    manager.end_move(move)
+    assert log.volume is manager.volumes[0]
+    move = begin(manager)
+    manager.delete("t", 0)
+    with pytest.raises(MoveLostError):
+        move.finish()
+
+
+def test_where_to_and_what_is_checked(manager) -> None:
+    log = create(manager)
+    write(log, 0, 1)
+    assert manager.begin_move("t", 0, str(manager.volumes[0].path)) is None
+    for topic, path, code in (
+        ("t", "/nowhere", ErrorCode.LOG_DIR_NOT_FOUND),
+        ("u", str(manager.volumes[1].path), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            manager.begin_move(topic, 0, path)
+        assert raised.value.code is code
+    manager.volumes[1].fail(OSError(5, "I/O error"))
+    with pytest.raises(KafkaError) as raised:
+        begin(manager)
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_an_unfinished_copy_is_removed_at_the_next_start(manager) -> None:
+    log = create(manager)
+    write(log, 0, 30)
+    begin(manager).copy()
+    manager.close(clean=False)
+    for volume in manager.volumes:
+        volume.lock()
+    again = LogManager(manager.volumes, manager.volumes[0], SMALL)
+    again.open()
+    again.remove_deleted(again.due_deletions(NOW_MS))
+    assert not list(manager.volumes[1].path.glob("*-future"))
+    assert len(read_values(again.get("t", 0))) == 30
