@@ -9,6 +9,7 @@ records are committed, markers in the partitions of an ended transaction, leaves
 - `state`: the states, which may follow which, and what EndTxn means in each, as tables;
 - `transaction`: one transactional id's data, and how each transition changes it;
 - `records`: to and from the log's records; `markers`: which markers are outstanding;
+- `judgement`: what is refused, and why; `listing`: what administrators ask for;
 - `shard`: the operations; `settings`: what they obey.
 
 Nothing here reads a clock, makes producer ids or knows where partitions live.

@@ -12,6 +12,16 @@ from typing import Any
 
 from barnabas.coordinator.output import Output, Token
 from barnabas.coordinator.timers import Timers
+from barnabas.coordinator.transactions.judgement import (
+    check_owner,
+    concurrent,
+    ended,
+    fenced,
+    judge_end,
+    not_yet,
+    refusal,
+    unmapped,
+)
 from barnabas.coordinator.transactions.listing import Filters, described, listed
 from barnabas.coordinator.transactions.markers import MarkersAnswered, Outstanding, SendMarkers
 from barnabas.coordinator.transactions.records import (
@@ -23,26 +33,20 @@ from barnabas.coordinator.transactions.settings import TransactionSettings
 from barnabas.coordinator.transactions.state import (
     DEAD,
     END,
-    ENDINGS_V1,
-    ENDINGS_V2,
-    FENCED,
     ONGOING,
     PREPARE_COMMIT,
     REPEAT,
     TV_2,
-    WAIT,
-    Ending,
 )
 from barnabas.coordinator.transactions.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
     Transaction,
-    is_exhausted,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_transactions import DescribeTransactionsResponse
-from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -103,12 +107,12 @@ class TransactionShard:
         owner: tuple[int, int] | None = None
         if request.producer_id != NO_PRODUCER_ID:
             owner = request.producer_id, request.producer_epoch
-            _check_owner(present, *owner)
+            check_owner(present, *owner)
         if present.state.is_prepared:
-            raise _concurrent(transactional_id)
+            raise concurrent(transactional_id)
         if present.state is ONGOING:
             out = self._end(present.fenced(self._transaction_version(), now_ms))
-            out.reply(token, _not_yet())
+            out.reply(token, not_yet())
             return out
         following = self._next_epoch(
             present, timeout_ms, None if owner is None else owner[1], fresh_producer_id, now_ms
@@ -147,7 +151,7 @@ class TransactionShard:
             return present.bumped(timeout_ms, by_owner=by_owner, now_ms=now_ms)
         if expected_epoch == present.last_producer_epoch:
             return present.kept(timeout_ms, now_ms)
-        raise _fenced(present, f"epoch {expected_epoch}")
+        raise fenced(present, f"epoch {expected_epoch}")
 
     # Partitions
 
@@ -203,11 +207,11 @@ class TransactionShard:
         """The transaction of a producer that may go on with it."""
         present = self._of(transactional_id)
         if present.producer_id != producer_id:
-            raise _unmapped(transactional_id, producer_id)
+            raise unmapped(transactional_id, producer_id)
         if present.producer_epoch != epoch:
-            raise _fenced(present, f"epoch {epoch}")
+            raise fenced(present, f"epoch {epoch}")
         if present.state.is_prepared:
-            raise _concurrent(transactional_id)
+            raise concurrent(transactional_id)
         return present
 
     def _of(self, transactional_id: str) -> Transaction:
@@ -215,7 +219,7 @@ class TransactionShard:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         present = self._transactions.get(transactional_id)
         if present is None:
-            raise _unmapped(transactional_id, NO_PRODUCER_ID)
+            raise unmapped(transactional_id, NO_PRODUCER_ID)
         return present
 
     # Ending
@@ -237,13 +241,13 @@ class TransactionShard:
         """
         present = self._of(request.transactional_id)
         is_v2 = client_version >= TV_2
-        ending = _ending(present, request, is_v2=is_v2)
+        ending = judge_end(present, request, is_v2=is_v2)
         if ending is REPEAT:
             out = Output()
-            out.reply(token, _ended(present, is_v2=is_v2))
+            out.reply(token, ended(present, is_v2=is_v2))
             return out
         if ending is not END:
-            raise _refusal(present, ending)
+            raise refusal(present, ending)
         next_producer_id = NO_PRODUCER_ID
         if is_v2 and present.is_exhausted:
             next_producer_id = _given(fresh_producer_id)
@@ -254,7 +258,7 @@ class TransactionShard:
             now_ms=now_ms,
         )
         out = self._end(prepared)
-        out.reply(token, _ended(prepared.completed(now_ms), is_v2=is_v2))
+        out.reply(token, ended(prepared.completed(now_ms), is_v2=is_v2))
         return out
 
     def _end(self, prepared: Transaction) -> Output:
@@ -477,80 +481,4 @@ def _markers_of(
         commit=prepared.state is PREPARE_COMMIT,
         transaction_version=prepared.client_version,
         partitions=prepared.partitions if partitions is None else partitions,
-    )
-
-
-def _check_owner(present: Transaction, producer_id: int, epoch: int) -> None:
-    """Fence who claims to be the owner and is not (`isValidProducerId`).
-
-    A new transactional id accepts anybody. The previous producer id is right where its epochs
-    ran out: then the answer that named the new one was lost.
-    """
-    if present.producer_epoch == NO_EPOCH or producer_id == present.producer_id:
-        return
-    if producer_id != present.previous_producer_id or not is_exhausted(epoch):
-        raise _fenced(present, f"producer id {producer_id}")
-
-
-def _ending(present: Transaction, request: EndTxnRequest, *, is_v2: bool) -> Ending:
-    """What the request leads to in the present state; INVALID_PRODUCER_ID_MAPPING."""
-    producer_id, epoch = request.producer_id, request.producer_epoch
-    commit = request.committed
-    over_overflow = is_v2 and present.is_retry_over_overflow(producer_id, epoch)
-    if producer_id != present.producer_id and not over_overflow:
-        raise _unmapped(present.transactional_id, producer_id)
-    if not is_v2:
-        return ENDINGS_V1[present.state, commit] if epoch == present.producer_epoch else FENCED
-    is_retry = present.is_retry_of_end(producer_id, epoch)
-    if over_overflow and not present.state.is_settled:
-        return FENCED
-    if not is_retry and epoch != present.producer_epoch:
-        return FENCED
-    return ENDINGS_V2[present.state, commit, is_retry]
-
-
-def _ended(transaction: Transaction, *, is_v2: bool) -> EndTxnResponse:
-    if not is_v2:
-        return EndTxnResponse()
-    return EndTxnResponse(
-        producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch
-    )
-
-
-def _not_yet() -> InitProducerIdResponse:
-    """The transaction that was under way is being aborted: the client comes again."""
-    return InitProducerIdResponse(
-        error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_id=-1, producer_epoch=-1
-    )
-
-
-def _refusal(present: Transaction, ending: Ending) -> KafkaError:
-    if ending is FENCED:
-        return _fenced(present, "EndTxn")
-    if ending is WAIT:
-        return _concurrent(present.transactional_id)
-    return KafkaError(
-        ErrorCode.INVALID_TXN_STATE,
-        f"{present.transactional_id} cannot be ended so in state {present.state.label}",
-    )
-
-
-def _fenced(present: Transaction, who: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.PRODUCER_FENCED,
-        f"{who} of {present.transactional_id}: its producer is {present.producer_id} in epoch "
-        f"{present.producer_epoch}",
-    )
-
-
-def _unmapped(transactional_id: str, producer_id: int) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer id {producer_id} is not that of {transactional_id}",
-    )
-
-
-def _concurrent(transactional_id: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {transactional_id} is being ended"
     )
