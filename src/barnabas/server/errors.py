@@ -156,6 +156,8 @@ def error_response(
         answer_type: Any = response.STRUCTS["DeletableTopicResult"]
         answers: list[Any] = [answer_type(name=name) for name in request.topic_names]
         response.responses = answers
+    elif api.name == "AlterReplicaLogDirs":
+        answers = _moves(response, request)
     elif levels:
         answers = _answers(response, request, levels)
     else:
@@ -167,6 +169,19 @@ def error_response(
     if _has(response, "error_code", version):
         response.error_code = code
     return response
+
+
+def _moves(response: Any, request: Any) -> list[Any]:
+    """The answers to AlterReplicaLogDirs, which asks by directory and is answered by topic."""
+    topic_type: Any = response.STRUCTS["AlterReplicaLogDirTopicResult"]
+    partition_type: Any = response.STRUCTS["AlterReplicaLogDirPartitionResult"]
+    answers: list[Any] = []
+    for directory in request.dirs:
+        for topic in directory.topics:
+            partitions = [partition_type(partition_index=number) for number in topic.partitions]
+            response.results.append(topic_type(topic_name=topic.name, partitions=partitions))
+            answers += partitions
+    return answers
 
 
 def _has(answer: Any, name: str, version: int) -> bool:
