@@ -248,3 +248,14 @@ def test_a_fetch_from_nowhere_lists_no_aborted_transactions(bootstrap, unique, v
     (answer,) = wire.call(bootstrap, request, version).responses[0].partitions
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer.aborted_transactions == []
+
+
+@pytest.mark.parametrize("version", [1, 4, 12])
+def test_a_topic_that_a_request_creates_is_told_from_the_next_one_on(
+    bootstrap, unique, version
+) -> None:
+    wanted = MetadataRequest.MetadataRequestTopic(name=unique("made"))
+    request = MetadataRequest(topics=[wanted])
+    (first,) = wire.call(bootstrap, request, version).topics
+    assert (first.error_code, first.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    wire.retry(bootstrap, request, version, lambda answer: answer.topics[0].error_code == 0)

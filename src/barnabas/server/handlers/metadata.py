@@ -30,16 +30,18 @@ _IDS_ASKED_SINCE = 12
 
 @handles(MetadataRequest)
 async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """What is asked for, out of one image; after auto-creation out of the next."""
+    """What is asked for, out of one image: a topic that this request creates is not in it yet.
+
+    Kafka, too, tells UNKNOWN_TOPIC_OR_PARTITION of it, and clients ask again.
+    """
     wanted = request.topics
     if ctx.version < _IDS_ASKED_SINCE:
         _check_named(wanted or (), ctx.version)
+    image = ctx.node.image
     if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
-        image = ctx.node.image
         topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
     else:
         errors = await _create_missing(ctx, request)
-        image = ctx.node.image
         topics = list(_asked(ctx, image, wanted, errors))
     if request.include_topic_authorized_operations:
         for topic in topics:
