@@ -1,5 +1,6 @@
 """Transactions of confluent-kafka and of Java's clients: all or nothing, exactly once."""
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -8,9 +9,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import kafka
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaProducer
 
 from barnabas.testing.history import History, Operation, check
 from compat_tests import jars
@@ -405,6 +409,54 @@ def test_the_history_is_sound_though_the_server_is_killed(start_server, unique) 
     run_history(server.bootstrap, "history", unique, disturb)
 
 
+# Other clients in Python
+
+
+def test_aiokafka_commits_and_aborts(bootstrap, topics, unique) -> None:
+    topic = topics.create("aiokafka", partitions=PARTITIONS)
+
+    async def work() -> None:
+        made = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("id"))
+        await made.start()
+        try:
+            for number in range(6):
+                await made.begin_transaction()
+                for partition in range(PARTITIONS):
+                    value = f"{number}-{partition}".encode()
+                    await made.send_and_wait(topic, value, partition=partition)
+                if number % 2:
+                    await made.abort_transaction()
+                else:
+                    await made.commit_transaction()
+        finally:
+            await made.stop()
+
+    asyncio.run(work())
+    wanted = sorted(f"{number}-{i}" for number in (0, 2, 4) for i in range(PARTITIONS))
+    until(lambda: sorted(read_all(bootstrap, topic)) == wanted)
+
+
+def test_kafka_python_commits_aborts_and_stores_offsets(bootstrap, topics, unique) -> None:
+    topic, group = topics.create("kafka-python", partitions=PARTITIONS), unique("g")
+    made = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("id"))
+    made.init_transactions()
+    where = kafka.TopicPartition(topic, 0)
+    for number in range(6):
+        made.begin_transaction()
+        for partition in range(PARTITIONS):
+            made.send(topic, f"{number}-{partition}".encode(), partition=partition)
+        offsets = {where: kafka.OffsetAndMetadata(10 * number, "", -1)}
+        made.send_offsets_to_transaction(offsets, group)
+        if number % 2:
+            made.abort_transaction()
+        else:
+            made.commit_transaction()
+    made.close()
+    wanted = sorted(f"{number}-{i}" for number in (0, 2, 4) for i in range(PARTITIONS))
+    until(lambda: sorted(read_all(bootstrap, topic)) == wanted)
+    until(lambda: committed(bootstrap, group, topic)[0] == 40)
+
+
 # Java: producers of the second version, and the tools for transactions
 
 
@@ -460,6 +512,9 @@ def test_javas_tool_looks_into_transactions_and_aborts_one(bootstrap, topics, un
     producers = jars.java(*tool, "describe-producers", *where).stdout
     assert len(producers.splitlines()) == 2, producers
     assert read_all(bootstrap, topic, 1) == []
+    node = str(next(iter(AdminClient({"bootstrap.servers": bootstrap}).list_topics().brokers)))
+    hanging = ["find-hanging", "--broker-id", node, "--topic", topic, "--partition", "0"]
+    assert topic not in jars.java(*tool, *hanging, "--max-transaction-timeout", "15").stdout
     jars.java(*tool, "abort", *where, "--start-offset", "0")
     assert read_all(bootstrap, topic, 1) == []
     assert read_all(bootstrap, topic, 1, level="read_uncommitted") == ["hanging"]
