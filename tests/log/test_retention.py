@@ -133,3 +133,20 @@ def test_flush_ms_asks_for_a_sync_when_its_time_has_come(tmp_path) -> None:
     assert log.needs_flush(NOW_MS + 1000)
     log.flush()
     assert not log.needs_flush(NOW_MS + 5000)
+
+
+def test_a_preallocated_segment_takes_its_room_at_once_and_gives_the_rest_back(tmp_path) -> None:
+    config = LogConfig(segment_bytes=100_000, preallocate=True)
+    log = new_log(open_volume(tmp_path / "other"), config)
+    append(log, b"x")
+    path, size = Path(log.active.path), log.active.size
+    assert path.stat().st_size == 100_000
+    killed = reopen(log, recover=True)
+    assert read_values(killed) == [b"x"]
+    assert path.stat().st_size == size
+    append(killed, b"y")
+    killed.roll(NOW_MS)
+    assert Path(killed.active.path).stat().st_size == 100_000
+    killed.close()
+    assert Path(killed.active.path).stat().st_size == 0
+    assert read_values(reopen(killed, recover=False)) == [b"x", b"y"]

@@ -137,8 +137,7 @@ def _find_segments(log: "PartitionLog") -> None:
     log.segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
     if not log.segments:
         segment = Segment(log.directory, max(log.log_start_offset, 0), files)
-        segment.opened()
-        segment.empty_indexes()
+        segment.create(log.config.segment_bytes if log.config.preallocate else 0)
         log.segments = [segment]
 
 

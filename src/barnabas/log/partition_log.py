@@ -431,10 +431,7 @@ class PartitionLog:
         if jitter_ms:
             # Spreads rolls over time; nothing else depends on it.
             segment.roll_jitter_ms = random.randrange(jitter_ms)
-        segment.opened()
-        if self.config.preallocate:
-            segment.preallocate(self.config.segment_bytes)
-        segment.empty_indexes()
+        segment.create(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
         self._directory_changed = True
         return segment

@@ -106,10 +106,16 @@ class Segment:
 
     # Writing
 
-    def preallocate(self, size: int) -> None:
-        """Take the room on the disk at once; what is not used of it goes with `finish`. OSError."""
-        os.posix_fallocate(self.opened().fd, 0, size)
-        self.is_preallocated = True
+    def create(self, preallocate_bytes: int) -> None:
+        """Make its files; OSError.
+
+        Room on the disk may be taken at once: what is not used of it goes with `finish`.
+        """
+        file = self.opened()
+        if preallocate_bytes:
+            os.posix_fallocate(file.fd, 0, preallocate_bytes)
+            self.is_preallocated = True
+        self.empty_indexes()
 
     def append(
         self,

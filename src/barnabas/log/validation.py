@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from crc32c import crc32c
 
+from barnabas.log.compaction.records import in_codec
 from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
@@ -20,9 +21,7 @@ from barnabas.protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     InvalidRecords,
-    build_batch,
     read_header,
-    read_records,
     set_log_append_time,
     validate_records,
 )
@@ -192,7 +191,7 @@ def _check_records(records: Writable, header: BatchHeader, config: LogConfig, no
     earliest: int | None = None
     if not config.log_append_time and config.timestamp_before_max_ms != LONG_MAX:
         earliest = now_ms - config.timestamp_before_max_ms
-    if not config.is_compacted and earliest is None:
+    if not config.is_compacted and earliest is None and config.codec is None:
         return
     faults = validate_records(
         records,
@@ -216,16 +215,7 @@ def _check_records(records: Writable, header: BatchHeader, config: LogConfig, no
 def _in_codec(
     records: Writable, header: BatchHeader, config: LogConfig, codec: Codec
 ) -> tuple[Writable, BatchHeader]:
-    batch = build_batch(
-        read_records(records, 0, header, UNPACKED_MAX),
-        base_offset=header.base_offset,
-        codec=codec,
-        level=config.codec_level,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )
+    batch = bytearray(in_codec(records, header, codec, config.codec_level, UNPACKED_MAX))
     if len(batch) > config.max_message_bytes:
         raise _too_large(len(batch), config)
     return batch, read_header(batch)

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 # LogManager.InitialTaskDelayMs: at the start there is enough to do.
 _INITIAL_DELAY_MS = 30_000
-# Logs handled before other tasks get a turn.
-_LOGS_PER_TURN = 100
+# Logs handled before other tasks get a turn: one that was not opened yet takes 0.3 ms.
+_LOGS_PER_TURN = 10
 _DELETION_INTERVAL_MS = 5_000
 _ROLLED_INTERVAL_MS = 1_000
 # A node that is never flushed by time has this in place of an interval.

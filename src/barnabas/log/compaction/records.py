@@ -18,6 +18,7 @@ from barnabas.protocol.records.batch import (
 )
 from barnabas.protocol.records.compression import (
     DEFAULT_MAX_BYTES,
+    Codec,
     CompressionError,
     compress,
     decompress,
@@ -29,6 +30,7 @@ _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
 _DELETE_HORIZON: Final = 0x40
 _LOG_APPEND_TIME: Final = 0x08
+_CODEC: Final = 0x07
 
 
 class RawRecord(NamedTuple):
@@ -101,6 +103,23 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise CorruptBatch("a varint of more than ten bytes")
 
 
+def in_codec(
+    batch: bytes | bytearray | memoryview,
+    header: BatchHeader,
+    codec: Codec,
+    level: int | None,
+    max_bytes: int,
+) -> bytes:
+    """The batch in another codec, its records untouched; CorruptBatch past `max_bytes` of them."""
+    data = memoryview(batch)[HEADER_SIZE : header.size]
+    try:
+        body = decompress(header.codec, data, max_bytes)
+    except CompressionError as error:
+        raise CorruptBatch(str(error)) from None
+    attributes = header.attributes & ~_CODEC | codec
+    return _packed(header._replace(attributes=attributes), compress(codec, body, level))
+
+
 def keep(
     batch: bytes,
     header: BatchHeader,
@@ -168,7 +187,7 @@ def emptied(header: BatchHeader) -> bytes:
 
 
 def _packed(header: BatchHeader, body: bytes) -> bytes:
-    batch = bytearray(_HEADER.pack(*header))
+    batch = bytearray(HEADER_SIZE)
     batch += body
     length = len(batch) - LOG_OVERHEAD
     fields = header._replace(batch_length=length, magic=MAGIC)
