@@ -22,9 +22,7 @@ def test_hashes_are_those_of_apache_kafka() -> None:
     by_name = image.topics_by_name
     assert topic_hash(image, by_name["foo"]) == -1339607211721274479
     assert topic_hash(image, by_name["bär"]) == 180528484401088848
-    assert (
-        topics(foo=2, bär=1).metadata_hash(["foo", "bär", "gone"]) == 7042278124495518210
-    )
+    assert topics(foo=2, bär=1).metadata_hash(["foo", "bär", "gone"]) == 7042278124495518210
 
 
 def test_no_topic_hashes_to_nothing() -> None:
