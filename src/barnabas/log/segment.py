@@ -27,6 +27,13 @@ SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
 
+
+def _extend(fd: int, _: int, size: int) -> None:
+    os.ftruncate(fd, size)
+
+
+_fallocate = getattr(os, "posix_fallocate", _extend)  # so is this
+
 _UNKNOWN: Final = -2
 _HEADERS_CHUNK: Final = 8192
 _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
@@ -113,7 +120,7 @@ class Segment:
         """
         file = self.opened()
         if preallocate_bytes:
-            os.posix_fallocate(file.fd, 0, preallocate_bytes)
+            _fallocate(file.fd, 0, preallocate_bytes)
             self.is_preallocated = True
         self.empty_indexes()
 
