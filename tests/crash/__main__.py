@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from tests.crash.kills import run
+from tests.crash.kills import run, run_compacted
 
 
 def main() -> int:
@@ -17,6 +17,7 @@ def main() -> int:
     while (left := deadline - time.monotonic()) > 0:
         print(f"seed {seed}")
         faults = run(seconds=min(left, arguments.round_s), seed=seed)
+        faults += run_compacted(cycles=10, seed=seed)
         if faults:
             print("\n".join(faults[:20]))
             return 1

@@ -151,3 +151,79 @@ def run(*, cycles: int | None = None, seconds: float | None = None, seed: int = 
     if acked < 100 * killed**0.5:
         return ["hardly anything was acknowledged"]
     return judge(loads, found)
+
+
+TABLE = "table"
+TABLE_KEYS = 60
+CLEANED_SOON = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "20000",
+    "min.cleanable.dirty.ratio": "0.05",
+    "file.delete.delay.ms": "50",
+}
+
+
+def run_compacted(*, cycles: int, seed: int = 0) -> list[str]:
+    """Kill a node that compacts all the time; of each key, the last value must be there."""
+    generator = random.Random(seed)
+    settings = {**SETTINGS, "log.cleaner.backoff.ms": "20"}
+    with NodeProcess(config=settings) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        topic = NewTopic(TABLE, 1, 1, config=CLEANED_SOON)
+        admin.create_topics([topic])[TABLE].result(30)
+        producer = Producer(
+            {
+                "bootstrap.servers": node.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "batch.size": 4000,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+        table: dict[bytes, bytes] = {}
+        number = 0
+        for _ in range(cycles):
+            deadline = time.monotonic() + 0.5 + generator.random() * 0.8
+            while time.monotonic() < deadline:
+                for _ in range(40):
+                    key, value = b"%d" % generator.randrange(TABLE_KEYS), b"%d" % number + b"." * 80
+                    producer.produce(TABLE, value, key=key)
+                    table[key], number = value, number + 1
+                producer.poll(0.004)
+            node.kill()
+            node.start()
+        faults = ["some records have no outcome"] if producer.flush(60) else []
+        compacted = sum("compacted log=" in line for line in node.log)
+        node.kill()
+        node.start()
+        found, count = read_table(node.bootstrap)
+    print(f"killed {cycles} times, compacted {compacted}: {count} of {number} records are left")
+    wrong = {key for key in table if found.get(key) != table[key]} | (found.keys() - table.keys())
+    faults += [f"{key}: {found.get(key)} instead of {table.get(key)}" for key in wrong]
+    if not compacted:
+        faults.append("nothing was compacted")
+    return faults
+
+
+def read_table(bootstrap: str) -> tuple[dict[bytes, bytes], int]:
+    """The last value of each key, and how many records there are."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "judge",
+            "check.crcs": True,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(TABLE, 0, 0)])
+    found: dict[bytes, bytes] = {}
+    count, reached = 0, -1
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        if message.offset() <= reached:
+            raise AssertionError(f"offset {message.offset()} behind {reached}")
+        count, reached = count + 1, message.offset()
+        found[message.key()] = message.value()
+    consumer.close()
+    return found, count

@@ -1,10 +1,14 @@
 """A few kills in every test run; `make soak` does it for as long as it is told."""
 
-from tests.crash.kills import judge, run
+from tests.crash.kills import judge, run, run_compacted
 
 
 def test_kills_under_load_lose_and_change_nothing() -> None:
     assert run(cycles=8, seed=7) == []
+
+
+def test_kills_while_it_compacts_leave_the_last_value_of_each_key() -> None:
+    assert run_compacted(cycles=6, seed=3) == []
 
 
 def test_the_judge_sees_what_is_lost_changed_and_doubled() -> None:

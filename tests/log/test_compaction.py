@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.compaction import plan
 from barnabas.log.compaction.cleaner import CleanJob, clean
+from barnabas.log.moving import Move
 from barnabas.protocol.records.batch import Record, crc_matches, iter_batches, read_records
 from barnabas.protocol.records.compression import Codec
 from tests.log.batches import NOW_MS, append, append_marker, new_log, open_volume, reopen
@@ -259,6 +260,22 @@ def test_a_log_that_changed_meanwhile_is_left_as_it_is(log) -> None:
     assert not log.swap_cleaned(group, message["size"])
     assert records(log) == before
     assert not list(Path(log.directory).glob("*.cleaned"))
+
+
+def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
+    for number in range(30):
+        put(log, b"k", b"%d" % number)
+    fill_up(log)
+    log.flush_rolled()
+    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    [message, _] = clean(attrs.evolve(job, segment_bytes_max=1 << 20))
+    before = records(log)
+    other = open_volume(tmp_path / "other")
+    Move(log, other, f"{other.path}/t-0.0-future").finish()
+    group = list(zip(message["group"], message["sizes"], strict=True))
+    assert not log.swap_cleaned(group, message["size"])
+    assert records(log) == before
+    other.unlock()
 
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"dd", b"e", b"f", b""])

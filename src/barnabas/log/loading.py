@@ -99,6 +99,8 @@ def load(log: "PartitionLog", recover: bool) -> None:
     log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
     log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
     load_producers(log, repair=recover)
+    if log.recovery_point < log.active.base_offset:
+        log.volume.rolled.add(log)  # to be synced, so that the next start need not check it again
     if recover and log.log_end_offset > checked_from:
         logger.info(
             "recovered log=%s from=%d end=%d lost_bytes=%d ms=%.0f",

@@ -619,7 +619,11 @@ class PartitionLog:
         first = self._segment_number(group[0][0])
         old = self.segments[first : first + len(group)]
         known = [(segment.base_offset, segment.size) for segment in old]
-        if known != list(group) or old[-1] is self.active:
+        if (
+            known != list(group)
+            or old[-1] is self.active
+            or swap.cleaned_size(self.directory, group[0][0]) != size  # it moved elsewhere
+        ):
             swap.discard(self.directory, group[0][0])
             return False
         self._read_ends.clear()

@@ -112,11 +112,12 @@ class Compactor:
         if chosen is None:
             return False
         log = chosen.log
+        directory = log.directory
         try:
             await self._clean(chosen)
         except (KafkaError, HelperGoneError) as error:
             await self._helper.kill()  # what it may still say is of a job that nobody waits for
-            if not log.is_gone:
+            if not log.is_gone and log.directory == directory:
                 logger.error("compaction failed log=%s error=%r", log.directory, error)
                 self._uncleanable.add(log)
         return True
@@ -134,6 +135,8 @@ class Compactor:
             try:
                 log = node.logs.get(partition.topic, partition.partition)
                 if log is not None and log not in self._uncleanable:
+                    if log.recovery_point < log.active.base_offset:  # or it is no candidate
+                        await node.disk.run(log.flush_rolled)
                     found = log.cleaning_candidate(now_ms)
                     if found is not None:
                         candidates.append(found)
@@ -160,9 +163,9 @@ class Compactor:
         while "end_offset" not in (message := await self._helper.message()):
             if "error" in message:
                 raise self._error(log, message)
-            if is_current:
-                group = list(zip(message["group"], message["sizes"], strict=True))
-                is_current = log.swap_cleaned(group, message["size"])
+            group = list(zip(message["group"], message["sizes"], strict=True))
+            is_swapped = log.swap_cleaned(group, message["size"])
+            is_current = is_current and is_swapped
         if not is_current:
             logger.info("compaction outrun by other changes log=%s", log.directory)
             return

@@ -20,15 +20,16 @@ def main() -> None:
         try:
             for message in clean(CleanJob.from_json(json.loads(line))):
                 _say(message)
+        except (OrphanedError, BrokenPipeError):
+            return
         except (CorruptBatch, OSError) as error:
             _say({"error": str(error), "errno": getattr(error, "errno", None)})
-        except OrphanedError:
-            return
 
 
 def _say(message: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    line = json.dumps(message).encode() + b"\n"
+    while line:  # not by way of sys.stdout, which would complain at the end of a node that is gone
+        line = line[os.write(sys.stdout.fileno(), line) :]
 
 
 if __name__ == "__main__":

@@ -32,6 +32,14 @@ def discard(directory: str, base_offset: int) -> None:
     remove_files(f"{directory}/{file_name(base_offset, suffix)}{CLEANED}" for suffix in SUFFIXES)
 
 
+def cleaned_size(directory: str, base_offset: int) -> int:
+    """The size of a cleaned segment, -1 if it is not there; OSError."""
+    try:
+        return os.stat(f"{directory}/{file_name(base_offset, '.log')}{CLEANED}").st_size
+    except FileNotFoundError:
+        return -1
+
+
 def replace(log: "PartitionLog", old: Sequence[Segment], size: int) -> Segment:
     """Swap the files; the segment that stands for `old` from now on. OSError."""
     directory, base = log.directory, old[0].base_offset
