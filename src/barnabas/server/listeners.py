@@ -147,25 +147,35 @@ class Transport:
         if self._nursery is not None:
             self._nursery.start_soon(work)
 
-    async def run(self, listeners: list[Listener]) -> None:
-        """Accept and serve until cancelled, or until `stop` has seen all connections off."""
+    async def run(
+        self,
+        listeners: list[Listener],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accept and serve until cancelled, or until `stop` has seen all connections off.
+
+        It has started once every address takes connections.
+        """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 nursery.start_soon(self._peers.run)
                 nursery.start_soon(self._sweep)
-                await self._accept_all(listeners)
+                await self._accept_all(listeners, task_status)
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
                 self._peers.close()
 
-    async def _accept_all(self, listeners: list[Listener]) -> None:
+    async def _accept_all(
+        self, listeners: list[Listener], task_status: trio.TaskStatus[None]
+    ) -> None:
         with self._accepting:
             async with trio.open_nursery() as nursery:
                 for listener in listeners:
                     listener.sock.listen(self.limits.backlog)
                     nursery.start_soon(self._accept, listener)
+                task_status.started()
 
     async def stop(self, grace_s: float) -> None:
         """Accept no more, answer what is in flight for at most `grace_s`, close everything."""

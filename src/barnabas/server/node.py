@@ -135,11 +135,10 @@ class Node:
             self.transactions = TransactionCoordinator(self)
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
-            nursery.start_soon(self.transport.run, self.listeners)
+            await nursery.start(self.transport.run, self.listeners)
             nursery.start_soon(Background(self).run)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
-            await trio.lowlevel.checkpoint()  # listening begins in the transport's first step
             self._say_ready()
             task_status.started(self)
             await self._stopping.wait()
