@@ -52,6 +52,7 @@ class Outstanding:
     partitions: set[TopicPartition]
     # Of these, those that failed and are not under way.
     failed: set[TopicPartition] = attrs.Factory(set[TopicPartition])
+    attempts: int = 0
 
     def take(self, answered: MarkersAnswered) -> bool:
         """Note outcomes; whether another coordinator turned out to have taken over."""

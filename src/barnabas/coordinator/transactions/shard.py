@@ -301,7 +301,7 @@ class TransactionShard:
         if outstanding.failed:
             self._timers.schedule(
                 ("markers", transactional_id),
-                now_ms + self._settings.marker_retry_ms,
+                now_ms + self._settings.marker_delay_ms(outstanding.attempts),
                 lambda _now_ms: self._send_again(transactional_id),
             )
         return Output()
@@ -311,6 +311,7 @@ class TransactionShard:
         outstanding = self._outstanding.get(transactional_id)
         if outstanding is not None and outstanding.failed:
             failed, outstanding.failed = frozenset(outstanding.failed), set()
+            outstanding.attempts += 1
             out.effects.append(_markers_of(self._transactions[transactional_id], failed))
         return out
 
