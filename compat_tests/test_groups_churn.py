@@ -1,0 +1,281 @@
+"""Groups of real consumers that come and go: no partition has two owners, nothing is left out.
+
+The same churn for cooperative classic consumers, for those of the consumer protocol (KIP-848) and
+for both in one group, with a server that is killed and started again in the middle.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from compat_tests import jars
+from compat_tests.conftest import Topics
+from compat_tests.servers import ServerProcess
+from compat_tests.test_java_tools import tool
+
+PARTITIONS = 12
+RECORDS = 2_400
+CHURN_S = 20.0
+SETTLE_S = 60.0
+# Sessions outlast a restart: who is put out while it is away learns of it only afterwards, and for
+# that long a partition does have two that think it theirs.
+QUICK_GROUPS = {
+    "group.consumer.assignment.interval.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "offsets.topic.num.partitions": "4",
+}
+CLASSIC = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 45_000,
+    "heartbeat.interval.ms": 200,
+}
+CONSUMER = {"group.protocol": "consumer"}
+# What a consumer may meet while its coordinator is away, or another has taken its place.
+PASSING = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    # A join that waited while its group turned from classic to consumer.
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
+
+
+@dataclass
+class Owners:
+    """Who has which partition, as the members say themselves."""
+
+    holders: dict[int, str] = field(default_factory=dict)
+    read: set[bytes] = field(default_factory=set)
+    handovers: int = 0
+
+    def take(self, member: str, partitions: list[int]) -> None:
+        for partition in partitions:
+            holder = self.holders.get(partition)
+            assert holder is None, f"{partition} is {holder}'s, and {member}'s"
+            self.holders[partition] = member
+            self.handovers += 1
+
+    def give_up(self, member: str, partitions: list[int]) -> None:
+        for partition in partitions:
+            if self.holders.get(partition) == member:
+                del self.holders[partition]
+
+
+class Member:
+    def __init__(self, owners: Owners, name: str, topic: str, settings: dict[str, object]) -> None:
+        self.owners, self.name = owners, name
+        self.consumer = Consumer({"client.id": name, **settings})
+        self.consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owners.take(self.name, [p.partition for p in partitions])
+
+    def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owners.give_up(self.name, [p.partition for p in partitions])
+
+    def poll(self) -> None:
+        message = self.consumer.poll(0.02)
+        if message is None:
+            return
+        error = message.error()
+        if error is None:
+            self.owners.read.add(message.value())
+            try:
+                self.consumer.commit(message, asynchronous=True)
+            except KafkaException:
+                return
+        else:
+            assert error.code() in PASSING, error
+
+    def close(self) -> None:
+        self.consumer.close()
+        self.owners.give_up(self.name, list(self.owners.holders))
+
+
+@dataclass
+class Crowd:
+    """Members, and what happens to them."""
+
+    server: ServerProcess
+    topic: str
+    group: str
+    kinds: list[dict[str, object]]
+    owners: Owners = field(default_factory=Owners)
+    members: list[Member] = field(default_factory=list)
+    started: int = 0
+    dice: random.Random = field(default_factory=lambda: random.Random(848))
+
+    def add(self) -> None:
+        settings = {
+            "bootstrap.servers": self.server.bootstrap,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 200,
+            **self.kinds[self.started % len(self.kinds)],
+        }
+        self.members.append(Member(self.owners, f"c{self.started}", self.topic, settings))
+        self.started += 1
+
+    def drop(self) -> None:
+        self.members.pop(self.dice.randrange(len(self.members))).close()
+
+    def poll(self) -> None:
+        for member in self.members:
+            member.poll()
+
+    def churn(self, seconds: float) -> None:
+        deadline, change = time.monotonic() + seconds, 0.0
+        while (now := time.monotonic()) < deadline:
+            if now > change:
+                change = now + self.dice.uniform(0.3, 1.5)
+                if len(self.members) > 3 and self.dice.random() < 0.45:
+                    self.drop()
+                elif len(self.members) < 10:
+                    self.add()
+            self.poll()
+
+    def settle(self, what: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while not what():
+            self.poll()
+            assert time.monotonic() < deadline, (self.owners.holders, len(self.owners.read))
+
+    def close(self) -> None:
+        while self.members:
+            self.members.pop().close()
+
+
+def persistently(start: Callable[[], None]) -> None:
+    """Start a server; a port of its may be lent to some client for a moment."""
+    for attempt in range(20):
+        try:
+            start()
+        except AssertionError as failure:
+            if attempt == 19 or "in use" not in str(failure):
+                raise
+            time.sleep(1)
+        else:
+            return
+
+
+def restart(server: ServerProcess) -> None:
+    server.kill()
+    persistently(server.start)
+
+
+@pytest.fixture
+def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
+    started: list[ServerProcess] = []
+    persistently(lambda: started.append(start_server(QUICK_GROUPS)))
+    return started[0]
+
+
+def produce(bootstrap: str, topic: str, first: int, last: int) -> set[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(first, last):
+        producer.produce(topic, value=str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+    return {str(number).encode() for number in range(first, last)}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "kinds",
+    [[CLASSIC], [CONSUMER], [CLASSIC, CONSUMER]],
+    ids=["classic-cooperative", "consumer", "both-protocols"],
+)
+def test_no_partition_has_two_owners_under_churn(server, unique, kinds) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    topic = Topics(admin, server.bootstrap, unique).create("churn", partitions=PARTITIONS)
+    crowd = Crowd(server, topic, unique("churn"), kinds)
+    wanted = produce(server.bootstrap, topic, 0, RECORDS // 2)
+    try:
+        for _ in range(4):
+            crowd.add()
+        crowd.churn(CHURN_S)
+        restarting = threading.Thread(target=restart, args=(server,))
+        restarting.start()
+        while restarting.is_alive():
+            crowd.poll()
+        wanted |= produce(server.bootstrap, topic, RECORDS // 2, RECORDS)
+        crowd.churn(CHURN_S / 2)
+        living = {member.name for member in crowd.members}
+        crowd.settle(
+            lambda: (
+                set(crowd.owners.holders) == set(range(PARTITIONS)) and wanted <= crowd.owners.read
+            )
+        )
+        assert set(crowd.owners.holders.values()) <= living
+        # Not only the first ones to come have had partitions.
+        assert crowd.owners.handovers > 1.5 * PARTITIONS
+    finally:
+        crowd.close()
+
+
+@pytest.mark.parametrize("settings", [CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def test_a_group_reads_on_where_it_was_after_a_restart(server, unique, settings) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    topic = Topics(admin, server.bootstrap, unique).create("restart", partitions=PARTITIONS)
+    first = produce(server.bootstrap, topic, 0, 240)
+    group = unique("restart")
+    crowd = Crowd(server, topic, group, [settings])
+    crowd.add()
+    crowd.settle(lambda: crowd.owners.read == first)
+    crowd.members[0].consumer.commit(asynchronous=False)
+    crowd.close()
+    restart(server)
+    second = produce(server.bootstrap, topic, 240, 480)
+    again = Crowd(server, topic, group, [settings])
+    again.add()
+    again.settle(lambda: second <= again.owners.read)
+    again.close()
+    assert again.owners.read == second
+
+
+@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+def test_javas_console_consumer_speaks_the_consumer_protocol(server, unique) -> None:
+    at = server.bootstrap
+    admin = AdminClient({"bootstrap.servers": at})
+    topic = Topics(admin, at, unique).create("java-consumer", partitions=3)
+    lines = [f"line {number}" for number in range(60)]
+    producer = Producer({"bootstrap.servers": at})
+    for number, line in enumerate(lines):
+        producer.produce(topic, line.encode(), partition=number % 3)
+    assert producer.flush(30) == 0
+    group = unique("java-consumer")
+    out = tool(
+        at,
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--include", f"{topic[:-2]}.*", "--group", group, "--from-beginning"),
+        *("--max-messages", "60", "--timeout-ms", "30000"),
+        *("--command-property", "group.protocol=consumer"),
+    )
+    assert sorted(out.splitlines()) == sorted(lines)
+    described = tool(
+        at,
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        *("--describe", "--group", group),
+    )
+    rows = [line.split() for line in described.splitlines() if topic in line]
+    assert sorted(row[2:6] for row in rows) == [[str(p), "20", "20", "0"] for p in range(3)]
+    state = tool(
+        at,
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        *("--describe", "--group", group, "--state"),
+    )
+    assert "Empty" in state
