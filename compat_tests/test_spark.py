@@ -296,3 +296,35 @@ def test_a_stream_sees_partitions_that_are_added(kafka, bootstrap, admin, topics
         assert numbers(kafka.spark.table("grown")) == [0, 1, 2]
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_spark_reads_what_was_committed(spark, bootstrap, topics, unique, level) -> None:
+    topic = topics.create("committed", partitions=2)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("id")})
+    producer.init_transactions(60)
+    for number in range(6):
+        producer.begin_transaction()
+        for i in range(10):
+            producer.produce(topic, value=f"{number}-{i}", partition=i % 2)
+        producer.flush(30)
+        if number % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic, value="open", partition=0)
+    producer.flush(30)
+    frame = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("kafka.isolation.level", level)
+        .load()
+    )
+    values = sorted(row.value.decode() for row in frame.select("value").collect())
+    if level == "read_committed":
+        assert values == sorted(f"{number}-{i}" for number in (0, 2, 4) for i in range(10))
+    else:
+        assert len(values) == 61
+    producer.abort_transaction(30)
