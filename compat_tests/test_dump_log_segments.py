@@ -75,7 +75,10 @@ def judge(directory: Path, records: int | None = None) -> None:
     fine = text.count("passed sanity check") + text.count(" is empty.")  # all was compacted away
     assert fine == len(indexes)
     text = dump([*logs, *indexes, *sorted(directory.glob("*.snapshot"))], "--verify-index-only")
-    assert not MISMATCHES.search(text), text
+    # Compaction leaves holes between offsets, as the tool tells.
+    holes = "non-consecutive" if records is None else ""
+    told = [line for line in text.splitlines() if MISMATCHES.search(line)]
+    assert [line for line in told if not holes or holes not in line.lower()] == []
     assert "isvalid: false" not in text
 
 

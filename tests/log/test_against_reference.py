@@ -25,7 +25,7 @@ CONFIG = LogConfig(
     timestamp_after_max_ms=1 << 60,
     file_delete_delay_ms=0,
 )
-EXAMPLES = int(os.environ.get("BARNABAS_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("BARNABAS_EXAMPLES", "110"))
 TIMESTAMPS = st.integers(0, 40)
 
 

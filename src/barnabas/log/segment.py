@@ -243,9 +243,9 @@ class Segment:
         fault = index.fault()
         if fault is None and not len(index):
             # Whoever stops writing to a segment leaves its largest timestamp in the index.
-            self.load_first_timestamp()
-            if self.first_timestamp >= 0:
-                return "is empty"
+            for _, header in self.headers(end=HEADER_SIZE, whole=False):
+                if header.max_timestamp >= 0 and header.record_count:
+                    return "is empty"
         return fault
 
     @property
@@ -285,7 +285,8 @@ class Segment:
         """Take a batch that is in the file already into the indexes; OSError."""
         if not position:
             self.first_timestamp = header.max_timestamp
-        if header.max_timestamp > self._max_timestamp:
+        # A batch that compaction emptied has a timestamp, but no record that could be looked for.
+        if header.max_timestamp > self._max_timestamp and header.record_count:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
         if self.bytes_since_index > index_interval:

@@ -27,7 +27,8 @@ BYTES_PER_KEY: Final = 150
 """What a key costs in the map of offsets: its digest, its offset and their place in a dict."""
 
 _CHUNK: Final = 1 << 20
-_LAST_OFFSET: Final = Struct(">q15xi8xq")  # base offset, last offset delta, largest timestamp
+# Base offset, last offset delta, largest timestamp, and how many records there are.
+_LAST_OFFSET: Final = Struct(">q15xi8xq14xi")
 
 
 @attrs.frozen(kw_only=True)
@@ -318,9 +319,9 @@ class _Copy:
         return header.is_control and header.producer_epoch == epoch
 
     def _write(self, batch: bytes) -> None:
-        base, delta, latest = _LAST_OFFSET.unpack_from(batch)
+        base, delta, latest, count = _LAST_OFFSET.unpack_from(batch)
         last = base + delta
-        if latest > self._latest[0]:
+        if count and latest > self._latest[0]:
             self._latest = latest, last
         if self._since_index > self._job.index_interval_bytes:
             self._offset_index += OffsetIndex.ENTRY.pack(last - self._base, self.position)
