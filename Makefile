@@ -6,7 +6,7 @@
 #   make bench    figures, beside Apache Kafka where Java and Maven are there
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
-#   make soak     a node killed under load, again and again (SECONDS=60)
+#   make soak     a node killed under load (SECONDS=60), and simulated coordinators (SEEDS=10000)
 #   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
@@ -19,6 +19,7 @@ PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
 ARGS ?=
 SECONDS ?= 60
+SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
@@ -60,6 +61,8 @@ fuzz: $(DEV)
 
 soak: $(DEV)
 	$(BIN)/python -m tests.crash --seconds $(SECONDS) $(ARGS)
+	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
+	  -n $(WORKERS) --timeout 3600
 
 clean:
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
