@@ -229,6 +229,25 @@ def test_aborted_transactions_are_indexed_again_by_recovery(tmp_path) -> None:
         assert reopen(log, recover=True).aborted_transactions(0, 9) == before
 
 
+def test_a_damaged_transaction_index_is_made_again_after_a_clean_stop_too(tmp_path, caplog) -> None:
+    logging.getLogger("barnabas").propagate = True
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_bytes=300))
+    for number in range(6):
+        append(log, b"x" * 90, producer=(9, 0, number), transactional=True)
+        append_marker(log, 9, commit=False)
+    log.advance_high_watermark(log.log_end_offset)
+    before = log.aborted_transactions(0, 99)
+    assert len(before) == 6
+    log.close()
+    indexes = files(log, ".txnindex")
+    assert len(indexes) > 3
+    indexes[1].write_bytes(indexes[1].read_bytes()[:-1])
+    again = reopen(log, recover=False)
+    assert again.aborted_transactions(0, 99) == before
+    assert again.producers.producers[9].last_sequence == 5
+    assert f"rebuilding transaction index segment={indexes[1].with_suffix('.log')}" in caplog.text
+
+
 # The index files by themselves
 
 

@@ -98,7 +98,8 @@ def load(log: "PartitionLog", recover: bool) -> None:
     log.epochs.truncate_start(log.log_start_offset)
     log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
     log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
-    load_producers(log, repair=recover)
+    is_damaged = _transaction_index_is_damaged(log)
+    load_producers(log, repair=recover or is_damaged)
     if log.recovery_point < log.active.base_offset:
         log.volume.rolled.add(log)  # to be synced, so that the next start need not check it again
     if recover and log.log_end_offset > checked_from:
@@ -220,6 +221,22 @@ def load_producers(log: "PartitionLog", *, repair: bool = False) -> None:
     if state.end_offset < log.log_end_offset:
         _replay_producers(log, state, repair)
     state.high_watermark_advanced(log.high_watermark)
+
+
+def _transaction_index_is_damaged(log: "PartitionLog") -> bool:
+    """Whether the transaction indexes are to be made again; then from the first bad one on."""
+    for segment in log.segments:
+        fault = segment.transaction_index.fault(segment.base_offset)
+        if fault is not None:
+            logger.warning("rebuilding transaction index segment=%s reason=%s", segment.path, fault)
+            # Without the later snapshots, producers are replayed from before this segment on.
+            remove_files(
+                f"{log.directory}/{file_name(offset, SNAPSHOT)}"
+                for offset in _snapshot_offsets(log.directory)
+                if offset > segment.base_offset
+            )
+            return True
+    return False
 
 
 def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -> None:
