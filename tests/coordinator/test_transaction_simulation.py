@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from barnabas.coordinator.offsets import Offsets
 from barnabas.coordinator.output import Output
 from barnabas.coordinator.transactions import shard as shard_module
 from barnabas.coordinator.transactions.markers import MarkersAnswered, Outstanding
@@ -172,6 +173,19 @@ def an_epoch_given_to_two(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def aborted_offsets_that_count(patch: pytest.MonkeyPatch) -> None:
+    end = Offsets.end_transaction
+    patch.setattr(
+        Offsets,
+        "end_transaction",
+        lambda self, producer_id, **_: end(self, producer_id, commit=True),
+    )
+
+
+def committed_offsets_that_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Offsets, "end_transaction", lambda *_, **__: None)
+
+
 def clients_that_repeat_under_a_new_sequence(patch: pytest.MonkeyPatch) -> None:
     def mistaken(self: Client) -> None:
         for partition in self.added:
@@ -199,6 +213,8 @@ def clients_that_repeat_under_a_new_sequence(patch: pytest.MonkeyPatch) -> None:
         (guards_that_no_marker_breaks, {"T1", "T2", "T5", "T6"}),
         (late_markers_let_in, {"T1", "T2"}),
         (a_stable_offset_that_ignores_open_transactions, {"T1", "T2"}),
+        (aborted_offsets_that_count, {"T1"}),
+        (committed_offsets_that_are_forgotten, {"T1"}),
         (an_epoch_given_to_two, {"T1", "T2", "T3", "T5"}),
         (clients_that_repeat_under_a_new_sequence, {"T3"}),
     ],

@@ -90,6 +90,9 @@ async def _commit(
             code = admission.outcome(asked)
             if code is not ErrorCode.NONE:
                 raise KafkaError(code, "the group's offsets are not in the transaction")
+        entry = partition.log.producers.producers.get(request.producer_id)
+        if entry is not None:  # the log judges only what clients write by themselves
+            partition.log.producers.check_epoch(entry, request.producer_epoch)
         return await node.groups.commit_transactional_offsets(request)
 
 
