@@ -20,6 +20,7 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.records.batch import Record, build_batch
+from barnabas.protocol.records.compression import Codec
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from compat_tests import wire
 
@@ -259,3 +260,16 @@ def test_a_topic_that_a_request_creates_is_told_from_the_next_one_on(
     (first,) = wire.call(bootstrap, request, version).topics
     assert (first.error_code, first.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
     wire.retry(bootstrap, request, version, lambda answer: answer.topics[0].error_code == 0)
+
+
+@pytest.mark.parametrize("version", [4, 9, 10])
+def test_zstd_is_fetched_in_every_version(bootstrap, topics, version) -> None:
+    """KIP-110 refused it before version 10; Kafka 4 no longer does, and clients rely on that."""
+    topic = topics.create("zstd")
+    batch = one_record(codec=Codec.ZSTD)
+    assert produced(bootstrap, topic, batch) == (0, 0, 0)
+    partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    wanted = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[wanted])
+    (answer,) = wire.call(bootstrap, request, version).responses[0].partitions
+    assert (answer.error_code, len(answer.records)) == (0, len(batch))

@@ -16,8 +16,6 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.records.batch import iter_batches
-from barnabas.protocol.records.compression import Codec
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
 from barnabas.server.fetch_sessions import (
@@ -43,7 +41,6 @@ PartitionData = FetchResponse.PartitionData
 
 _TOPIC_IDS_VERSION = 13
 _ENDPOINTS_VERSION = 16
-_ZSTD_VERSION = 10
 _READ_COMMITTED = 1
 # Files that one answer may keep open until it is sent.
 _FILES_MAX = 64
@@ -293,8 +290,6 @@ class Fetching:
         records = log.read(offset, limit, upper_bound=end, min_one_message=not self._size)
         size = len(records)
         if size:
-            if self._context.version < _ZSTD_VERSION:
-                _refuse_zstd(records.read())
             if isolation_level == _READ_COMMITTED:
                 answer.aborted_transactions = aborted_in(log, offset, records, end)
             told = self._to_tell(records)
@@ -447,12 +442,3 @@ class Fetching:
                     node_id=leader, host=endpoint.host, port=endpoint.port, rack=rack
                 )
         response.node_endpoints = list(endpoints.values())
-
-
-def _refuse_zstd(records: bytes) -> None:
-    """Versions below 10 are of clients that do not know zstd (KIP-110)."""
-    for _, header in iter_batches(records):
-        if header.codec_id == Codec.ZSTD:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Fetch version 10 or later"
-            )
