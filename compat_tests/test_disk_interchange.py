@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from barnabas.testing import Node
@@ -87,8 +93,20 @@ def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
         consumer.close()
 
 
+def ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """First and last offset; a server that just started may not lead its partitions yet."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, ...]]:
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+    low, high = ends(consumer, topic, partition)
     found: list[tuple[object, ...]] = [("from", low, "to", high)]
     consumer.assign([TopicPartition(topic, partition, low)])
     reached = low
