@@ -56,6 +56,7 @@ PASSING = (
 class Owners:
     """Who has which partition, as the members say themselves."""
 
+    members: dict[str, "Member"] = field(default_factory=dict)
     holders: dict[int, str] = field(default_factory=dict)
     read: set[bytes] = field(default_factory=set)
     handovers: int = 0
@@ -63,9 +64,22 @@ class Owners:
     def take(self, member: str, partitions: list[int]) -> None:
         for partition in partitions:
             holder = self.holders.get(partition)
-            assert holder is None, f"{partition} is {holder}'s, and {member}'s"
+            assert holder is None or self._has_lost(holder, partition), (
+                f"{partition} is {holder}'s, and {member}'s"
+            )
             self.holders[partition] = member
             self.handovers += 1
+
+    def _has_lost(self, holder: str, partition: int) -> bool:
+        """Whether the holder was put out of the group, and only has not looked yet.
+
+        It must say so itself; to give a partition up now, when another has it, is too late.
+        """
+        member = self.members[holder]
+        deadline = time.monotonic() + 20
+        while self.holders.get(partition) == holder and time.monotonic() < deadline:
+            member.poll()
+        return partition in member.lost
 
     def give_up(self, member: str, partitions: list[int]) -> None:
         for partition in partitions:
@@ -76,13 +90,19 @@ class Owners:
 class Member:
     def __init__(self, owners: Owners, name: str, topic: str, settings: dict[str, object]) -> None:
         self.owners, self.name = owners, name
+        self.lost: set[int] = set()
+        owners.members[name] = self
         self.consumer = Consumer({"client.id": name, **settings})
         self.consumer.subscribe(
-            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.owners.take(self.name, [p.partition for p in partitions])
+
+    def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.lost |= {p.partition for p in partitions}
+        self.owners.give_up(self.name, [p.partition for p in partitions])
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.owners.give_up(self.name, [p.partition for p in partitions])
