@@ -112,10 +112,15 @@ class BarnabasProcess(ServerProcess):
 
     kind = "barnabas"
 
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        super().__init__(properties)
+        # --listen would take the next port for the controller, which somebody else may have.
+        self.listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{free_port()}"
+
     def command(self) -> list[str]:
-        settings = [f"--set={name}={value}" for name, value in self.properties.items()]
-        listen = ["--data", str(self.data), "--listen", self.bootstrap]
-        return [sys.executable, "-m", "barnabas", "serve", *listen, *settings]
+        properties = {"listeners": self.listeners, **self.properties}
+        settings = [f"--set={name}={value}" for name, value in properties.items()]
+        return [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data), *settings]
 
 
 class KafkaProcess(ServerProcess):
