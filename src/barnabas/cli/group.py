@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from barnabas.cli.clients import Client, admin_kinds, client_options
 from barnabas.cli.errors import CliError
+from barnabas.cli.group_history import rebalances
 from barnabas.cli.output import confirm, json_option, print_json, print_table, yes_option
 from barnabas.cli.times import parse_time
 
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 
-_COLUMNS = ("topic", "partition", "offset", "end", "lag", "member", "host")
+_COLUMNS = ("topic", "partition", "offset", "end", "lag", "behind", "member", "host")
+# How long to look for the oldest unread records.
+_OLDEST_S = 5.0
 
 
 @click.group()
@@ -26,9 +31,18 @@ def group() -> None:
 
 @group.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state; repeatable.")
+@click.option(
+    "--type",
+    "kinds",
+    multiple=True,
+    type=click.Choice(("classic", "consumer")),
+    help="Only groups of this type; repeatable.",
+)
 @json_option
 @client_options
-def list_groups(client: Client, *, states: tuple[str, ...], as_json: bool) -> None:
+def list_groups(
+    client: Client, *, states: tuple[str, ...], kinds: tuple[str, ...], as_json: bool
+) -> None:
     """List groups."""
     from confluent_kafka import ConsumerGroupState
 
@@ -46,7 +60,8 @@ def list_groups(client: Client, *, states: tuple[str, ...], as_json: bool) -> No
     rows = [
         (one.group_id, one.state.name.lower(), one.type.name.lower())
         for one in sorted(found.valid or (), key=lambda one: one.group_id)
-        if not wanted or _squeezed(one.state.name) in wanted
+        if (not wanted or _squeezed(one.state.name) in wanted)
+        and (not kinds or one.type.name.lower() in kinds)
     ]
     if as_json:
         print_json([{"group": g, "state": s, "type": t} for g, s, t in rows])
@@ -67,6 +82,8 @@ class Progress(NamedTuple):
     end: int | None
     member: str | None
     host: str | None
+    # Seconds since the oldest record that it has not read was written; 0 when it has read all.
+    behind: float | None = None
 
     @property
     def lag(self) -> int | None:
@@ -92,7 +109,7 @@ def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(
             f"group {one['group']}  state {one['state']}  type {one['type']}  "
             f"assignor {one['assignor'] or 'none'}  members {len(one['members'])}  "
-            f"coordinator {one['coordinator']}  lag {one['lag']}"
+            f"coordinator {one['coordinator']}  lag {one['lag']}{_behind(one['behind'])}"
         )
         print_table(
             [column.upper() for column in _COLUMNS],
@@ -103,12 +120,27 @@ def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
                     p["offset"],
                     p["end"],
                     p["lag"],
+                    _seconds(p["behind"]),
                     p["member"],
                     p["host"],
                 )
                 for p in one["partitions"]
             ],
         )
+        for cause in one["rebalances"]:
+            click.echo(f"rebalanced {cause['time']}  epoch {cause['epoch']}  {cause['reason']}")
+
+
+def _shown_time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(timespec="seconds")
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.1f} s"
+
+
+def _behind(seconds: float | None) -> str:
+    return "" if seconds is None else f"  behind {seconds:.1f} s"
 
 
 def _told(client: Client, name: str) -> dict[str, Any]:
@@ -116,6 +148,7 @@ def _told(client: Client, name: str) -> dict[str, Any]:
     if found.state.name == "DEAD":
         raise CliError(f"group {name}: there is no such group; see barnabas group list")
     partitions = _progress(client, name, found)
+    behind = [one.behind for one in partitions if one.behind is not None]
     return {
         "group": name,
         "state": found.state.name.lower(),
@@ -123,6 +156,7 @@ def _told(client: Client, name: str) -> dict[str, Any]:
         "assignor": found.partition_assignor,
         "coordinator": found.coordinator.id if found.coordinator is not None else None,
         "lag": sum(one.lag or 0 for one in partitions),
+        "behind": max(behind, default=None),
         "members": [
             {
                 "member": member.member_id,
@@ -137,6 +171,10 @@ def _told(client: Client, name: str) -> dict[str, Any]:
             for member in found.members
         ],
         "partitions": [{**one._asdict(), "lag": one.lag} for one in partitions],
+        "rebalances": [
+            {"time": _shown_time(cause.time_ms), "epoch": cause.epoch, "reason": cause.reason}
+            for cause in rebalances(client, name, found)
+        ],
     }
 
 
@@ -180,7 +218,7 @@ def _progress(client: Client, name: str, found: Any) -> list[Progress]:
     }
     places = sorted({*committed, *owners})
     ends = _offsets(client, places, admin_kinds().OffsetSpec.latest())
-    return [
+    found_here = [
         Progress(
             *place,
             committed.get(place),
@@ -190,6 +228,52 @@ def _progress(client: Client, name: str, found: Any) -> list[Progress]:
         )
         for place in places
     ]
+    written = _oldest_unread(client, [one for one in found_here if one.lag])
+    now_s = time.time()
+    return [
+        one._replace(behind=0.0)
+        if one.lag == 0
+        else one._replace(behind=max(0.0, now_s - written[one.topic, one.partition] / 1000))
+        if (one.topic, one.partition) in written
+        else one
+        for one in found_here
+    ]
+
+
+def _oldest_unread(client: Client, lagging: list[Progress]) -> dict[Place, int]:
+    """When the first record was written that a group has not read, by partition, in ms.
+
+    A partition is left out where that is not to be had in a few seconds.
+    """
+    from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, TopicPartition
+
+    if not lagging:
+        return {}
+    consumer = client.consumer(
+        group_id="barnabas-cli",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_message_max_bytes=65_536,
+    )
+    wanted = {(one.topic, one.partition) for one in lagging}
+    written: dict[Place, int] = {}
+    try:
+        consumer.assign([TopicPartition(p.topic, p.partition, p.offset or 0) for p in lagging])
+        deadline = time.monotonic() + min(client.timeout, _OLDEST_S)
+        while wanted and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None or message.error() is not None:
+                continue
+            place = (message.topic() or "", message.partition() or 0)
+            if place in wanted:
+                wanted.remove(place)
+                consumer.pause([TopicPartition(*place)])
+                kind, timestamp_ms = message.timestamp()
+                if kind != TIMESTAMP_NOT_AVAILABLE:
+                    written[place] = timestamp_ms
+    finally:
+        consumer.close()
+    return written
 
 
 @group.command()

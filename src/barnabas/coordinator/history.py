@@ -1,14 +1,20 @@
 """Why groups rebalanced: the last few causes of each, for people who look into it.
 
-It is kept in memory by the coordinator and begins anew where the partition is loaded.
+It is kept in memory by the coordinator and begins anew where the partition is loaded. Kafka's
+protocol has no place for it, so it travels as a tagged field of our own: a DescribeGroups v5+ or
+ConsumerGroupDescribe request that carries `CAUSES_TAG` gets it in each of its groups, and other
+clients and servers see nothing of it.
 """
 
+import json
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
+# Far from the tags that Kafka counts up from 0.
+CAUSES_TAG: Final = 8_480
 _CAUSES_MAX: Final = 10
 
 
@@ -44,3 +50,17 @@ class Histories:
     def of(self, group_id: str) -> Sequence[Cause]:
         """A group's causes, the oldest first."""
         return tuple(self._causes.get(group_id, ()))
+
+
+def encode_causes(causes: Sequence[Cause]) -> bytes:
+    """Causes as the content of the tagged field."""
+    told = [{"time_ms": c.time_ms, "epoch": c.epoch, "reason": c.reason} for c in causes]
+    return json.dumps(told).encode()
+
+
+def decode_causes(data: bytes) -> list[Cause]:
+    """The causes that a server told; ValueError for something else."""
+    try:
+        return [Cause(one["time_ms"], one["epoch"], one["reason"]) for one in json.loads(data)]
+    except (KeyError, TypeError) as error:
+        raise ValueError("these are no causes") from error

@@ -14,7 +14,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
 )
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller
+from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller, tell_causes
 
 
 @handles(ConsumerGroupHeartbeatRequest)
@@ -43,6 +43,7 @@ async def consumer_group_describe(
         else:
             try:
                 group = await ctx.node.groups.describe_consumer_group(group_id)
+                tell_causes(ctx, request, group_id, group)
             except KafkaError as error:
                 group.error_code = error.code
         if request.include_authorized_operations and not group.error_code:

@@ -1,6 +1,8 @@
 """What the handlers of all kinds of groups share."""
 
+from barnabas.coordinator.history import CAUSES_TAG, encode_causes
 from barnabas.coordinator.output import Caller
+from barnabas.protocol.messages_base import Message, Struct
 from barnabas.server.context import RequestContext
 
 # What anybody may do with a group while nothing is authorized: a bit for each of
@@ -15,3 +17,10 @@ def caller(ctx: RequestContext) -> Caller:
         client_host=f"/{ctx.connection.client_host}",
         version=ctx.version,
     )
+
+
+def tell_causes(ctx: RequestContext, request: Message, group_id: str, answer: Struct) -> None:
+    """Adds why the group rebalanced lately, for who asks (see `coordinator.history`)."""
+    if CAUSES_TAG in request.unknown_tagged_fields:
+        causes = ctx.node.groups.causes(group_id)
+        answer.unknown_tagged_fields[CAUSES_TAG] = encode_causes(causes)

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
-from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller
+from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller, tell_causes
 
 
 @handles(JoinGroupRequest)
@@ -107,6 +107,7 @@ async def describe_groups(
     for group_id in request.groups:
         try:
             group = await ctx.node.groups.describe_group(group_id, ctx.version)
+            tell_causes(ctx, request, group_id, group)
         except KafkaError as error:
             group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
         if request.include_authorized_operations and not group.error_code:

@@ -1,0 +1,101 @@
+"""`barnabas group` with groups of both protocols: who owns what, how far behind, and why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from .conftest import Barnabas
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"g-{topic}"
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def member(
+    request: pytest.FixtureRequest, bootstrap: str, topic: str, group: str
+) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": request.param,
+            "client.id": "tester",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    yield consumer
+    consumer.close()
+
+
+def test_a_group_is_described_with_owners_lag_and_causes(
+    barnabas: Barnabas, topic: str, group: str, member: Consumer, request: pytest.FixtureRequest
+) -> None:
+    kind = request.node.callspec.params["member"]
+    old_ms = int((time.time() - 600) * 1000)
+    lines = "".join(
+        f'{{"value": "{n}", "timestamp": {old_ms + n * 60_000}, "partition": 0}}\n'
+        for n in range(5)
+    )
+    barnabas("produce", topic, "-f", "json", stdin=lines.encode())
+    deadline = time.monotonic() + 20
+    for _ in range(3):
+        while (message := member.poll(0.2)) is None or message.error() is not None:
+            assert time.monotonic() < deadline
+    member.commit(message, asynchronous=False)
+    assert {"group": group, "state": "stable", "type": kind} in barnabas(
+        "group", "list", "--type", kind, "--state", "stable", "--json"
+    ).data
+    other = {"classic": "consumer", "consumer": "classic"}[kind]
+    assert group not in barnabas("group", "list", "--type", other).out
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert (told["state"], told["type"], told["lag"]) == ("stable", kind, 2)
+    place = next(p for p in told["partitions"] if p["partition"] == 0)
+    assert (place["offset"], place["end"], place["lag"]) == (3, 5, 2)
+    assert place["member"] == told["members"][0]["member"]
+    # The oldest unread record is the one of 420 seconds ago.
+    assert 415 < place["behind"] < 480
+    assert told["behind"] == place["behind"]
+    assert any("joined" in c["reason"] or "new member" in c["reason"] for c in told["rebalances"])
+    shown = barnabas("group", "describe", group)
+    assert "behind 4" in shown.lines[0]
+    assert shown.lines[-1].startswith("rebalanced ")
+    member.commit(offsets=[_end(topic)], asynchronous=False)
+    (told,) = barnabas("group", "describe", group, "--json").data
+    assert (told["lag"], told["behind"]) == (0, 0.0)
+
+
+def _end(topic: str):
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(topic, 0, 5)
+
+
+def test_a_member_that_leaves_stands_in_the_history(
+    barnabas: Barnabas, bootstrap: str, topic: str, group: str
+) -> None:
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "group.protocol": "consumer",
+        "client.id": "tester",
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 20
+    while not consumer.assignment():
+        consumer.poll(0.1)
+        assert time.monotonic() < deadline
+    consumer.close()
+    (told,) = barnabas("group", "describe", group, "--json").data
+    reasons = [cause["reason"] for cause in told["rebalances"]]
+    assert reasons[0].endswith("joined")
+    assert reasons[-1].endswith("left")
+    assert (told["state"], told["members"]) == ("empty", [])
