@@ -4,6 +4,7 @@ Found by sending the same requests to barnabas and to Apache Kafka and comparing
 """
 
 import struct
+import time
 
 import pytest
 from crc32c import crc32c
@@ -192,8 +193,8 @@ def test_only_a_brokers_own_configuration_is_told_and_changed(bootstrap, name) -
     assert wire.call(bootstrap, request, 1).responses[0].error_code == INVALID
 
 
-def produced(bootstrap: str, topic: str, records: bytes):
-    partition = ProduceRequest.PartitionProduceData(index=0, records=records)
+def produced(bootstrap: str, topic: str, records: bytes, number: int = 0):
+    partition = ProduceRequest.PartitionProduceData(index=number, records=records)
     data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
     request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
     (topic_answer,) = wire.call(bootstrap, request, 12).responses
@@ -273,3 +274,77 @@ def test_zstd_is_fetched_in_every_version(bootstrap, topics, version) -> None:
     request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[wanted])
     (answer,) = wire.call(bootstrap, request, version).responses[0].partitions
     assert (answer.error_code, len(answer.records)) == (0, len(batch))
+
+
+def fetch(connection, topics_asked, *, version: int = 12, session=(0, -1)):
+    """Fetch (topic name or id, partition, offset, most bytes) each; answers by partition."""
+    by_id = version >= 13
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[
+            FetchRequest.FetchTopic(
+                **{"topic_id" if by_id else "topic": topic},
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=partition, fetch_offset=offset, partition_max_bytes=most
+                    )
+                ],
+            )
+            for topic, partition, offset, most in topics_asked
+        ],
+    )
+    answer = connection.call(request, version)
+    assert answer.error_code == 0
+    told = {
+        partition.partition_index: (partition.error_code, len(partition.records or b""))
+        for topic in answer.responses
+        for partition in topic.partitions
+    }
+    return answer.session_id, told
+
+
+def test_a_batch_that_does_not_fit_comes_whole_and_first_or_not_at_all(bootstrap, topics) -> None:
+    topic = topics.create("fit", partitions=2)
+    batch = one_record()
+    for number in (0, 1):
+        assert produced(bootstrap, topic, batch, number)[0] == 0
+    size = len(batch)
+    with wire.Connection(bootstrap) as connection:
+        _, told = fetch(connection, [(topic, 0, 0, 10), (topic, 1, 0, 10)])
+        assert told == {0: (0, size), 1: (0, 0)}
+        _, told = fetch(connection, [(topic, 0, 0, 10), (topic, 1, 0, size)])
+        assert told == {0: (0, size), 1: (0, size)}
+
+
+def test_a_session_tells_first_of_what_it_asked_first(bootstrap, topics) -> None:
+    topic = topics.create("turns", partitions=2)
+    for number in (0, 1):
+        assert produced(bootstrap, topic, one_record(), number)[0] == 0
+    size = len(one_record())
+    with wire.Connection(bootstrap) as connection:
+        session_id, told = fetch(connection, [(topic, 0, 0, 10), (topic, 1, 0, 10)], session=(0, 0))
+        assert told == {0: (0, size), 1: (0, 0)}
+        turns = [fetch(connection, [], session=(session_id, epoch))[1] for epoch in (1, 2, 3)]
+    # A partition whose records were told goes behind the others.
+    assert turns == [{0: (0, size)}, {1: (0, size)}, {0: (0, size)}]
+
+
+def test_a_session_tells_of_a_deleted_topic_by_its_name(bootstrap, topics) -> None:
+    topic = topics.create("deleted")
+    asked = [(topic_id(bootstrap, topic), 0, 0, 1024)]
+    with wire.Connection(bootstrap) as connection:
+        session_id, told = fetch(connection, asked, version=16, session=(0, 0))
+        assert told == {0: (0, 0)}
+        assert delete(bootstrap, (topic, ZERO_UUID)) == [(topic, 0)]
+        for epoch in range(1, 50):
+            _, told = fetch(connection, [], version=16, session=(session_id, epoch))
+            if told:
+                break
+            time.sleep(0.05)
+        assert told == {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)}
+        _, told = fetch(connection, asked, version=16)
+        assert told == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}

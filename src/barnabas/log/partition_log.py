@@ -509,7 +509,8 @@ class PartitionLog:
     ) -> FileSlice:
         """Bytes from the batch that holds `offset`, below `upper_bound`, of one segment.
 
-        The last batch may be cut off by `max_bytes`, the first one not if `min_one_message`.
+        The last batch may be cut off by `max_bytes`, the first one not: it is there whole with
+        `min_one_message`, and without it only if it fits.
         Raises KafkaError OFFSET_OUT_OF_RANGE below the log's start or behind its end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -540,7 +541,9 @@ class PartitionLog:
                 continue
             position, header = found
             end = self._end_position(number, upper_bound)
-            limit = max(max_bytes, header.size) if min_one_message else max_bytes
+            if header.size > max_bytes and not min_one_message:
+                return EMPTY_SLICE
+            limit = max(max_bytes, header.size)
             size = min(end - position, limit)
             return self._slice(segment, position, size) if size > 0 else EMPTY_SLICE
         return EMPTY_SLICE

@@ -248,7 +248,10 @@ class Fetching:
                 fetched.partition = partition
             fetched.answer = self._read(fetched, partition, asked)
         except KafkaError as error:
-            fetched.answer = self._refused(fetched, error.code)
+            code = error.code
+            if code is ErrorCode.UNKNOWN_TOPIC_ID and fetched.partition is not None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # its id was known before
+            fetched.answer = self._refused(fetched, code)
             self._has_error = True
 
     def _read(
@@ -396,8 +399,7 @@ class Fetching:
             kept = session.partitions[fetched.key]
             kept.high_watermark = fetched.high_watermark
             kept.log_start_offset = fetched.log_start_offset
-            if fetched.size:
-                session.to_end(kept)
+            session.watch.follow(kept, fetched.partition)
         return session.id
 
     def _by_topic(

@@ -1,0 +1,31 @@
+"""How much a read gives: whole batches first, a last one that may be cut off."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.log.batches import append, batch, new_log, open_volume
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "min_one_message", "expected"),
+    [
+        (0, True, 1.0),
+        (0, False, 0.0),
+        (0.5, True, 1.0),
+        (0.5, False, 0.0),
+        (1.0, False, 1.0),
+        (1.5, False, 1.5),
+        (9.0, False, 2.0),
+    ],
+)
+def test_the_first_batch_comes_whole_or_not_at_all(
+    tmp_path: Path, max_bytes: float, min_one_message: bool, expected: float
+) -> None:
+    log = new_log(open_volume(tmp_path / "data"))
+    size = len(batch(b"value"))
+    append(log, b"value")
+    append(log, b"value")
+    read = log.read(0, int(max_bytes * size), upper_bound=2, min_one_message=min_one_message)
+    assert len(read) == int(expected * size)
+    log.volume.unlock()
