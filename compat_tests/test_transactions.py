@@ -271,7 +271,7 @@ def test_a_copy_is_exact_though_the_server_is_killed(start_server, unique) -> No
             finally:
                 transformer.close()
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     for _ in range(3):
         time.sleep(random.uniform(0.5, 2.0))
@@ -283,7 +283,7 @@ def test_a_copy_is_exact_though_the_server_is_killed(start_server, unique) -> No
         until(lambda: bool(failures) or len(read_all(server.bootstrap, "sink")) >= len(wanted), 150)
     finally:
         stopping.set()
-        thread.join()
+        thread.join(60)
     assert failures == []
     assert sorted(read_all(server.bootstrap, "sink")) == wanted
 
