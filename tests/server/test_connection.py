@@ -62,7 +62,7 @@ class Words:
         if frame.startswith(b"bad"):
             raise ProtocolError("bad")
         key = PRODUCE if frame.startswith(b"defer") else OTHER
-        route = SimpleNamespace(handler=self.handle)
+        route = SimpleNamespace(handler=self.handle, waits=frame.startswith(b"wait"))
         return SimpleNamespace(
             api_key=key, route=route, request=bytes(frame), connection=connection
         )
@@ -70,7 +70,7 @@ class Words:
     def handle(self, context: Any, request: bytes) -> Any:
         self.started.append(request)
         match request.split()[0]:
-            case b"park":
+            case b"park" | b"wait":
                 return self.park()
             case b"defer":
                 self.deferred.append(Deferred())
@@ -440,3 +440,15 @@ async def test_stopping_does_not_wait_for_ever() -> None:
         await server.words.parked.wait()
         await server.transport.stop(0.1)
         assert await stuck.receive() is None
+
+
+@in_trio
+async def test_stopping_does_not_wait_for_what_only_waits() -> None:
+    async with served() as server:
+        parked = await server.client()
+        await parked.send(b"wait")
+        await server.words.parked.wait()
+        with trio.fail_after(2):
+            await server.transport.stop(60)
+        assert await parked.receive() is None
+        assert server.words.cancelled == 1

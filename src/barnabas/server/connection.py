@@ -60,6 +60,7 @@ class Connection:
         "last_active_s",
         "listener",
         "listener_name",
+        "parked",
         "principal",
         "reader",
         "scope",
@@ -82,6 +83,7 @@ class Connection:
         self.scope = trio.CancelScope()
         self.closing = False  # no further request is started
         self.handling = False  # a handler is being awaited
+        self.parked = False  # and it may wait for as long as the client said
         self.watched = False  # known to the transport's PeerWatch
         self.hung_up = False  # the peer has sent its last byte
         self.last_active_s = monotonic()
@@ -110,9 +112,13 @@ class Connection:
         self.closing = self._discarding = True
 
     def finish(self) -> None:
-        """Close as soon as what is being worked on is answered; at once when that is nothing."""
+        """Close as soon as what is being worked on is answered; at once when that is nothing.
+
+        A request that only waits for something to happen (a fetch for records, a join for other
+        members) is not waited for: its client asks the next server, as it does of Apache Kafka.
+        """
         self.closing = True
-        if self.idle:
+        if self.idle or (self.parked and not self._queue):
             self.scope.cancel()
 
     def peer_hung_up(self, *, reset: bool) -> None:
@@ -207,7 +213,9 @@ class Connection:
         try:
             response = context.route.handler(context, context.request)
             if type(response) is CoroutineType:
-                response = await self._awaited(cast("Coroutine[Any, Any, Any]", response))
+                response = await self._awaited(
+                    cast("Coroutine[Any, Any, Any]", response), waits=context.route.waits
+                )
         except ProtocolError:
             raise
         except Exception as error:
@@ -231,17 +239,18 @@ class Connection:
                     self._out += inlined(parts)
                     self._out_bytes += _OUT_BYTES
 
-    async def _awaited(self, response: Coroutine[Any, Any, Any]) -> Any:
+    async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
         """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
         self.handling = True
         try:
             if self._out:
                 await self._flush()
             self.transport.watch(self)
+            self.parked = waits
             return await response
         finally:
             response.close()  # the flush may have failed before it began
-            self.handling = False
+            self.handling = self.parked = False
             if self.hung_up:  # the answer itself may take as long as the peer reads it
                 self.scope.deadline = inf
 
