@@ -348,3 +348,22 @@ def test_a_session_tells_of_a_deleted_topic_by_its_name(bootstrap, topics) -> No
         assert told == {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)}
         _, told = fetch(connection, asked, version=16)
         assert told == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
+
+
+def test_records_from_the_future_are_told_one_by_one(bootstrap, topics) -> None:
+    topic = topics.create("future")
+    now_ms = time.time_ns() // 1_000_000
+    records = [
+        Record(offset=i, timestamp=now_ms + ahead, key=None, value=b"x")
+        for i, ahead in enumerate((0, 7_200_000, 0))
+    ]
+    partition = ProduceRequest.PartitionProduceData(index=0, records=bytes(build_batch(records)))
+    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
+    request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
+    (answer,) = wire.call(bootstrap, request, 12).responses[0].partition_responses
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    (told,) = answer.record_errors
+    assert told.batch_index == 1
+    assert told.batch_index_error_message.startswith(
+        f"Timestamp {now_ms + 7_200_000} of message with offset 1 is out of range."
+    )

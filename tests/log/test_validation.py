@@ -110,6 +110,20 @@ def test_timestamps_below_the_bound_are_refused_record_by_record(tmp_path) -> No
     append(log, b"a", timestamps=[-1])  # none is given, so none is too old
 
 
+def test_timestamps_too_far_ahead_are_told_record_by_record(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(timestamp_after_max_ms=1000))
+    error = refused(log, batch(b"a", b"b", b"c", timestamps=[NOW_MS, NOW_MS + 1001, NOW_MS + 1000]))
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    ((index, reason),) = error.record_errors
+    assert index == 1
+    assert f"Timestamp {NOW_MS + 1001} of message with offset 1 is out of range" in reason
+    assert f"{NOW_MS + 1000}]" in reason
+    large = refused(log, batch(bytes(100_000), timestamps=[NOW_MS + 1001]))
+    assert large.record_errors == []
+    damaged = patched(batch(b"a", b"b", timestamps=[NOW_MS, NOW_MS + 1001]), 61, ">b", 99)
+    assert refused(log, damaged).record_errors == []
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_log_append_time_sets_every_timestamp_and_the_crc(tmp_path, codec) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(log_append_time=True))

@@ -5,6 +5,7 @@ keys of a compacted topic, timestamps against a lower bound, another codec than 
 The header's own statements (its largest timestamp, say) are trusted.
 """
 
+from contextlib import suppress
 from struct import Struct
 from struct import error as StructError  # noqa: N812  (its own name says nothing here)
 from typing import Final, Literal
@@ -41,6 +42,9 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _CONTROL: Final = 0x20
 _CODEC_ID_MAX: Final = 4
+# Of a refused batch up to this size the response says which records are at fault.
+_EXPLAINED_MAX: Final = 64 * 1024
+_EXPLAINED_UNPACKED_MAX: Final = 1024 * 1024
 _RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
 
 
@@ -87,7 +91,7 @@ def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origi
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}"
         )
     if origin != "raft" and not attributes & _CONTROL:
-        _check_timestamps(header, config, now_ms)
+        _check_timestamps(records, header, config, now_ms)
     return header
 
 
@@ -130,7 +134,9 @@ def _check_client(header: BatchHeader) -> None:
     raise RecordsRefusedError(ErrorCode.INVALID_RECORD, reason)
 
 
-def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(
+    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int
+) -> None:
     """What the header tells of the records' timestamps; the topic's own clock needs none."""
     if header.attributes & _LOG_APPEND_TIME:
         if config.log_append_time:
@@ -142,15 +148,36 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> No
     if config.log_append_time:
         return
     latest = header.max_timestamp
-    if latest > now_ms + config.timestamp_after_max_ms:
-        reason = f"more than {config.timestamp_after_max_ms} ms ahead"
-    elif 0 <= latest < now_ms - config.timestamp_before_max_ms:
-        reason = f"more than {config.timestamp_before_max_ms} ms behind"
-    else:
+    lowest, highest = _timestamp_bounds(config, now_ms)
+    if latest <= highest and (latest < 0 or latest >= lowest):
         return
-    raise RecordsRefusedError(
-        ErrorCode.INVALID_TIMESTAMP, f"Timestamp {latest} of message is out of range: {reason}"
+    reason = f"Timestamp {latest} of message is out of range: not within [{lowest}, {highest}]"
+    faults: list[tuple[int, str]] = []
+    if len(records) <= _EXPLAINED_MAX:
+        with suppress(CorruptBatch):
+            faults = _faults(records, header, config, now_ms)
+    raise RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, reason, faults)
+
+
+def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that the topic takes, in ms."""
+    return now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
+
+
+def _faults(
+    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int
+) -> list[tuple[int, str]]:
+    """Which records have a timestamp out of bounds, and why."""
+    lowest, highest = _timestamp_bounds(config, now_ms)
+    faults = validate_records(
+        records,
+        0,
+        header,
+        timestamp_min=lowest,
+        timestamp_max=highest,
+        max_bytes=_EXPLAINED_UNPACKED_MAX,
     )
+    return [(fault.index, fault.message) for fault in faults if fault.kind == "timestamp"]
 
 
 def needs_records(header: BatchHeader, config: LogConfig) -> bool:
@@ -188,17 +215,19 @@ def complete_batch(
 
 
 def _check_records(records: Writable, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    earliest: int | None = None
+    lowest: int | None = None
+    highest: int | None = None
     if not config.log_append_time and config.timestamp_before_max_ms != LONG_MAX:
-        earliest = now_ms - config.timestamp_before_max_ms
-    if not config.is_compacted and earliest is None and config.codec is None:
+        lowest, highest = _timestamp_bounds(config, now_ms)
+    if not config.is_compacted and lowest is None and config.codec is None:
         return
     faults = validate_records(
         records,
         0,
         header,
         compacted=config.is_compacted,
-        timestamp_min=earliest,
+        timestamp_min=lowest,
+        timestamp_max=highest,
         max_bytes=UNPACKED_MAX,
     )
     if faults:

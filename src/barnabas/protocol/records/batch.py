@@ -291,7 +291,10 @@ def validate_records(
                 text = "Compacted topic cannot accept message without key"
                 faults.append(RecordFault(index, "key", text))
             elif not _within(base_timestamp + delta, timestamp_min, timestamp_max):
-                text = f"Timestamp {base_timestamp + delta} of message is out of range"
+                text = (
+                    f"Timestamp {base_timestamp + delta} of message with offset {index} is out of "
+                    f"range. The timestamp should be within [{timestamp_min}, {timestamp_max}]"
+                )
                 faults.append(RecordFault(index, "timestamp", text))
     except IndexError:
         raise InvalidRecords("a batch ends inside a record") from None
