@@ -99,7 +99,11 @@ CHECKED_ALONE = {
     "remote.storage.enable",
 }
 # The code spells these in parts.
-IN_PARTS = {"compression.gzip.level", "compression.lz4.level", "compression.zstd.level"}
+IN_PARTS = {"compression.gzip.level", "compression.lz4.level", "compression.zstd.level"} | {
+    f"group.consumer.{bound}.{name}.ms"
+    for bound in ("min", "max")
+    for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
+}
 
 
 def test_a_property_has_an_effect_where_the_code_names_it() -> None:
