@@ -4,6 +4,7 @@ Each test is a story told to a server in raw requests; Apache Kafka passes them 
 """
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable
 
@@ -43,9 +44,9 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.types import Uuid
-from compat_tests import wire
+from compat_tests import jars, wire
 from compat_tests.conftest import Topics
-from compat_tests.servers import ServerProcess
+from compat_tests.servers import KINDS, ServerProcess
 
 # Members of these tests beat when they are told to, and targets are made as soon as they can be.
 QUICK_GROUPS = {
@@ -759,6 +760,23 @@ def test_an_empty_group_takes_either_type(at, group, created: Topics) -> None:
 # Restart
 
 
+def parts(told) -> list:
+    """What the members of a described group are and have."""
+    return sorted(
+        (
+            m.member_id,
+            m.member_epoch,
+            m.member_type,
+            m.instance_id or "",
+            m.subscribed_topic_regex,
+            sorted(
+                (p.topic_name, tuple(sorted(p.partitions))) for p in m.assignment.topic_partitions
+            ),
+        )
+        for m in told.members
+    )
+
+
 def test_a_group_outlives_its_coordinator(start_server, unique, group) -> None:
     server = quick_server(start_server)
     at = server.bootstrap
@@ -779,20 +797,51 @@ def test_a_group_outlives_its_coordinator(start_server, unique, group) -> None:
     )
     after = describe(at, group)
 
-    def parts(told) -> list:
-        return sorted(
-            (
-                m.member_id,
-                m.member_epoch,
-                m.instance_id,
-                m.subscribed_topic_regex,
-                sorted((p.topic_name, tuple(p.partitions)) for p in m.assignment.topic_partitions),
-            )
-            for m in told.members
-        )
-
     assert parts(after) == parts(before)
     assert (after.group_epoch, after.group_state) == (before.group_epoch, before.group_state)
     assert first.has().member_epoch == before.group_epoch
     second.leave()
     settle([first], lambda: first.partitions == [0, 1, 2, 3])
+
+
+@pytest.mark.barnabas_only
+@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@pytest.mark.parametrize("kinds", [("barnabas", "kafka"), ("kafka", "barnabas")], ids="-to-".join)
+def test_groups_pass_from_one_server_to_the_other_on_disk(unique, group, kinds) -> None:
+    first, second = (KINDS[kind](QUICK_GROUPS) for kind in kinds)
+    try:
+        at = quick_server(lambda _properties: (first.start(), first)[1]).bootstrap
+        admin = AdminClient({"bootstrap.servers": at})
+        topic = Topics(admin, at, unique).create(partitions=4)
+        one, other = Member(at, group), Member(at, group, instance="i")
+        one.join(topic)
+        other.join(topic, subscribed_topic_regex=f"{topic}.*")
+        settle([one, other], lambda: len(one.partitions) == len(other.partitions) == 2)
+        mixed = f"{group}-mixed"
+        classic, member = ClassicMember(at, mixed, topic), Member(at, mixed)
+        classic.take_all(4)
+        member.join(topic)
+        for _ in range(2):
+            classic.follow()
+        settle([member], lambda: len(member.partitions) == 2)
+        before = [describe(at, name) for name in (group, mixed)]
+        first.stop()
+        shutil.copytree(first.data, second.data)
+        at = quick_server(lambda _properties: (second.start(), second)[1]).bootstrap
+        for told in before:
+            found = wire.retry(
+                at,
+                ConsumerGroupDescribeRequest(group_ids=[told.group_id]),
+                1,
+                lambda answer: ErrorCode(answer.groups[0].error_code) not in RETRIABLE,
+            ).groups[0]
+            assert parts(found) == parts(told)
+            assert found.group_epoch == told.group_epoch
+            assert found.assignment_epoch == told.assignment_epoch
+        one.at = other.at = at
+        one.has()
+        other.leave()
+        settle([one], lambda: one.partitions == [0, 1, 2, 3])
+    finally:
+        first.close()
+        second.close()
