@@ -9,6 +9,8 @@ deadlines) lives beside it and is rebuilt on load.
 
 - `shard`: the partition's groups, operations routed by group type, listing, deletion, expiry;
 - `classic/`: the classic rebalance protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup);
+- `consumer/`: the one in which the coordinator assigns (KIP-848), and migration between the two;
+- `history`: why groups rebalanced, for people;
 - `offsets`: committed offsets; `records`: what is written; `timers`: one heap of deadlines.
 
 Nothing here reads a clock, rolls dice or knows sockets, files or partitions' logs: the server's

@@ -8,7 +8,7 @@ clients and servers see nothing of it.
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 import attrs
@@ -43,9 +43,10 @@ class Histories:
             causes = self._causes[group_id] = deque(maxlen=_CAUSES_MAX)
         causes.append(Cause(time_ms, epoch, reason))
 
-    def forget(self, group_id: str) -> None:
-        """The group is no more."""
-        self._causes.pop(group_id, None)
+    def retain(self, group_ids: Container[str]) -> None:
+        """Forgets groups that are no more; one that turns into another type keeps its history."""
+        for group_id in [one for one in self._causes if one not in group_ids]:
+            del self._causes[group_id]
 
     def of(self, group_id: str) -> Sequence[Cause]:
         """A group's causes, the oldest first."""
@@ -62,5 +63,5 @@ def decode_causes(data: bytes) -> list[Cause]:
     """The causes that a server told; ValueError for something else."""
     try:
         return [Cause(one["time_ms"], one["epoch"], one["reason"]) for one in json.loads(data)]
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError("these are no causes") from error

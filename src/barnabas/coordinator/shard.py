@@ -330,6 +330,7 @@ class GroupShard:
             records += expired
             if all_expired and group.is_empty:
                 records += group.tombstones()
+        self._histories.retain(self._groups)
         self._schedule_expiry(now_ms)
         if records:
             logger.info("offsets and groups expire records=%d", len(records))

@@ -1,0 +1,264 @@
+"""Consumer groups where a story is too long: odd records, failing assignors, transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from barnabas.coordinator.consumer.assignors.base import GroupSpec
+from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.member import Assignment, MemberState
+from barnabas.coordinator.history import Cause, Histories, decode_causes, encode_causes
+from barnabas.coordinator.output import Caller
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from barnabas.protocol.records import consumer_groups as records
+from barnabas.protocol.records.groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from tests.coordinator.harness import Coordinator, topic_id
+
+T = topic_id("t")
+
+
+def coordinator(**settings: Any) -> Coordinator:
+    made = Coordinator(GroupSettings(consumer_assignment_interval_ms=0, **settings))
+    made.set_topics(t=4)
+    return made
+
+
+def beat(made: Coordinator, member_id: str, epoch: int = 0, **fields: Any) -> Any:
+    defaults: dict[str, Any] = {}
+    if epoch == 0:
+        defaults = {
+            "rebalance_timeout_ms": 10_000,
+            "subscribed_topic_names": ["t"],
+            "topic_partitions": [],
+        }
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, member_epoch=epoch, **(defaults | fields)
+    )
+    caller = Caller("c", version=1)
+    return made.do(made.shard.consumer_heartbeat, request, caller, "", made.now_ms, token="t")
+
+
+def group_of(made: Coordinator) -> ConsumerGroup:
+    found = made.shard._groups["g"]
+    assert isinstance(found, ConsumerGroup)
+    return found
+
+
+# Assignors
+
+
+class Broken:
+    """Works for one, fails for two."""
+
+    name = "broken"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+        if len(group.members) > 1:
+            raise RuntimeError("too many")
+        return UniformAssignor().assign(group)
+
+
+class Greedy:
+    """Gives partitions that are not there."""
+
+    name = "greedy"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+        return {member_id: {T: frozenset({99})} for member_id in group.members}
+
+
+def test_an_assignor_that_fails_fails_one_request_and_nothing_else() -> None:
+    made = coordinator(consumer_assignors={"broken": Broken()})
+    beat(made, "a")
+    written = len(made.log)
+    assert beat(made, "b") is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (len(made.log), list(group_of(made).members)) == (written, ["a"])
+    assert beat(made, "a", 2).member_epoch == 2
+
+
+def test_what_is_no_assignment_is_not_written() -> None:
+    made = coordinator(consumer_assignors={"greedy": Greedy()})
+    assert beat(made, "a") is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not made.log
+
+
+def test_a_member_may_want_an_assignor_that_is_configured_no_more() -> None:
+    made = coordinator()
+    beat(made, "a", server_assignor="range")
+    made.settings = attrs.evolve(made.settings, consumer_assignors={"uniform": UniformAssignor()})
+    made.restart()
+    assert beat(made, "b").member_epoch == 3
+
+
+# Records
+
+
+def test_records_of_an_older_broker_are_read_and_cleaned_up() -> None:
+    made = coordinator()
+    beat(made, "a")
+    made.shard.replay(
+        records.ConsumerGroupPartitionMetadataKey(group_id="g"),
+        records.ConsumerGroupPartitionMetadataValue(topics=[]),
+    )
+    made.shard.replay(
+        records.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"),
+        records.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=2,
+            previous_member_epoch=1,
+            assigned_partitions=[
+                records.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions(
+                    topic_id=T, partitions=[0, 1]
+                )
+            ],
+            partitions_pending_revocation=[],
+        ),
+    )
+    assert group_of(made).members["a"].assigned == {T: {0: 2, 1: 2}}
+    assert group_of(made).has_partition_metadata
+    beat(made, "b")
+    assert not group_of(made).has_partition_metadata
+
+
+def test_a_state_of_a_later_broker_is_fenced_until_the_member_holds_nothing() -> None:
+    made = coordinator()
+    beat(made, "a")
+    epoch = group_of(made).group_epoch
+    made.shard.replay(
+        records.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"),
+        records.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=1,
+            previous_member_epoch=1,
+            state=42,
+            assigned_partitions=[],
+            partitions_pending_revocation=[],
+        ),
+    )
+    assert group_of(made).members["a"].state is MemberState.UNKNOWN
+    assert beat(made, "a", 1) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert beat(made, "a").member_epoch == epoch
+    assert group_of(made).members["a"].state is MemberState.STABLE
+
+
+def test_tombstones_of_what_is_not_there_change_nothing() -> None:
+    made = coordinator()
+    for key in (
+        records.ConsumerGroupMetadataKey(group_id="g"),
+        records.ConsumerGroupMemberMetadataKey(group_id="g", member_id="a"),
+        records.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a"),
+        records.ConsumerGroupTargetAssignmentMemberKey(group_id="g", member_id="a"),
+        records.ConsumerGroupTargetAssignmentMetadataKey(group_id="g"),
+        records.ConsumerGroupRegularExpressionKey(group_id="g", regular_expression="x"),
+    ):
+        made.shard.replay(key, None)
+    assert not made.shard._groups
+    beat(made, "a")
+    made.shard.replay(
+        records.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="x"), None
+    )
+    made.shard.replay(records.ConsumerGroupMemberMetadataKey(group_id="g", member_id="x"), None)
+    assert list(group_of(made).members) == ["a"]
+
+
+def test_offsets_of_nobody_give_way_to_a_consumer_group() -> None:
+    made = coordinator()
+    made.shard.replay(
+        OffsetCommitKey(group="g", topic="t", partition=0), OffsetCommitValue(offset=5)
+    )
+    made.shard.replay(
+        records.ConsumerGroupMetadataKey(group_id="g"),
+        records.ConsumerGroupMetadataValue(epoch=7),
+    )
+    assert group_of(made).group_epoch == 7
+    made.shard.replay(GroupMetadataKey(group="g"), GroupMetadataValue(protocol_type="consumer"))
+    assert not isinstance(made.shard._groups["g"], ConsumerGroup)
+
+
+def test_a_restart_changes_nothing_that_was_written() -> None:
+    made = coordinator()
+    beat(made, "a")
+    beat(made, "b", instance_id="i", rack_id="r")
+    beat(made, "c", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    before = group_of(made)
+    made.restart()
+    after = group_of(made)
+    for field in (
+        "members",
+        "static_members",
+        "target",
+        "target_owners",
+        "group_epoch",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "metadata_hash",
+        "_partition_epochs",
+    ):
+        assert getattr(after, field) == getattr(before, field), field
+    assert after.subscriptions.resolved == before.subscriptions.resolved
+
+
+# Transactions
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"member_id": "a", "generation_id": 2}, None),
+        ({"member_id": "", "generation_id": -1}, None),
+        ({"member_id": "a", "generation_id": 3}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "x", "generation_id": 2}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "a", "generation_id": 1}, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "a", "generation_id": 1, "topic": "u"}, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_transactions_commit_is_held_to_the_members_epoch(
+    fields: dict[str, Any], code: ErrorCode | None
+) -> None:
+    made = coordinator()
+    beat(made, "a")
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+        name=fields.pop("topic", "t"),
+        partitions=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                partition_index=0, committed_offset=1
+            )
+        ],
+    )
+    request = TxnOffsetCommitRequest(group_id="g", topics=[topic], **fields)
+    if code is None:
+        out = made.shard.commit_transactional_offsets(request, made.now_ms, token="t")
+        assert len(out.records) == 1
+        return
+    with pytest.raises(KafkaError) as refusal:
+        made.shard.commit_transactional_offsets(request, made.now_ms, token="t")
+    assert refusal.value.code is code
+
+
+# Causes
+
+
+def test_only_the_last_causes_are_kept_and_they_travel() -> None:
+    histories = Histories()
+    for number in range(15):
+        histories.note("g", number, number, f"reason {number} ä")
+    causes = histories.of("g")
+    assert [cause.epoch for cause in causes] == list(range(5, 15))
+    assert decode_causes(encode_causes(causes)) == list(causes)
+    histories.retain({"g"})
+    assert histories.of("g") == causes
+    histories.retain({"other"})
+    assert histories.of("g") == ()
+    for junk in (b"", b"1", b'[{"epoch": 1}]'):
+        with pytest.raises(ValueError, match="no causes"):
+            decode_causes(junk)
+    assert decode_causes(b"[]") == list[Cause]()
