@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.features import GROUP_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordinator.consumer.assignors.base import Assignor, load_assignors
 from barnabas.coordinator.history import Cause
@@ -86,6 +87,8 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
         super().__init__(node)
         self._assignors = _assignors(node.config)
         self._settings = group_settings(node.config, self._assignors)
+        protocols = node.config.get("group.coordinator.rebalance.protocols")
+        self._serves_consumer_groups = "consumer" in protocols
 
     def new_partition(self, index: int) -> GroupPartition:
         """A partition of groups, not loaded yet."""
@@ -146,6 +149,12 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
             request.group_id,
             lambda shard, now_ms, token: shard.leave_group(request, now_ms, token),
         )
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether the cluster has finalized the protocol and the node is to serve it."""
+        level = self.node.image.features.get(GROUP_VERSION, 0)
+        return self._serves_consumer_groups and level > 0
 
     async def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller

@@ -51,8 +51,10 @@ class Heartbeats:
         if version >= _OWN_MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH:
             _refuse_blank(request.member_id, "MemberId can't be empty.")
         _refuse_blank(request.group_id, "GroupId can't be empty.")
-        _refuse_blank(request.instance_id, "InstanceId can't be empty.")
-        _refuse_blank(request.rack_id, "RackId can't be empty.")
+        if request.instance_id is not None:
+            _refuse_blank(request.instance_id, "InstanceId can't be empty.")
+        if request.rack_id is not None:
+            _refuse_blank(request.rack_id, "RackId can't be empty.")
         if epoch == JOIN_EPOCH:
             if request.rebalance_timeout_ms == -1:
                 raise _invalid("RebalanceTimeoutMs must be provided in first request.")
@@ -95,8 +97,7 @@ class Heartbeats:
         before = self._find(group, request, request.member_id or fresh_uuid, written)
         change = Change(group, before, before.told(request, caller), now_ms, written)
         claimed = request.topic_partitions
-        cause = _cause(request, before)
-        after = self._rebalances.advance(change, claimed, cause=cause)
+        after = self._rebalances.advance(change, claimed, cause=_cause(request, before))
         self._keep_timers(group.group_id, change.after, after, now_ms)
         out = Output(records=written)
         out.reply(token, self._response(group, request, before, after))
@@ -293,8 +294,8 @@ def _assignment(assigned: Owned) -> ConsumerGroupHeartbeatResponse.Assignment:
     )
 
 
-def _refuse_blank(value: str | None, message: str) -> None:
-    if value is not None and not value.strip():
+def _refuse_blank(value: str, message: str) -> None:
+    if not value.strip():
         raise _invalid(message)
 
 

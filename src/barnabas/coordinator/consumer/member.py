@@ -95,6 +95,18 @@ class ConsumerMember:
 
     def told(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> "ConsumerMember":
         """The member with what a heartbeat says of it; itself when that is nothing new."""
+        if (
+            request.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.rebalance_timeout_ms == -1
+            and request.rack_id is None
+            and request.server_assignor is None
+            and request.instance_id in (None, self.instance_id)
+            and caller.client_id == self.client_id
+            and caller.client_host == self.client_host
+            and self.classic is None
+        ):
+            return self  # nearly every heartbeat
         changes: dict[str, object] = {}
         names = request.subscribed_topic_names
         if names is not None and self.subscribed_names != (told := frozenset(names)):

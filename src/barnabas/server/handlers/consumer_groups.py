@@ -3,7 +3,6 @@
 Members of the classic protocol in such a group keep to the apis of `groups`.
 """
 
-from barnabas.cluster.features import GROUP_VERSION
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -18,19 +17,12 @@ from barnabas.server.dispatch import handles
 from barnabas.server.handlers.group_operations import GROUP_OPERATIONS, caller, tell_causes
 
 
-def _is_enabled(ctx: RequestContext) -> bool:
-    """Whether the cluster has finalized the protocol and the node is to serve it."""
-    node = ctx.node
-    protocols = node.config.get("group.coordinator.rebalance.protocols")
-    return node.image.features.get(GROUP_VERSION, 0) > 0 and "consumer" in protocols
-
-
 @handles(ConsumerGroupHeartbeatRequest)
 async def consumer_group_heartbeat(
     ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """A refusal says why in words, which clients show."""
-    if not _is_enabled(ctx):
+    if not ctx.node.groups.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         return await ctx.node.groups.consumer_heartbeat(request, caller(ctx))
@@ -45,7 +37,7 @@ async def consumer_group_describe(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Each group with its members, or its own error."""
-    enabled = _is_enabled(ctx)
+    enabled = ctx.node.groups.serves_consumer_groups
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = []
     for group_id in request.group_ids:
         group = ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id)
