@@ -14,9 +14,7 @@ G3 a commit that counts comes from the member that has the partition; G4 in the 
 was processed; G5 the partitions of the dead are owned by the living in time.
 """
 
-import heapq
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import attrs
@@ -37,6 +35,7 @@ from barnabas.protocol.records.consumer_groups import (
     ConsumerGroupMetadataKey,
 )
 from barnabas.protocol.records.groups import GroupMetadataKey, OffsetCommitKey
+from tests.coordinator.faulty_world import FaultyWorld, ViolationError
 from tests.coordinator.harness import (
     Coordinator,
     commit_request,
@@ -44,7 +43,7 @@ from tests.coordinator.harness import (
     join_request,
     topic_id,
 )
-from tests.coordinator.simulation import ViolationError, code
+from tests.coordinator.simulation import code
 
 TOPIC = "t"
 PARTITIONS = 5
@@ -159,18 +158,14 @@ def partitions_in(assignment: bytes) -> Held:
     return {p for topic in found for p in topic.partitions}
 
 
-class World:
+class World(FaultyWorld):
     """One seed's run; `run` raises ViolationError."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random = Random(seed)
-        self.now_ms = 0
+        super().__init__(seed)
+        random = self.random
         self.checker = Checker(now_ms=lambda: self.now_ms, upgraded=self.upgraded)
-        self.faulty = True
         self.partitions = PARTITIONS
-        self.events: list[tuple[int, int, Callable[[], None]]] = []
-        self.sequence = 0
-        self.waiting: dict[int, Callable[[Any], None]] = {}
         settings = GroupSettings(
             initial_rebalance_delay_ms=random.choice([0, 500]),
             consumer_session_timeout_ms=SESSION_MS,
@@ -195,19 +190,6 @@ class World:
             if client.epoch < generation:
                 client.birth = None
 
-    def at(self, delay_ms: int, event: Callable[[], None]) -> None:
-        self.sequence += 1
-        heapq.heappush(self.events, (self.now_ms + delay_ms, self.sequence, event))
-
-    def delay_ms(self) -> int | None:
-        """How long a message takes; None: it is lost."""
-        if not self.faulty:
-            return 5
-        draw = self.random.random()
-        if draw < 0.03:
-            return None
-        return self.random.randrange(1, 50) if draw < 0.9 else self.random.randrange(50, 4_000)
-
     def deliver(self) -> None:
         for client in self.clients:
             client.check()
@@ -217,22 +199,6 @@ class World:
             if answer is not None and delay_ms is not None:
                 self.at(delay_ms, lambda answer=answer, response=response: answer(response))
         self.coordinator.replies.clear()
-
-    def run_until(self, end_ms: int) -> None:
-        while True:
-            wakeup_ms = self.coordinator.shard.next_wakeup()
-            next_ms = self.events[0][0] if self.events else end_ms
-            if wakeup_ms is not None and wakeup_ms <= min(next_ms, end_ms):
-                self.now_ms = max(self.now_ms, wakeup_ms)
-                self.coordinator.now_ms = self.now_ms
-                self.coordinator.settle()
-                self.deliver()
-            elif self.events and next_ms <= end_ms:
-                self.now_ms, _, event = heapq.heappop(self.events)
-                event()
-            else:
-                break
-        self.now_ms = self.coordinator.now_ms = end_ms
 
     def fault(self) -> None:
         if not self.faulty:

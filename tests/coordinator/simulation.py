@@ -10,9 +10,7 @@ and what was acked was written; G3 a commit of another generation changes nothin
 every record was processed; G5 a dead member's partitions move in time.
 """
 
-import heapq
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import attrs
@@ -24,6 +22,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
+from tests.coordinator.faulty_world import FaultyWorld, ViolationError
 from tests.coordinator.harness import Coordinator, commit_request, fetch_request, join_request
 
 PARTITIONS = 5
@@ -33,10 +32,6 @@ REBALANCE_MS = 15_000
 HEARTBEAT_MS = 3_000
 REQUEST_TIMEOUT_MS = 5_000
 JOIN_TIMEOUT_MS = REBALANCE_MS + 10_000
-
-
-class ViolationError(AssertionError):
-    """An invariant does not hold."""
 
 
 @attrs.define
@@ -87,17 +82,12 @@ class Checker:
             raise ViolationError("G3: refused and written")
 
 
-class Simulation:
+class Simulation(FaultyWorld):
     """One seed's run; `run` raises ViolationError."""
 
     def __init__(self, seed: int, shard: type[GroupShard] = GroupShard) -> None:
-        self.random = Random(seed)
+        super().__init__(seed)
         self.checker = Checker()
-        self.now_ms = 0
-        self.faulty = True
-        self.events: list[tuple[int, int, Callable[[], None]]] = []
-        self.sequence = 0
-        self.waiting: dict[int, Callable[[Any], None]] = {}
         self.shard = shard
         settings = GroupSettings(initial_rebalance_delay_ms=self.random.choice([0, 500, 3000]))
         self.coordinator = Coordinator(settings, now_ms=0, appended=self.appended)
@@ -113,20 +103,7 @@ class Simulation:
     def appended(self, record: Any) -> None:
         self.checker.appended(record)
 
-    def at(self, delay_ms: int, event: Callable[[], None]) -> None:
-        self.sequence += 1
-        heapq.heappush(self.events, (self.now_ms + delay_ms, self.sequence, event))
-
     # Network
-
-    def delay_ms(self) -> int | None:
-        """How long a message takes; None: it is lost."""
-        if not self.faulty:
-            return 5
-        draw = self.random.random()
-        if draw < 0.03:
-            return None
-        return self.random.randrange(1, 50) if draw < 0.9 else self.random.randrange(50, 4_000)
 
     def send(self, operate: Callable[[int], Any], answer: Callable[[Any], None]) -> None:
         """Carry a request to the coordinator and its reply back."""
@@ -153,22 +130,6 @@ class Simulation:
         self.coordinator.replies.clear()
 
     # Running
-
-    def run_until(self, end_ms: int) -> None:
-        while True:
-            wakeup_ms = self.coordinator.shard.next_wakeup()
-            next_ms = self.events[0][0] if self.events else end_ms
-            if wakeup_ms is not None and wakeup_ms <= min(next_ms, end_ms):
-                self.now_ms = max(self.now_ms, wakeup_ms)
-                self.coordinator.now_ms = self.now_ms
-                self.coordinator.settle()
-                self.deliver()
-            elif self.events and next_ms <= end_ms:
-                self.now_ms, _, event = heapq.heappop(self.events)
-                event()
-            else:
-                break
-        self.now_ms = self.coordinator.now_ms = end_ms
 
     def fault(self) -> None:
         if not self.faulty:

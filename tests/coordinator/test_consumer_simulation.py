@@ -14,7 +14,7 @@ from barnabas.coordinator.consumer.removal import Removals
 from barnabas.coordinator.consumer.topics import Topics
 from barnabas.coordinator.offsets import Offsets
 from tests.coordinator.consumer_simulation import World
-from tests.coordinator.simulation import ViolationError
+from tests.coordinator.faulty_world import ViolationError
 
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
 

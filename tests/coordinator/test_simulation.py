@@ -8,7 +8,8 @@ import pytest
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.rebalance import Rebalancer
 from barnabas.coordinator.offsets import Offsets
-from tests.coordinator.simulation import Simulation, ViolationError
+from tests.coordinator.faulty_world import ViolationError
+from tests.coordinator.simulation import Simulation
 
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "200"))
 

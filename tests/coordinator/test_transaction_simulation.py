@@ -20,7 +20,8 @@ from barnabas.coordinator.transactions.transaction import Transaction
 from barnabas.log.producer_state import ProducerState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.server.transaction_guards import Guards
-from tests.coordinator.transaction_simulation import Client, Partition, Simulation, ViolationError
+from tests.coordinator.faulty_world import ViolationError
+from tests.coordinator.transaction_simulation import Client, Partition, Simulation
 
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "300"))
 SEEDS_TO_CATCH = 400

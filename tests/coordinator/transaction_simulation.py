@@ -14,9 +14,7 @@ T5 nothing is appended below an epoch that was given out; T6 every transaction e
 and the last stable offset moves on.
 """
 
-import heapq
 from collections.abc import Callable
-from random import Random
 from typing import Any, NamedTuple
 
 import attrs
@@ -32,6 +30,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import BatchHeader
 from barnabas.protocol.records.groups import OffsetCommitKey, OffsetCommitValue
 from barnabas.server.transaction_guards import Guards
+from tests.coordinator.faulty_world import FaultyWorld, ViolationError
 from tests.coordinator.harness import fetch_request
 from tests.coordinator.transaction_harness import Coordinator
 
@@ -53,10 +52,6 @@ RETRIABLE = {
 }
 
 Producer = tuple[int, int]
-
-
-class ViolationError(AssertionError):
-    """An invariant does not hold."""
 
 
 class Value(NamedTuple):
@@ -242,17 +237,14 @@ class Checker:
                 partition.check()
 
 
-class Simulation:
+class Simulation(FaultyWorld):
     """One seed's run; `run` raises ViolationError."""
 
+    LATE_MS_MAX = 9_000
+
     def __init__(self, seed: int, shard: type[TransactionShard] = TransactionShard) -> None:
-        self.random = Random(seed)
+        super().__init__(seed)
         self.checker = Checker()
-        self.now_ms = 0
-        self.faulty = True
-        self.events: list[tuple[int, int, Callable[[], None]]] = []
-        self.sequence = 0
-        self.waiting: dict[int, Callable[[Any], None]] = {}
         self.partitions = [Partition(self.checker, number) for number in range(PARTITIONS)]
         self.partitions.append(OffsetsPartition(self.checker, OFFSETS))
         self.guards = Guards()
@@ -261,20 +253,7 @@ class Simulation:
         )
         self.clients: list[Client] = []
 
-    def at(self, delay_ms: int, event: Callable[[], None]) -> None:
-        self.sequence += 1
-        heapq.heappush(self.events, (self.now_ms + delay_ms, self.sequence, event))
-
     # Network
-
-    def delay_ms(self) -> int | None:
-        """How long a message takes; None: it is lost."""
-        if not self.faulty:
-            return 5
-        draw = self.random.random()
-        if draw < 0.03:
-            return None
-        return self.random.randrange(1, 50) if draw < 0.9 else self.random.randrange(50, 9_000)
 
     def carry(self, arrive: Callable[[], None], *, never_late: bool = False) -> None:
         delay_ms = self.delay_ms()
@@ -407,22 +386,6 @@ class Simulation:
         self.carry(arrive)
 
     # Running
-
-    def run_until(self, end_ms: int) -> None:
-        while True:
-            wakeup_ms = self.coordinator.shard.next_wakeup()
-            next_ms = self.events[0][0] if self.events else end_ms
-            if wakeup_ms is not None and wakeup_ms <= min(next_ms, end_ms):
-                self.now_ms = max(self.now_ms, wakeup_ms)
-                self.coordinator.now_ms = self.now_ms
-                self.coordinator.settle()
-                self.deliver()
-            elif self.events and next_ms <= end_ms:
-                self.now_ms, _, event = heapq.heappop(self.events)
-                event()
-            else:
-                break
-        self.now_ms = self.coordinator.now_ms = end_ms
 
     def fault(self) -> None:
         self.checker.look(self.partitions)

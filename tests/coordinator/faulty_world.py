@@ -1,0 +1,65 @@
+"""What the simulations share: a clock, events on it, and a network that delays and loses."""
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any, ClassVar
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold."""
+
+
+class FaultyWorld:
+    """One seed's clock and network; while `faulty`, messages are late or lost.
+
+    A subclass sets `coordinator` and delivers its replies.
+    """
+
+    # A message takes less than this, in ms; one in ten takes long.
+    LATE_MS_MAX: ClassVar[int] = 4_000
+
+    coordinator: Any
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now_ms = 0
+        self.faulty = True
+        self.events: list[tuple[int, int, Callable[[], None]]] = []
+        self.sequence = 0
+        self.waiting: dict[int, Callable[[Any], None]] = {}
+
+    def at(self, delay_ms: int, event: Callable[[], None]) -> None:
+        self.sequence += 1
+        heapq.heappush(self.events, (self.now_ms + delay_ms, self.sequence, event))
+
+    def delay_ms(self) -> int | None:
+        """How long a message takes; None: it is lost."""
+        if not self.faulty:
+            return 5
+        draw = self.random.random()
+        if draw < 0.03:
+            return None
+        if draw < 0.9:
+            return self.random.randrange(1, 50)
+        return self.random.randrange(50, self.LATE_MS_MAX)
+
+    def deliver(self) -> None:
+        """Send the coordinator's replies on their way."""
+        raise NotImplementedError
+
+    def run_until(self, end_ms: int) -> None:
+        while True:
+            wakeup_ms = self.coordinator.shard.next_wakeup()
+            next_ms = self.events[0][0] if self.events else end_ms
+            if wakeup_ms is not None and wakeup_ms <= min(next_ms, end_ms):
+                self.now_ms = max(self.now_ms, wakeup_ms)
+                self.coordinator.now_ms = self.now_ms
+                self.coordinator.settle()
+                self.deliver()
+            elif self.events and next_ms <= end_ms:
+                self.now_ms, _, event = heapq.heappop(self.events)
+                event()
+            else:
+                break
+        self.now_ms = self.coordinator.now_ms = end_ms
