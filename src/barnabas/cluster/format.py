@@ -4,7 +4,6 @@ Dynamic quorum (kraft.version 1): the voters stand in the snapshot `0-0.checkpoi
 log, the feature levels that the first controller writes in `bootstrap.checkpoint`.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from barnabas.cluster.features import BOOTSTRAP, KRAFT_VERSION_LATEST
 from barnabas.cluster.image import Endpoint
 from barnabas.cluster.snapshot import BOOTSTRAP_CHECKPOINT, Snapshot, SnapshotId, encode_snapshot
 from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.log.files import replace_file
 from barnabas.protocol.records.metadata import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 
@@ -46,25 +46,12 @@ def format_metadata_directory(
     )
     metadata_directory = log_directory / METADATA_DIRECTORY
     metadata_directory.mkdir(parents=True, exist_ok=True)
-    write_durably(metadata_directory / SnapshotId(0, 0).file_name, encode_snapshot(quorum, now_ms))
-    write_durably(log_directory / BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, now_ms))
+    for path, snapshot in (
+        (metadata_directory / SnapshotId(0, 0).file_name, quorum),
+        (log_directory / BOOTSTRAP_CHECKPOINT, bootstrap),
+    ):
+        replace_file(path, b"".join(encode_snapshot(snapshot, now_ms)))
 
 
 def _metadata_version_first(feature: tuple[str, int]) -> tuple[bool, str]:
     return feature[0] != "metadata.version", feature[0]
-
-
-def write_durably(path: Path, content: Iterable[bytes | bytearray]) -> None:
-    """Replace a file in one step that survives a power loss: written aside, synced, renamed."""
-    aside = path.with_name(path.name + ".part")
-    with aside.open("wb") as file:
-        for part in content:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

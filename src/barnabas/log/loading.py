@@ -164,7 +164,7 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
     """Check what lies behind the recovery point and cut at the first fault; the bytes lost."""
     segments = log.segments
     offset = log.recovery_point
-    first = next((n for n in range(len(segments) - 1, -1, -1) if _holds(segments[n], offset)), 0)
+    first = log.segment_number(offset)
     next_offset, lost = segments[first].base_offset, 0
     for number in range(first, len(segments)):
         segment = segments[number]
@@ -194,10 +194,6 @@ def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
     """Whether a segment lost its end though the next one is there; compaction leaves holes too."""
     base = following.base_offset
     return next_offset < base and base > max(log.recovery_point, log.first_dirty_offset)
-
-
-def _holds(segment: Segment, offset: int) -> bool:
-    return segment.base_offset <= offset
 
 
 # Producers
@@ -241,9 +237,7 @@ def _transaction_index_is_damaged(log: "PartitionLog") -> bool:
 
 def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -> None:
     start = state.end_offset
-    for segment in log.segments:
-        if segment is not log.segments[-1] and _ends_before(log, segment, start):
-            continue
+    for segment in log.segments[log.segment_number(start) :]:
         if repair:
             segment.transaction_index.truncate(start)
         found = segment.find(start)
@@ -257,11 +251,6 @@ def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -
             else:
                 state.append(header, header.base_offset)
     state.end_offset = log.log_end_offset
-
-
-def _ends_before(log: "PartitionLog", segment: Segment, offset: int) -> bool:
-    following = log.segments[log.segments.index(segment) + 1]
-    return following.base_offset <= offset
 
 
 def _replay_marker(

@@ -496,7 +496,7 @@ class PartitionLog:
 
     # Reading
 
-    def _segment_number(self, offset: int) -> int:
+    def segment_number(self, offset: int) -> int:
         """The segment that holds `offset` (the first, for one below all)."""
         segments = self.segments
         last = len(segments) - 1
@@ -532,7 +532,7 @@ class PartitionLog:
     def _read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one_message: bool
     ) -> FileSlice:
-        number = self._segment_number(offset)
+        number = self.segment_number(offset)
         while number < len(self.segments):
             segment = self.segments[number]
             found = segment.find(offset)
@@ -587,7 +587,7 @@ class PartitionLog:
 
     def _aborted(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
         found: list[AbortedTxn] = []
-        for segment in self.segments[self._segment_number(first_offset) :]:
+        for segment in self.segments[self.segment_number(first_offset) :]:
             for aborted in segment.transaction_index.read():
                 if aborted.last_offset >= first_offset and aborted.first_offset < upper_bound:
                     found.append(aborted)
@@ -619,7 +619,7 @@ class PartitionLog:
         return self._guarded(self._swap_cleaned, group, size)
 
     def _swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
-        first = self._segment_number(group[0][0])
+        first = self.segment_number(group[0][0])
         old = self.segments[first : first + len(group)]
         known = [(segment.base_offset, segment.size) for segment in old]
         if (
@@ -659,7 +659,7 @@ class PartitionLog:
         if offset <= self.segments[0].base_offset:
             return self._start_at(offset)
         self._read_ends.clear()
-        number = self._segment_number(offset)
+        number = self.segment_number(offset)
         if self.segments[number].base_offset == offset and number:
             number -= 1
         dropped = self.segments[number + 1 :]

@@ -1,6 +1,5 @@
 """The file side of `__cluster_metadata-0`: its snapshots and its log, in Kafka's formats."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,6 @@ from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager, PartitionLog
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.batch import iter_batches
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.startup import StartupError
 
@@ -69,8 +67,7 @@ class MetadataLog:
         if log.log_end_offset < covered:
             log.truncate_fully_and_start_at(covered)
         try:
-            for data in self._read_from(max(covered, log.log_start_offset)):
-                loader.load_batches(data)
+            self._load_batches(loader, max(covered, log.log_start_offset))
         except (ProtocolError, KeyError, ValueError) as error:
             raise StartupError(f"{self.directory} cannot be replayed: {error}") from error
         return loader
@@ -91,15 +88,15 @@ class MetadataLog:
                 raise StartupError(f"{path} is damaged: {error}") from error
         return None
 
-    def _read_from(self, offset: int) -> Iterable[bytes]:
+    def _load_batches(self, loader: MetadataLoader, offset: int) -> None:
         log = self._log
         while offset < log.log_end_offset:
-            data = log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
-            yield data
-            reached = _next_offset(data)
-            if reached <= offset:
+            loader.load_batches(
+                log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
+            )
+            if loader.epochs.end_offset <= offset:
                 raise ProtocolError(f"no whole batch at offset {offset}")
-            offset = reached
+            offset = loader.epochs.end_offset
 
     def bootstrap_records(self) -> list[Message]:
         """What the first controller of a cluster writes: the levels that formatting chose.
@@ -138,10 +135,3 @@ class MetadataLog:
         """Make all durable and let go of the files."""
         self._log.close()
         self._log.release()
-
-
-def _next_offset(data: bytes) -> int:
-    reached = -1
-    for _, header in iter_batches(data):
-        reached = header.next_offset
-    return reached

@@ -4,12 +4,12 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.format import write_durably
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.image_records import image_records
 from barnabas.cluster.snapshot import Snapshot, SnapshotId, encode_snapshot
 from barnabas.cluster.voters import VoterSet
 from barnabas.config import NodeConfig
+from barnabas.log.files import replace_file
 
 if TYPE_CHECKING:
     from barnabas.server.metadata_log import MetadataLog
@@ -55,7 +55,7 @@ class MetadataSnapshots:
         snapshot = Snapshot(list(image_records(image)), kraft_version, voters, now_ms)
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         path = self._log.directory / snapshot_id.file_name
-        write_durably(path, encode_snapshot(snapshot, now_ms, epoch=image.epoch))
+        replace_file(path, b"".join(encode_snapshot(snapshot, now_ms, epoch=image.epoch)))
         logger.info("wrote snapshot file=%s records=%d", path, len(snapshot.records))
 
     def remove_old(self, now_ms: int) -> None:

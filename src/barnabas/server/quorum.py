@@ -22,7 +22,6 @@ from barnabas.cluster.controller import (
 )
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import SUPPORTED
-from barnabas.cluster.format import write_durably
 from barnabas.cluster.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
@@ -30,6 +29,7 @@ from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
 from barnabas.cluster.snapshot import control_batch
 from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
+from barnabas.log.files import replace_file
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import Record, build_batch
@@ -207,7 +207,7 @@ class Quorum:
         """What the core asks for, in its order."""
         if ready.quorum_state is not None:
             path, content = self.log.directory / QUORUM_STATE, ready.quorum_state.encode()
-            await self.node.disk.run(write_durably, path, [content])
+            await self.node.disk.run(replace_file, path, content)
         self._write(ready)
 
     def _write(self, ready: Ready) -> None:
