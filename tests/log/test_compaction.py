@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.compaction import plan
-from barnabas.log.compaction.cleaner import CleanJob, clean
+from barnabas.log.compaction.cleaner import clean
+from barnabas.log.compaction.job import CleanJob
 from barnabas.log.moving import Move
-from barnabas.protocol.records.batch import Record, crc_matches, iter_batches, read_records
+from barnabas.protocol.records.batch import (
+    CorruptBatch,
+    Record,
+    crc_matches,
+    iter_batches,
+    read_records,
+)
 from barnabas.protocol.records.compression import Codec
 from tests.log.batches import NOW_MS, append, append_marker, new_log, open_volume, reopen
 
@@ -395,3 +402,25 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
             assert allowed > 10
             return
     raise AssertionError("the swap never came to its end")
+
+
+@pytest.mark.parametrize("damage", ["record", "length", "cut"])
+def test_what_is_damaged_is_not_copied(log, damage) -> None:
+    """A new crc would make it look sound, and what lies behind would be lost."""
+    for number in range(30):
+        put(log, b"k%d" % number, b"%d" % number)
+    fill_up(log)
+    log.flush_rolled()
+    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    path = Path(log.segments[0].path)
+    content = bytearray(path.read_bytes())
+    second = 12 + int.from_bytes(content[8:12], "big")
+    if damage == "record":
+        content[second + 65] ^= 1
+    elif damage == "length":
+        content[second + 8] = 0x10
+    else:
+        job = attrs.evolve(job, segments=[(b, n - (b == 0) * 9) for b, n in job.segments])
+    path.write_bytes(content)
+    with pytest.raises(CorruptBatch):
+        list(clean(job))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.server.compaction import Compactor
 from barnabas.server.http import serve_http
 from barnabas.server.logs import JsonFormatter, TextFormatter
 from barnabas.server.metrics import Metrics
@@ -34,7 +35,9 @@ def fake_node() -> Any:
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),
+        logs=SimpleNamespace(volumes=[]),
     )
+    node.background = SimpleNamespace(compactor=Compactor(node))
     node.metrics = Metrics(node)
     return node
 

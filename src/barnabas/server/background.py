@@ -33,6 +33,7 @@ class Background:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self.compactor = Compactor(node)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -49,7 +50,7 @@ class Background:
                     nursery.start_soon(_every, interval_ms, work)
             nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
             nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
-            nursery.start_soon(Compactor(self._node).run)
+            nursery.start_soon(self.compactor.run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):

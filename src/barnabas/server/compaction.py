@@ -15,15 +15,19 @@ import attrs
 import trio
 
 from barnabas.log import PartitionLog
+from barnabas.log.compaction import plan, swap
+from barnabas.log.compaction.plan import Candidate
+from barnabas.log.compaction.setbacks import Setbacks
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.log.compaction.plan import Candidate
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 65_536
+# What a disk that does not work answers; it takes its directory offline.
+_BROKEN = (errno.EIO, errno.EROFS)
 
 
 class HelperGoneError(Exception):
@@ -83,13 +87,29 @@ class Helper:
                 await process.wait()
 
 
+class RefusedError(Exception):
+    """The helper could not do its job: the system refused something, which may pass."""
+
+
+@attrs.define(slots=True)
+class Counts:
+    """What the cleaner did since the start."""
+
+    cleaned: int = 0
+    retried: int = 0
+    given_up: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
 class Compactor:
     """Cleans the compacted logs of a node, one after the other."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._helper = Helper()
-        self._uncleanable: set[PartitionLog] = set()
+        self.setbacks = Setbacks()
+        self.counts = Counts()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -115,18 +135,36 @@ class Compactor:
         directory = log.directory
         try:
             await self._clean(chosen)
-        except (KafkaError, HelperGoneError) as error:
+        except (KafkaError, RefusedError, HelperGoneError) as error:
             await self._helper.kill()  # what it may still say is of a job that nobody waits for
-            if not log.is_gone and log.directory == directory:
-                logger.error("compaction failed log=%s error=%r", log.directory, error)
-                self._uncleanable.add(log)
+            if not log.is_gone and log.directory == directory and log.volume.failure is None:
+                await self._put_off(log, error)
+        else:
+            self.setbacks.forget(log)
         return True
 
-    async def _chosen(self) -> "Candidate | None":
-        from barnabas.log.compaction import plan
+    async def _put_off(self, log: PartitionLog, error: Exception) -> None:
+        """Leave the log alone for a while, or for good."""
+        if isinstance(error, KafkaError) and error.code is ErrorCode.CORRUPT_MESSAGE:
+            self.setbacks.give_up(log)
+            self.counts.given_up += 1
+            logger.error("cannot be compacted, left as it is log=%s error=%r", log.directory, error)
+        else:
+            backoff_ms = self._node.config.get_int("log.cleaner.backoff.ms")
+            delay_ms = self.setbacks.retry(log, trio.current_time() * 1000, backoff_ms)
+            self.counts.retried += 1
+            logger.error(
+                "compaction failed log=%s error=%r retry_ms=%.0f", log.directory, error, delay_ms
+            )
+        try:
+            await self._node.disk.run(swap.discard_all, log.directory)
+        except OSError as more:
+            logger.warning("cleaned files stay log=%s error=%s", log.directory, more)
 
+    async def _chosen(self) -> Candidate | None:
         node = self._node
-        now_ms = node.now_ms()
+        now_ms, here_ms = node.now_ms(), trio.current_time() * 1000
+        self.setbacks.prune()
         candidates: list[Candidate] = []
         for partition in list(node.replicas.partitions()):
             if not node.replicas.topic_config(partition.topic).is_compacted:
@@ -134,7 +172,7 @@ class Compactor:
             await trio.lowlevel.checkpoint()
             try:
                 log = node.logs.get(partition.topic, partition.partition)
-                if log is not None and log not in self._uncleanable:
+                if log is not None and self.setbacks.allows(log, here_ms):
                     if log.recovery_point < log.active.base_offset:  # or it is no candidate
                         await node.disk.run(log.flush_rolled)
                     found = log.cleaning_candidate(now_ms)
@@ -145,8 +183,6 @@ class Compactor:
         return plan.filthiest(candidates)
 
     async def _clean(self, chosen: "Candidate") -> None:
-        from barnabas.log.compaction import plan
-
         node, log = self._node, chosen.log
         config = node.config
         limits = plan.Limits(
@@ -169,6 +205,9 @@ class Compactor:
         if not is_current:
             logger.info("compaction outrun by other changes log=%s", log.directory)
             return
+        self.counts.cleaned += 1
+        self.counts.bytes_read += message["read"]
+        self.counts.bytes_written += message["written"]
         log.first_dirty_offset = message["end_offset"]
         log.volume.cleaner_offsets[log.topic, log.partition] = log.first_dirty_offset
         await node.disk.run(log.volume.write_cleaner_offsets)
@@ -181,8 +220,10 @@ class Compactor:
             (trio.current_time() - began) * 1000,
         )
 
-    def _error(self, log: PartitionLog, message: dict[str, Any]) -> KafkaError:
+    def _error(self, log: PartitionLog, message: dict[str, Any]) -> Exception:
         number = message["errno"]
-        if number in (errno.EIO, errno.EROFS) and not log.is_gone:
+        if number is None:
+            return KafkaError(ErrorCode.CORRUPT_MESSAGE, message["error"])
+        if number in _BROKEN and not log.is_gone:
             return log.volume.fail(OSError(number, message["error"]))
-        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(message["error"]))
+        return RefusedError(message["error"])

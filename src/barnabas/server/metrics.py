@@ -48,6 +48,7 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
+        yield from self._cleaner()
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
@@ -102,3 +103,43 @@ class Metrics:
         yield CounterMetricFamily(
             "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
         )
+
+    def _cleaner(self) -> Iterator[Any]:
+        """Kafka's uncleanable-partitions-count and uncleanable-bytes among them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        compactor = self._node.background.compactor
+        counts, setbacks = compactor.counts, compactor.setbacks
+        passes = CounterMetricFamily(
+            "barnabas_cleaner_passes", "Passes of the cleaner over a log", labels=["outcome"]
+        )
+        passes.add_metric(["cleaned"], counts.cleaned)
+        passes.add_metric(["to_retry"], counts.retried)
+        passes.add_metric(["given_up"], counts.given_up)
+        yield passes
+        yield CounterMetricFamily(
+            "barnabas_cleaner_bytes_read", "Bytes of logs that were cleaned", counts.bytes_read
+        )
+        yield CounterMetricFamily(
+            "barnabas_cleaner_bytes_written", "Bytes that cleaning left", counts.bytes_written
+        )
+        yield GaugeMetricFamily(
+            "barnabas_cleaner_retrying_partitions",
+            "Partitions whose last pass failed and will be tried again",
+            len(list(setbacks.waiting())),
+        )
+        partitions = GaugeMetricFamily(
+            "barnabas_cleaner_uncleanable_partitions",
+            "Partitions left as they are because their records cannot be cleaned",
+            labels=["directory"],
+        )
+        sizes = GaugeMetricFamily(
+            "barnabas_cleaner_uncleanable_bytes", "Bytes of those", labels=["directory"]
+        )
+        logs = list(setbacks.uncleanable())
+        for volume in self._node.logs.volumes:
+            mine = [log for log in logs if log.volume is volume]
+            partitions.add_metric([str(volume.path)], len(mine))
+            sizes.add_metric([str(volume.path)], sum(log.size_bytes for log in mine))
+        yield partitions
+        yield sizes

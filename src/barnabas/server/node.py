@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.log import LogManager
+    from barnabas.server.background import Background
     from barnabas.server.groups import GroupCoordinator
     from barnabas.server.quorum import Quorum
     from barnabas.server.transactions import TransactionCoordinator
@@ -50,6 +51,7 @@ class Node:
     quorum: "Quorum"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
+    background: "Background"
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -136,7 +138,8 @@ class Node:
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
             await nursery.start(self.transport.run, self.listeners)
-            nursery.start_soon(Background(self).run)
+            self.background = Background(self)
+            nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
             self._say_ready()

@@ -3,11 +3,14 @@
 It ends when stdin does, which is when the node does.
 """
 
+import errno
 import json
 import os
 import sys
+import traceback
 
-from barnabas.log.compaction.cleaner import CleanJob, OrphanedError, clean
+from barnabas.log.compaction.cleaner import OrphanedError, clean
+from barnabas.log.compaction.job import CleanJob
 from barnabas.protocol.records.batch import CorruptBatch
 
 _NICE = 10
@@ -24,6 +27,11 @@ def main() -> None:
             return
         except (CorruptBatch, OSError) as error:
             _say({"error": str(error), "errno": getattr(error, "errno", None)})
+        except MemoryError:
+            _say({"error": "out of memory", "errno": errno.ENOMEM})
+        except Exception as error:  # of this log: the others are cleaned all the same
+            traceback.print_exc()
+            _say({"error": repr(error), "errno": None})
 
 
 def _say(message: dict[str, object]) -> None:

@@ -9,64 +9,29 @@ import time
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, Final
 
-import attrs
-
-from barnabas.log.compaction.records import RawRecord, emptied, keep, scan, unpacked
+from barnabas.log.compaction.job import CleanJob
+from barnabas.log.compaction.records import (
+    RawRecord,
+    checked_batches,
+    emptied,
+    keep,
+    scan,
+    unpacked,
+)
 from barnabas.log.compaction.transactions import CleanedTransactions
 from barnabas.log.files import FileCache, replace_file, write_at
-from barnabas.log.index import AbortedTxn, OffsetIndex, TimeIndex, encode_aborted
+from barnabas.log.index import OffsetIndex, TimeIndex, encode_aborted
 from barnabas.log.producer_state import decode_marker
 from barnabas.log.segment import Segment, file_name
 from barnabas.protocol.records.batch import BatchHeader, read_records
 
 CLEANED: Final = ".cleaned"
 
-BYTES_PER_KEY: Final = 150
-"""What a key costs in the map of offsets: its digest, its offset and their place in a dict."""
-
 _CHUNK: Final = 1 << 20
 # Base offset, last offset delta, largest timestamp, and how many records there are.
 _LAST_OFFSET: Final = Struct(">q15xi8xq14xi")
-
-
-@attrs.frozen(kw_only=True)
-class CleanJob:
-    """One pass over one log. Offsets; times in ms, sizes in bytes.
-
-    `segments` are those below `first_uncleanable`, from the log's first on: (base offset, size).
-    Keys are looked for from `first_dirty` on. `producers` has the last offset of each active
-    producer (-1: only a marker) and its epoch; `aborted` the transactions that have records there.
-    """
-
-    directory: str
-    segments: Sequence[tuple[int, int]]
-    first_dirty: int
-    first_uncleanable: int
-    keys_max: int
-    segment_bytes_max: int
-    index_bytes_max: int
-    index_interval_bytes: int
-    delete_retention_ms: int
-    now_ms: int
-    bytes_per_second: float
-    producers: dict[int, tuple[int, int]]
-    aborted: Sequence[AbortedTxn]
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
-        """What `attrs.asdict` and JSON made of one."""
-        producers = {int(key): (each[0], each[1]) for key, each in fields["producers"].items()}
-        segments = [(each[0], each[1]) for each in fields["segments"]]
-        aborted = [AbortedTxn(*each) for each in fields["aborted"]]
-        values: dict[str, Any] = {
-            **fields,
-            "producers": producers,
-            "segments": segments,
-            "aborted": aborted,
-        }
-        return cls(**values)
 
 
 class OrphanedError(Exception):
@@ -154,13 +119,11 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
     transactions = CleanedTransactions(job.aborted)
     following = [*(base for base, _ in job.segments), job.first_uncleanable][-len(dirty) :]
     for segment, end_offset in zip(dirty, following, strict=True):
-        for position, header in segment.headers():
+        for batch, header in checked_batches(segment, _CHUNK):
             throttle(header.size)
             if header.is_control:
-                batch = segment.read_batch(position, header)
                 transactions.ends_nothing(header, _is_commit(batch, header))
             elif not transactions.is_aborted(header) and header.last_offset >= job.first_dirty:
-                batch = segment.read_batch(position, header)
                 for record in scan(unpacked(batch, header), header):
                     if (
                         record.key is not None
@@ -235,8 +198,7 @@ class _Copy:
         already = len(self._transactions.index)
         try:
             for segment in self._group:
-                for position, header in segment.headers():
-                    batch = segment.read_batch(position, header)
+                for batch, header in checked_batches(segment, _CHUNK):
                     kept = self._filtered(batch, header)
                     self._throttle(len(batch) + len(kept))
                     if kept:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from barnabas.log.compaction.cleaner import BYTES_PER_KEY, CleanJob
+from barnabas.log.compaction.job import BYTES_PER_KEY, CleanJob
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Segment
 

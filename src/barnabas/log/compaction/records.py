@@ -1,11 +1,13 @@
 """The records of a batch, taken apart just as far as compaction must, and put together again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from barnabas.log.files import read_at
+from barnabas.log.segment import Segment
 from barnabas.protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -14,6 +16,8 @@ from barnabas.protocol.records.batch import (
     CorruptBatch,
     Record,
     build_batch,
+    crc_matches,
+    read_header,
     read_records,
 )
 from barnabas.protocol.records.compression import (
@@ -42,6 +46,34 @@ class RawRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     is_tombstone: bool
+
+
+def checked_batches(segment: Segment, chunk_bytes: int) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Every batch of a segment that is complete, read `chunk_bytes` at a time, or a batch.
+
+    Raises CorruptBatch when it holds anything else: what compaction copies gets a new crc, and
+    what it does not understand would be lost. OSError.
+    """
+    file = segment.opened()
+    block, at, position = b"", 0, 0
+    while position < segment.size:
+        if len(block) - at < HEADER_SIZE:
+            block = read_at(file.fd, min(chunk_bytes, segment.size - position), position)
+            at = 0
+        if len(block) - at < HEADER_SIZE:
+            raise CorruptBatch(f"{segment.path} ends inside a batch at {position}")
+        header = read_header(block, at)
+        size = header.size
+        if header.magic != MAGIC or size > segment.size - position:
+            raise CorruptBatch(f"{segment.path} has no batch at {position}")
+        if len(block) - at < size:
+            wanted = min(max(chunk_bytes, size), segment.size - position)
+            block, at = read_at(file.fd, wanted, position), 0
+        if not crc_matches(block, at, header):
+            raise CorruptBatch(f"{segment.path} has a batch with a wrong crc at {position}")
+        yield block[at : at + size], header
+        at += size
+        position += size
 
 
 def unpacked(batch: bytes, header: BatchHeader) -> bytes:

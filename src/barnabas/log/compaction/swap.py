@@ -32,6 +32,12 @@ def discard(directory: str, base_offset: int) -> None:
     remove_files(f"{directory}/{file_name(base_offset, suffix)}{CLEANED}" for suffix in SUFFIXES)
 
 
+def discard_all(directory: str) -> None:
+    """Remove what a pass that failed has left, which may be what fills the disk; OSError."""
+    names = os.listdir(directory)
+    remove_files(f"{directory}/{name}" for name in names if name.endswith(CLEANED))
+
+
 def cleaned_size(directory: str, base_offset: int) -> int:
     """The size of a cleaned segment, -1 if it is not there; OSError."""
     try:

@@ -1,0 +1,119 @@
+"""The cleaner of a running node: what it does about logs that it cannot clean."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.server.metrics import Metrics
+from barnabas.testing import Node
+
+# A segment's names begin with its base offset.
+FIRST = "0" * 20
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    config = {"log.cleaner.backoff.ms": "50", "log.cleaner.min.cleanable.ratio": "0.01"}
+    with Node(config=config) as node:
+        yield node
+
+
+def fill(node: Node, *topics: str, before: Callable[[Path], object] = lambda _: None) -> None:
+    """Fill two segments of each topic: all of one key. `before` sees the second begun."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+    for future in admin.create_topics([NewTopic(t, 1, 1, config=config) for t in topics]).values():
+        future.result(10)
+    producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
+    for topic in topics:
+        for number in range(300):
+            if number == 250:
+                assert producer.flush(10) == 0
+                before(node.data / f"{topic}-0")
+            producer.produce(topic, b"%04d" % number * 2000, key=b"k")
+        assert producer.flush(10) == 0
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def first_size(node: Node, topic: str) -> int:
+    return (node.data / f"{topic}-0" / f"{FIRST}.log").stat().st_size
+
+
+def compactor(node: Node) -> Any:
+    assert node.server is not None
+    return node.server.background.compactor
+
+
+def metrics(node: Node) -> str:
+    assert node.server is not None
+    return Metrics(node.server).text().decode()
+
+
+def rot(directory: Path) -> None:
+    """Change one byte of a record."""
+    fd = os.open(directory / f"{FIRST}.log", os.O_WRONLY)
+    os.pwrite(fd, b"!", 5_000)
+    os.close(fd)
+
+
+def test_a_log_with_a_rotten_record_is_left_as_it_is_and_the_others_are_cleaned(node) -> None:
+    fill(node, "rotten", before=rot)
+    size = first_size(node, "rotten")
+    wait_until(lambda: compactor(node).counts.given_up == 1)
+    fill(node, "sound")
+    wait_until(lambda: compactor(node).counts.cleaned > 0)
+    assert first_size(node, "rotten") == size
+    assert first_size(node, "sound") < 100_000
+    assert compactor(node).counts.given_up == 1
+    assert not list((node.data / "rotten-0").glob("*.cleaned"))
+    text = metrics(node)
+    directory = f'{{directory="{node.data}"}}'
+    assert f"barnabas_cleaner_uncleanable_partitions{directory} 1.0" in text
+    assert f"barnabas_cleaner_uncleanable_bytes{directory} 2" in text
+    assert 'barnabas_cleaner_passes_total{outcome="given_up"} 1.0' in text
+
+
+def test_what_the_system_refuses_is_tried_again(node) -> None:
+    def obstruct(directory: Path) -> None:
+        (directory / f"{FIRST}.log.cleaned").mkdir()
+
+    fill(node, "t", before=obstruct)
+    wait_until(lambda: compactor(node).counts.retried == 1)
+    assert "barnabas_cleaner_retrying_partitions 1.0" in metrics(node)
+    (node.data / "t-0" / f"{FIRST}.log.cleaned").rmdir()
+    wait_until(lambda: compactor(node).counts.cleaned > 0)
+    assert first_size(node, "t") < 100_000
+    assert "barnabas_cleaner_retrying_partitions 0.0" in metrics(node)
+
+
+def test_a_helper_that_is_killed_is_started_again(node, monkeypatch) -> None:
+    killed: list[int] = []
+
+    def stop(_: Path) -> None:
+        helper = compactor(node)._helper
+        send = helper.send
+
+        async def send_and_kill(job: dict[str, Any]) -> None:
+            await send(job)
+            if not killed:
+                killed.append(helper._process.pid)
+                os.kill(killed[0], 9)
+
+        monkeypatch.setattr(helper, "send", send_and_kill)
+
+    fill(node, "t", before=stop)
+    wait_until(lambda: compactor(node).counts.cleaned > 0)
+    assert (len(killed), compactor(node).counts.retried) == (1, 1)
+    assert first_size(node, "t") < 100_000
