@@ -185,9 +185,13 @@ class World(FaultyWorld):
         ]
 
     def upgraded(self, generation: int) -> None:
-        """Who missed the last classic generation holds what it had by no right any more."""
+        """Who has not heard its last classic assignment holds what it had by no right any more.
+
+        As in Kafka: what a member's last assignment takes from it may be given away at once, even
+        while the reply with that assignment is on its way (`ConsumerGroup.fromClassicGroup`).
+        """
         for client in self.clients:
-            if client.epoch < generation:
+            if client.held_since < generation:
                 client.birth = None
 
     def deliver(self) -> None:
@@ -271,6 +275,8 @@ class Client:
         self.member_id = ""
         self.epoch = 0
         self.held: Held = set()
+        # The generation or member epoch in which it was told what it holds.
+        self.held_since = 0
         self.birth: int | None = None
         self.positions: dict[int, int] = {}
 
@@ -323,6 +329,7 @@ class Client:
     def hold(self, told: Held) -> None:
         """Holds what it was told to, and forgets where it was in the rest."""
         self.held = told
+        self.held_since = self.epoch
         self.birth = self.world.checker.births.get(self.member_id)
         self.positions = {p: o for p, o in self.positions.items() if p in told}
 
