@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
+from barnabas.log import (
+    DataDirectoryError,
+    FileCache,
+    LogConfig,
+    LogManager,
+    PartitionLog,
+    Volume,
+)
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from tests.log.batches import NOW_MS, TOPIC_ID, append, open_volume, read_values
@@ -279,3 +286,90 @@ def test_open_files_stay_below_the_limit_whatever_is_read(path) -> None:
     open_here = [p for p in Path("/proc/self/fd").iterdir() if str(path) in str(p.resolve())]
     assert len(open_here) <= 13 + 1, "the lock and what the cache holds"
     manager.close(clean=False)
+
+
+# After a kill
+
+
+def test_the_logs_of_every_directory_are_recovered_side_by_side(path, tmp_path, caplog) -> None:
+    paths = [path, tmp_path / "second", tmp_path / "third"]
+    manager = start(*paths)
+    for partition in range(12):
+        fill(manager, partition=partition)
+    manager.close(clean=False)
+    volumes = [open_volume(each) for each in paths]
+    again = LogManager(volumes, volumes[0], SMALL, recovery_threads=3)
+    again.open()
+    assert all(log.is_loaded for log in again.logs())
+    for partition in range(12):
+        log = again.known("t", partition)
+        assert read_values(log) == [b"%d" % number for number in range(20)]
+    assert f"recovered directories={','.join(map(str, paths))} logs=12" in caplog.text
+    again.close(clean=True)
+
+
+def test_one_log_that_cannot_be_recovered_leaves_the_others(path, caplog, monkeypatch) -> None:
+    manager = start(path)
+    for partition in range(3):
+        fill(manager, partition=partition)
+    manager.close(clean=False)
+    load = PartitionLog.load
+
+    def fails(log: PartitionLog, *, recover: bool) -> None:
+        if log.partition == 1:
+            raise ValueError("a bug")
+        load(log, recover=recover)
+
+    monkeypatch.setattr(PartitionLog, "load", fails)
+    again = start(path)
+    assert [log.is_loaded for log in again.logs()] == [True, False, True]
+    assert "recovery failed" in caplog.text
+    monkeypatch.undo()
+    assert read_values(again.get("t", 1)) == [b"%d" % number for number in range(20)]
+    again.close(clean=True)
+
+
+def test_what_much_was_written_to_is_synced_before_a_checkpoint(path, monkeypatch) -> None:
+    monkeypatch.setattr("barnabas.log.manager._UNSYNCED_BYTES_MAX", 150)
+    manager = start(path)
+    fill(manager, partition=0, count=3)
+    fill(manager, partition=1, count=1)
+    manager.checkpoint()
+    assert manager.get("t", 0).recovery_point == 3
+    assert manager.get("t", 1).recovery_point == 0
+    manager.close(clean=False)
+    again = start(path)
+    assert again.volumes[0].recovery_points == {("t", 0): 3, ("t", 1): 0}
+    again.close(clean=True)
+
+
+def test_recovery_points_are_written_whenever_much_was_synced(path, monkeypatch) -> None:
+    manager = start(path)
+    monkeypatch.setattr("barnabas.log.manager._CHECKPOINT_BYTES", 600)
+    fill(manager, count=8)
+    assert len(manager.get("t", 0).segments) == 2
+    manager.flush_rolled(manager.take_rolled())
+    assert not (path / "recovery-point-offset-checkpoint").exists()
+    fill(manager, count=10)
+    manager.flush_rolled(manager.take_rolled())
+    point = manager.get("t", 0).recovery_point
+    assert point == manager.get("t", 0).active.base_offset
+    manager.close(clean=False)
+    again = start(path)
+    assert again.volumes[0].recovery_points == {("t", 0): point}
+    again.close(clean=True)
+
+
+def test_unsynced_bytes_are_what_lies_behind_the_recovery_point(path) -> None:
+    manager = start(path)
+    fill(manager, count=20)
+    log = manager.get("t", 0)
+    assert log.unsynced_bytes == log.size_bytes
+    log.flush_rolled()
+    assert log.unsynced_bytes == log.active.size
+    log.flush()
+    assert log.unsynced_bytes == 0
+    size = log.size_bytes
+    fill(manager, count=1)
+    assert log.unsynced_bytes == log.size_bytes - size
+    manager.close(clean=True)

@@ -10,6 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
+from barnabas.log import recovery
 from barnabas.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -168,7 +169,7 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
     next_offset, lost = segments[first].base_offset, 0
     for number in range(first, len(segments)):
         segment = segments[number]
-        found = segment.recover(offset, log.config.index_interval_bytes)
+        found = recovery.recover(segment, offset, log.config.index_interval_bytes)
         next_offset = found.next_offset
         for entry in found.epochs:
             epochs.assign(entry.epoch, entry.start_offset)

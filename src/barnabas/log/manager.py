@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from threading import Thread
 from typing import Final
 
 from barnabas.log.config import LogConfig
@@ -25,6 +26,9 @@ _PARTITION: Final = re.compile(r"(.+)-(\d+)")
 # A move that was not finished (`-future`) has to be asked for again.
 _DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future)")
 _NAME_LENGTH_MAX: Final = 255
+# Checking again takes 0.2 to 2.5 s a GB, the more the smaller the batches are.
+_CHECKPOINT_BYTES: Final = 1 << 30
+_UNSYNCED_BYTES_MAX: Final = 16 << 20
 
 
 def _aside_name(topic: str, partition: int, purpose: str) -> str:
@@ -33,25 +37,45 @@ def _aside_name(topic: str, partition: int, purpose: str) -> str:
     return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 
+def _load_all(logs: Iterator[PartitionLog]) -> None:
+    for log in logs:
+        try:
+            log.load(recover=True)
+        except KafkaError as error:
+            logger.error("recovery failed log=%s error=%s", log.directory, error)
+        except Exception:  # of this log: the others are recovered all the same
+            logger.exception("recovery failed log=%s", log.directory)
+
+
 class LogManager:
     """Finds, creates, deletes and checkpoints logs.
 
     `volumes` are locked and their checkpoints read; the `metadata_volume`, one of them or not, has
     the quorum's log, which is none of these. `config` is for logs whose topic is not known yet.
-    After a kill every log is recovered by
-    `open`; otherwise a log is loaded when it is first asked for.
+    After a kill every log is recovered by `open`, `recovery_threads` at a time in each directory;
+    otherwise a log is loaded when it is first asked for.
     """
 
-    def __init__(self, volumes: list[Volume], metadata_volume: Volume, config: LogConfig) -> None:
+    def __init__(
+        self,
+        volumes: list[Volume],
+        metadata_volume: Volume,
+        config: LogConfig,
+        *,
+        recovery_threads: int = 1,
+    ) -> None:
         self.volumes = volumes
         self.metadata_volume = metadata_volume
         self.broker_epoch = -1
         self._config = config
+        self._recovery_threads = recovery_threads
+        self._synced_bytes = 0  # behind the checkpoints that were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self.moves: dict[PartitionLog, Move] = {}  # logs on their way to another directory
 
     def open(self) -> None:
         """Find the logs that are there; recover those of a directory that was not stopped."""
+        killed: list[Volume] = []
         for volume in self._working():
             try:
                 names = sorted(os.listdir(volume.path))
@@ -60,8 +84,10 @@ class LogManager:
                 continue
             for name in names:
                 self._found(volume, name)
-            if not volume.was_clean:
-                self._recover(volume)
+            if not volume.was_clean and volume.logs:
+                killed.append(volume)
+        if killed:
+            self._recover(killed)
 
     def _found(self, volume: Volume, name: str) -> None:
         path = f"{volume.path}/{name}"
@@ -89,18 +115,27 @@ class LogManager:
         log.first_dirty_offset = volume.cleaner_offsets.get(key, 0)
         volume.logs[key] = self._logs[key] = log
 
-    def _recover(self, volume: Volume) -> None:
-        """Check what a kill may have left torn, before anybody reads it."""
+    def _recover(self, volumes: list[Volume]) -> None:
+        """Check what a kill may have left torn, before anybody reads it.
+
+        Each directory has its own threads, as it may be a disk of its own.
+        """
         started = time.monotonic()
-        logs = list(volume.logs.values())
-        for log in logs:
-            try:
-                log.load(recover=True)
-            except KafkaError as error:
-                logger.error("recovery failed log=%s error=%s", log.directory, error)
-        if logs:
-            ms = (time.monotonic() - started) * 1000
-            logger.info("recovered directory=%s logs=%d ms=%.0f", volume.path, len(logs), ms)
+        threads: list[Thread] = []
+        for volume in volumes:
+            logs = iter(list(volume.logs.values()))  # each thread takes the next
+            count = min(self._recovery_threads, len(volume.logs))
+            threads += (Thread(target=_load_all, args=(logs,)) for _ in range(count))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        logger.info(
+            "recovered directories=%s logs=%d ms=%.0f",
+            ",".join(str(volume.path) for volume in volumes),
+            sum(len(volume.logs) for volume in volumes),
+            (time.monotonic() - started) * 1000,
+        )
 
     # Logs
 
@@ -221,12 +256,18 @@ class LogManager:
                 volume.refused(error)
 
     def flush_rolled(self, logs: Iterable[PartitionLog]) -> None:
-        """Make complete segments durable, which moves the recovery points. For a thread."""
+        """Make complete segments durable, which moves the recovery points. For a thread.
+
+        The points are written down whenever that was much, so that a start after a kill does not
+        check it again.
+        """
         for log in logs:
             try:
-                log.flush_rolled()
+                self._synced_bytes += log.flush_rolled()
             except KafkaError as error:
                 logger.error("flush failed log=%s error=%s", log.directory, error)
+        if self._synced_bytes >= _CHECKPOINT_BYTES:
+            self._write_checkpoints()
 
     def take_rolled(self) -> list[PartitionLog]:
         """The logs that rolled since the last call."""
@@ -247,7 +288,20 @@ class LogManager:
         return [volume for volume in self.volumes if volume.failure is None]
 
     def checkpoint(self) -> None:
-        """Write recovery points, high watermarks and log starts. For a thread."""
+        """Write recovery points, high watermarks and log starts. For a thread.
+
+        Logs of which a start after a kill would have much to check are synced before.
+        """
+        for log in list(self._logs.values()):
+            if log.is_loaded and log.unsynced_bytes > _UNSYNCED_BYTES_MAX:
+                try:
+                    log.flush()
+                except KafkaError as error:
+                    logger.error("flush failed log=%s error=%s", log.directory, error)
+        self._write_checkpoints()
+
+    def _write_checkpoints(self) -> None:
+        self._synced_bytes = 0
         for volume in self._working():
             try:
                 volume.write_checkpoints()

@@ -462,28 +462,45 @@ class PartitionLog:
         self._flushed_ms = now_ms
         return True
 
+    @property
+    def unsynced_bytes(self) -> int:
+        """About how much lies behind the recovery point. Callable from a thread."""
+        point, end, total = self.recovery_point, self.log_end_offset, 0.0
+        for segment in reversed(tuple(self.segments)):
+            if end <= point:
+                break
+            start = segment.base_offset
+            total += segment.size * min((end - point) / max(end - start, 1), 1)
+            end = start
+        return int(total)
+
     def flush(self) -> None:
         """Make durable what was appended before this call. For a thread, beside appends."""
         self._guarded(self._flush)
 
-    def flush_rolled(self) -> None:
-        """Make durable the segments that are not appended to any more. For a thread."""
-        self._guarded(self._flush, rolled_alone=True)
+    def flush_rolled(self) -> int:
+        """Make durable the segments that are not appended to any more; their size in bytes.
 
-    def _flush(self, *, rolled_alone: bool = False) -> None:
+        For a thread.
+        """
+        return self._guarded(self._flush, rolled_alone=True)
+
+    def _flush(self, *, rolled_alone: bool = False) -> int:
         # The loop appends, rolls and truncates meanwhile: the end is read before the segments that
         # hold all below it, and a cut made since then leaves the recovery point to the next flush.
         cuts, end_offset, segments = self._cuts, self.log_end_offset, tuple(self.segments)
         start = self.recovery_point
         if not segments:  # it begins anew
-            return
+            return 0
         if rolled_alone:
             end_offset = min(end_offset, segments[-1].base_offset)
         if end_offset <= start:
-            return
+            return 0
+        synced = 0
         for segment, following in pairwise(segments):
             if following.base_offset > start:
                 segment.sync()
+                synced += segment.size
         if not rolled_alone:
             segments[-1].sync_batches()
         if self._directory_changed:
@@ -493,6 +510,7 @@ class PartitionLog:
         with self.volume.mutex:
             if cuts == self._cuts:
                 self.recovery_point = max(self.recovery_point, end_offset)
+        return synced
 
     # Reading
 

@@ -3,18 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from crc32c import crc32c
-
-from barnabas.log.epochs import EpochEntry
-from barnabas.log.files import READ_CHUNK, FileCache, OpenFile, read_at, sync_path, write_at
+from barnabas.log.files import FileCache, OpenFile, read_at, sync_path, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.records.batch import (
     HEADER_SIZE,
     MAGIC,
     BatchHeader,
-    CorruptBatch,
     read_header,
 )
 
@@ -36,21 +32,11 @@ _fallocate = getattr(os, "posix_fallocate", _extend)  # so is this
 
 _UNKNOWN: Final = -2
 _HEADERS_CHUNK: Final = 8192
-_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 
 
 def file_name(offset: int, suffix: str) -> str:
     """The name of a partition's file that begins at `offset`."""
     return f"{offset:020d}{suffix}"
-
-
-class Recovered(NamedTuple):
-    """What a recovery found: the offset behind the last sound batch, the bytes cut off, and the
-    leader epochs seen."""
-
-    next_offset: int
-    lost: int
-    epochs: list[EpochEntry]
 
 
 class Segment:
@@ -287,11 +273,15 @@ class Segment:
             self.first_timestamp = header.max_timestamp
         # A batch that compaction emptied has a timestamp, but no record that could be looked for.
         if header.max_timestamp > self._max_timestamp and header.record_count:
-            self._max_timestamp = header.max_timestamp
-            self._max_timestamp_offset = header.last_offset
+            self.note_timestamp(header.max_timestamp, header.last_offset)
         if self.bytes_since_index > index_interval:
             self.add_index_entries(header.last_offset, position)
         self.bytes_since_index += header.size
+
+    def note_timestamp(self, timestamp: int, last_offset: int) -> None:
+        """The largest timestamp so far is in the batch that ends with `last_offset`."""
+        self._max_timestamp = timestamp
+        self._max_timestamp_offset = last_offset
 
     @property
     def max_timestamp(self) -> int:
@@ -349,48 +339,6 @@ class Segment:
             yield position, header
             position += header.size
 
-    def checked_batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """As `headers`, up to the first batch that is damaged or whose crc is wrong.
-
-        Memory does not grow with what a header declares.
-        """
-        file = self.opened()
-        block, start = b"", position
-        while self.size - position >= HEADER_SIZE:
-            at = position - start
-            if at + HEADER_SIZE > len(block):
-                block = read_at(file.fd, min(READ_CHUNK, self.size - position), position)
-                start, at = position, 0
-            try:
-                header = read_header(block, at)
-            except CorruptBatch:
-                return
-            size = header.size
-            if header.magic != MAGIC or size > self.size - position:
-                return
-            if at + size > len(block) and size <= READ_CHUNK:
-                block = read_at(file.fd, min(READ_CHUNK, self.size - position), position)
-                start, at = position, 0
-            if at + size <= len(block):
-                with memoryview(block)[at + _CHECKED_AT : at + size] as checked:
-                    crc = crc32c(checked)
-            else:
-                crc = self._crc_in_file(file.fd, position + _CHECKED_AT, position + size)
-            if crc != header.crc:
-                return
-            yield position, header
-            position += size
-
-    def _crc_in_file(self, fd: int, position: int, end: int) -> int:
-        crc = 0
-        while position < end:
-            data = read_at(fd, min(READ_CHUNK, end - position), position)
-            if not data:
-                break
-            crc = crc32c(data, crc)
-            position += len(data)
-        return crc
-
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The batch that holds `offset`, or the first one behind it; None if all are before it.
 
@@ -436,29 +384,7 @@ class Segment:
 
     # Recovering
 
-    def recover(self, offset: int, index_interval: int) -> "Recovered":
-        """Check the batches from the one with `offset` on, cut at the first bad one; OSError.
-
-        Indexes are kept up to there, if they can be, and made again behind it.
-        """
-        position = self._keep_indexes(offset)
-        next_offset, epochs = self.base_offset, list[EpochEntry]()
-        for at, header in self.checked_batches(position):
-            if header.base_offset < next_offset:
-                break
-            self.note(at, header, index_interval)
-            epochs.append(EpochEntry(header.partition_leader_epoch, header.base_offset))
-            if len(epochs) > 1 and epochs[-2].epoch == epochs[-1].epoch:
-                epochs.pop()
-            next_offset = header.next_offset
-            position = at + header.size
-        lost = self.size - position
-        if lost:
-            os.ftruncate(self.opened().fd, position)
-            self.size = position
-        return Recovered(next_offset, lost, epochs)
-
-    def _keep_indexes(self, offset: int) -> int:
+    def keep_indexes(self, offset: int) -> int:
         """Cut the indexes to what is below `offset`; the position of the last batch they know."""
         offsets = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
         times = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)

@@ -41,6 +41,7 @@ def open_data(node: "Node") -> LogManager:
             [volume for volume in volumes if volume.path in config.log_dirs],
             next(volume for volume in volumes if volume.path == config.metadata_log_dir),
             LogConfig.from_topic(TopicConfig(config)),
+            recovery_threads=config.get_int("num.recovery.threads.per.data.dir"),
         )
         logs.open()
         _check_enough_left(logs)

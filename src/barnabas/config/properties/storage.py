@@ -154,8 +154,8 @@ PROPERTIES: tuple[P, ...] = (
       "Reserve a segment's whole size on disk when it is created.",
       dynamic=CLUSTER_WIDE, has_effect=True),
     P("num.recovery.threads.per.data.dir", INT, 2, HIGH,
-      "Threads that load and recover the logs of one directory.",
-      validator=Range(1), dynamic=CLUSTER_WIDE),
+      "Logs of one directory that are recovered at a time after a kill.",
+      validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
     P("auto.create.topics.enable", BOOLEAN, True, HIGH,
       "Create a topic that a client asks for and that does not exist, when the client allows "
       "it.",
