@@ -46,13 +46,18 @@ class Kafka(Measured, KafkaProcess):
 
 def cpu_seconds(server: ServerProcess) -> float:
     """CPU time of the process and of its children that ended, user and system."""
-    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return cpu_seconds_of(server.pid)
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """The same of any process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) * _TICK_S
 
 
 def memory_bytes(server: ServerProcess) -> int:
     """Resident memory of the process and its living children."""
-    return sum(_resident(pid) for pid in [server.pid, *_children(server.pid)])
+    return sum(_resident(pid) for pid in [server.pid, *children(server.pid)])
 
 
 def _resident(pid: int) -> int:
@@ -60,9 +65,10 @@ def _resident(pid: int) -> int:
     return pages * resource.getpagesize()
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that it started, and those that these did."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for text in (task / "children").read_text().split():
-            found += [int(text), *_children(int(text))]
+            found += [int(text), *children(int(text))]
     return found

@@ -1,0 +1,158 @@
+"""What records that must be looked at cost the others: `python -m bench.record_work [--kafka]`.
+
+One client sends compressed batches of 1 MB of records, one request in flight, to a topic that has
+another codec or is compacted. Meanwhile another client writes one small record after the other to
+an ordinary topic, and the time of its acks is told, with the server's CPU, its helper's included.
+"""
+
+import argparse
+import multiprocessing
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.batch import Record, build_batch
+from barnabas.protocol.records.compression import Codec
+from bench.servers import Barnabas, Kafka, Measured, children, cpu_seconds, cpu_seconds_of
+from compat_tests.servers import answers
+from compat_tests.wire import Connection
+
+BATCH_BYTES = 1_000_000
+RECORD_BYTES = 200
+SECONDS = 6.0
+PRODUCE_VERSION = 9
+SPAWN = multiprocessing.get_context("spawn")
+NOW_MS = int(time.time() * 1000)
+
+TOPICS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "recoded": {"compression.type": "lz4"},
+    "table": {"cleanup.policy": "compact"},
+}
+LOADS = (
+    ("nothing else", None, Codec.NONE),
+    ("zstd, kept as it is", "plain", Codec.ZSTD),
+    ("gzip to lz4", "recoded", Codec.GZIP),
+    ("zstd to lz4", "recoded", Codec.ZSTD),
+    ("gzip, compacted topic", "table", Codec.GZIP),
+    ("zstd, compacted topic", "table", Codec.ZSTD),
+)
+
+
+def big_batch(codec: Codec) -> bytearray:
+    """1 MB of records in words, which pack to about a third."""
+    chosen = random.Random(1)
+    words = [bytes(chosen.choices(b"abcdefghijklmnop", k=6)) for _ in range(300)]
+    values = (b" ".join(chosen.choices(words, k=RECORD_BYTES // 7)) for _ in range(1 << 30))
+    count = BATCH_BYTES // RECORD_BYTES
+    records = [Record(n, NOW_MS, b"key-%d" % n, next(values)) for n in range(count)]
+    return build_batch(records, codec=codec)
+
+
+def produce_forever(bootstrap: str, topic: str, batch: bytes, sent: Any) -> None:
+    """Send the batch again and again, each after the answer to the last; counts into `sent`."""
+    partition = ProduceRequest.PartitionProduceData(index=0, records=batch)
+    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+    with Connection(bootstrap) as connection:
+        while True:
+            answer = connection.call(request, PRODUCE_VERSION)
+            code = answer.responses[0].partition_responses[0].error_code
+            if code:
+                raise RuntimeError(f"refused with error {code}")
+            sent.value += 1
+
+
+def latencies_ms(bootstrap: str) -> list[float]:
+    """Write one record after the other for a while."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    found: list[float] = []
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        producer.produce("other", b"x" * 100)
+        producer.flush(10)
+        found.append((time.perf_counter() - began) * 1000)
+    return found[20:]
+
+
+def all_cpu_seconds(server: Measured) -> tuple[float, float]:
+    """CPU time of the server, and of its living children."""
+    return cpu_seconds(server), sum(map(cpu_seconds_of, children(server.pid)))
+
+
+def peak_mb(pid: int) -> float:
+    """The most memory that the process ever had resident."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def measure(server: Measured, name: str, topic: str | None, batch: bytes) -> None:
+    """One line of the table."""
+    sent = SPAWN.Value("L", 0)
+    load = None
+    if topic is not None:
+        arguments = (server.bootstrap, topic, batch, sent)
+        load = SPAWN.Process(target=produce_forever, args=arguments, daemon=True)
+        load.start()
+        while not sent.value:
+            if not load.is_alive():
+                raise RuntimeError("the load did not start")
+            time.sleep(0.05)
+    count, (own, helper) = sent.value, all_cpu_seconds(server)
+    began = time.perf_counter()
+    found = latencies_ms(server.bootstrap)
+    took = time.perf_counter() - began
+    count, (own_after, helper_after) = sent.value - count, all_cpu_seconds(server)
+    if load is not None:
+        load.kill()
+        load.join()
+    cuts = statistics.quantiles(found, n=100)
+    line = f"{name:22} ack p50 {cuts[49]:6.2f}  p99 {cuts[98]:6.2f}  max {max(found):6.1f} ms"
+    if count:
+        cpu = (own_after - own, helper_after - helper)
+        per_batch = " + ".join(f"{1000 * each / count:.1f}" for each in cpu)
+        line += f"   {count / took:6.1f} batches/s, CPU {per_batch} ms each"
+    print(line, flush=True)
+
+
+def run(server: Measured) -> None:
+    """Start the server, and measure each load."""
+    print(f"\n{server.kind}")
+    server.prepare()
+    server.spawn()
+    try:
+        while not answers(server.port):
+            time.sleep(0.05)
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
+        for future in admin.create_topics([*topics, NewTopic("other", 1, 1)]).values():
+            future.result(30)
+        latencies_ms(server.bootstrap)
+        for name, topic, codec in LOADS:
+            measure(server, name, topic, bytes(big_batch(codec)))
+        for pid in children(server.pid):
+            print(f"helper process: at most {peak_mb(pid):.0f} MB")
+    finally:
+        server.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kafka", action="store_true", help="measure Apache Kafka too")
+    arguments = parser.parse_args()
+    run(Barnabas())
+    if arguments.kafka:
+        run(Kafka())
+
+
+if __name__ == "__main__":
+    main()
