@@ -35,7 +35,7 @@ from barnabas.protocol.records.consumer_groups import (
     ConsumerGroupMetadataKey,
 )
 from barnabas.protocol.records.groups import GroupMetadataKey, OffsetCommitKey
-from tests.coordinator.faulty_world import FaultyWorld, ViolationError
+from tests.coordinator.faulty_world import FaultyClient, FaultyWorld, ViolationError
 from tests.coordinator.harness import (
     Coordinator,
     commit_request,
@@ -185,24 +185,15 @@ class World(FaultyWorld):
         ]
 
     def upgraded(self, generation: int) -> None:
-        """Who has not heard its last classic assignment holds what it had by no right any more.
-
-        As in Kafka: what a member's last assignment takes from it may be given away at once, even
-        while the reply with that assignment is on its way (`ConsumerGroup.fromClassicGroup`).
-        """
+        """Who missed the last classic generation holds what it had by no right any more."""
         for client in self.clients:
-            if client.held_since < generation:
+            if client.epoch < generation:
                 client.birth = None
 
     def deliver(self) -> None:
         for client in self.clients:
             client.check()
-        for token, response in self.coordinator.replies:
-            answer = self.waiting.pop(token, None)
-            delay_ms = self.delay_ms()
-            if answer is not None and delay_ms is not None:
-                self.at(delay_ms, lambda answer=answer, response=response: answer(response))
-        self.coordinator.replies.clear()
+        super().deliver()
 
     def fault(self) -> None:
         if not self.faulty:
@@ -260,23 +251,21 @@ class World(FaultyWorld):
             raise ViolationError(f"G5: the living own {owned} of {self.partitions}")
 
 
-class Client:
-    """A client of either protocol; every life has a number, so that late replies are known."""
+class Client(FaultyClient):
+    """A client of either protocol."""
+
+    world: World
 
     def __init__(self, world: World, name: str, *, static: bool) -> None:
+        super().__init__()
         self.world = world
         self.name = name
         self.instance_id = "i" if static else None
-        self.is_up = False
         self.is_dead = False
-        self.life = 0
-        self.step = 0
         self.arrived_ms = 0
         self.member_id = ""
         self.epoch = 0
         self.held: Held = set()
-        # The generation or member epoch in which it was told what it holds.
-        self.held_since = 0
         self.birth: int | None = None
         self.positions: dict[int, int] = {}
 
@@ -329,7 +318,6 @@ class Client:
     def hold(self, told: Held) -> None:
         """Holds what it was told to, and forgets where it was in the rest."""
         self.held = told
-        self.held_since = self.epoch
         self.birth = self.world.checker.births.get(self.member_id)
         self.positions = {p: o for p, o in self.positions.items() if p in told}
 
@@ -366,26 +354,15 @@ class Client:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """One request at a time: an answer counts if nothing has moved on since."""
-        self.step += 1
-        life, step = self.life, self.step
-
-        def is_current() -> bool:
-            return self.is_up and self.life == life and self.step == step
+        is_current = self.next_step()
 
         def arrives(token: Any) -> None:
             # After a time-out its connection is closed, with what was under way on it.
-            if self.life == life and self.step == step:
+            if is_current():
                 operate(token)
 
         self.send(arrives, lambda response: answer(response) if is_current() else None)
         self.world.at(timeout_ms, lambda: timed_out() if is_current() else None)
-
-    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self.step += 1
-        life, step = self.life, self.step
-        self.world.at(
-            delay_ms, lambda: action() if self.life == life and self.step == step else None
-        )
 
     def do(self, operation: str, *args: Any, token: Any) -> Any:
         coordinator = self.world.coordinator

@@ -13,7 +13,7 @@ class ViolationError(AssertionError):
 class FaultyWorld:
     """One seed's clock and network; while `faulty`, messages are late or lost.
 
-    A subclass sets `coordinator` and delivers its replies.
+    A subclass sets `coordinator`.
     """
 
     # A message takes less than this, in ms; one in ten takes long.
@@ -46,7 +46,16 @@ class FaultyWorld:
 
     def deliver(self) -> None:
         """Send the coordinator's replies on their way."""
-        raise NotImplementedError
+        for token, response in self.coordinator.replies:
+            self.replied(response)
+            answer = self.waiting.pop(token, None)
+            delay_ms = self.delay_ms()
+            if answer is not None and delay_ms is not None:
+                self.at(delay_ms, lambda answer=answer, response=response: answer(response))
+        self.coordinator.replies.clear()
+
+    def replied(self, response: Any) -> None:
+        """A reply leaves the coordinator; checkers may look at it."""
 
     def run_until(self, end_ms: int) -> None:
         while True:
@@ -63,3 +72,24 @@ class FaultyWorld:
             else:
                 break
         self.now_ms = self.coordinator.now_ms = end_ms
+
+
+class FaultyClient:
+    """A client that comes and goes; lives and steps have numbers, by which the late are known."""
+
+    world: FaultyWorld
+
+    def __init__(self) -> None:
+        self.is_up = False
+        self.life = 0
+        self.step = 0
+
+    def next_step(self) -> Callable[[], bool]:
+        """Moves on; the result tells whether it is still there."""
+        self.step += 1
+        life, step = self.life, self.step
+        return lambda: self.life == life and self.step == step
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        is_current = self.next_step()
+        self.world.at(delay_ms, lambda: action() if is_current() else None)

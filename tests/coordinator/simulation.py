@@ -22,7 +22,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from tests.coordinator.faulty_world import FaultyWorld, ViolationError
+from tests.coordinator.faulty_world import FaultyClient, FaultyWorld, ViolationError
 from tests.coordinator.harness import Coordinator, commit_request, fetch_request, join_request
 
 PARTITIONS = 5
@@ -120,14 +120,8 @@ class Simulation(FaultyWorld):
         if delay_ms is not None:
             self.at(delay_ms, arrive)
 
-    def deliver(self) -> None:
-        for token, response in self.coordinator.replies:
-            self.checker.joined(getattr(response, "generation_id", -1))
-            answer = self.waiting.pop(token, None)
-            delay_ms = self.delay_ms()
-            if answer is not None and delay_ms is not None:
-                self.at(delay_ms, lambda answer=answer, response=response: answer(response))
-        self.coordinator.replies.clear()
+    def replied(self, response: Any) -> None:
+        self.checker.joined(getattr(response, "generation_id", -1))
 
     # Running
 
@@ -176,17 +170,17 @@ class Simulation(FaultyWorld):
             raise ViolationError(f"G4: never processed: {sorted(missing)[:5]}")
 
 
-class Consumer:
-    """A client with a member's life; every life has a number, so that late replies are known."""
+class Consumer(FaultyClient):
+    """A client with a member's life."""
+
+    world: Simulation
 
     def __init__(self, world: Simulation, name: str, *, static: bool) -> None:
+        super().__init__()
         self.world = world
         self.name = name
         self.instance_id = name if static else None
-        self.is_up = False
         self.is_dead = False
-        self.life = 0
-        self.step = 0
         self.forget()
 
     def forget(self) -> None:
@@ -228,21 +222,9 @@ class Consumer:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """One request at a time: an answer counts if nothing has moved on since."""
-        self.step += 1
-        life, step = self.life, self.step
-
-        def is_current() -> bool:
-            return self.is_up and self.life == life and self.step == step
-
+        is_current = self.next_step()
         self.world.send(operate, lambda response: answer(response) if is_current() else None)
         self.world.at(timeout_ms, lambda: timed_out() if is_current() else None)
-
-    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self.step += 1
-        life, step = self.life, self.step
-        self.world.at(
-            delay_ms, lambda: action() if self.life == life and self.step == step else None
-        )
 
     # Joining
 

@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.shard import GroupShard
 from barnabas.protocol.records.groups import (
+    GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -41,6 +44,32 @@ def test_a_shard_read_from_its_log_equals_the_one_that_wrote_it(seed: int) -> No
     before.restart()
     assert picture(before) == written
     assert offsets(before) == known
+
+
+def test_of_several_records_of_a_group_the_last_counts() -> None:
+    shard = GroupShard(GroupSettings())
+    pictures = [
+        GroupMetadataValue(
+            protocol_type="consumer",
+            generation=generation,
+            protocol=protocol,
+            leader="a",
+            members=[
+                GroupMetadataValue.MemberMetadata(
+                    member_id="a",
+                    client_host=f"/127.0.0.{generation}",
+                    session_timeout=generation,
+                    rebalance_timeout=generation,
+                    subscription=protocol.encode(),
+                )
+            ],
+        )
+        for generation, protocol in enumerate(["range", "cooperative-sticky"], 1)
+    ]
+    for value in pictures:
+        shard.replay(GroupMetadataKey(group="g"), value)
+    shard.loaded(0)
+    assert shard._groups["g"].record_value({}) == pictures[-1]
 
 
 def test_a_record_without_a_rebalance_timeout_takes_the_session_timeout() -> None:

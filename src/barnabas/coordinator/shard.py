@@ -73,6 +73,7 @@ class GroupShard:
             settings, self._timers, self._groups, rebalancer, self._histories
         )
         self._unknown_keys: set[str] = set()
+        self._is_loading = True
 
     def update_metadata(
         self,
@@ -368,7 +369,8 @@ class GroupShard:
             self._groups.pop(group_id, None)
             return
         group = self._find_classic(group_id)
-        if group is None:
+        # What a record does not hold is kept of a living group, not of an older record's.
+        if group is None or self._is_loading:
             group = self._groups[group_id] = ClassicGroup(group_id)
         group.replay(value)
 
@@ -382,6 +384,7 @@ class GroupShard:
         Every member gets a full session to be heard of; a group over a lowered group.max.size
         rebalances.
         """
+        self._is_loading = False
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 self._consumers.loaded(group, now_ms)
