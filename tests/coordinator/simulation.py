@@ -236,7 +236,8 @@ class Consumer(FaultyClient):
             group_instance_id=self.instance_id,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
-            protocols=["range", "sticky"],
+            # As while a group's members are upgraded one by one.
+            protocols=["sticky"] if self.life % 2 else ["range", "sticky"],
         )
         fresh = f"{self.world.random.getrandbits(32):x}"
         self.ask(
