@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog, RecordsRefusedError
+from barnabas.log.record_work import UNPACKED_MAX
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
     crc_matches,
@@ -156,11 +157,10 @@ def test_a_topics_codec_is_what_is_stored(tmp_path, source, target) -> None:
     )
 
 
-def test_a_bomb_is_refused_before_memory_is(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("barnabas.log.validation.UNPACKED_MAX", 1 << 20)
+def test_a_bomb_is_refused_before_memory_is(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(codec=Codec.LZ4))
-    data = batch(b"\0" * (2 << 20), codec=Codec.ZSTD)
-    assert len(data) < 1000
+    data = batch(b"\0" * (UNPACKED_MAX + 1), codec=Codec.ZSTD)
+    assert len(data) < 20_000
     assert refused(log, data).code is ErrorCode.INVALID_RECORD
 
 

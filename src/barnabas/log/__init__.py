@@ -10,7 +10,8 @@ from barnabas.log.config import LogConfig
 from barnabas.log.files import FileCache, FileSlice
 from barnabas.log.manager import LogManager
 from barnabas.log.partition_log import AppendInfo, PartitionLog
-from barnabas.log.validation import Origin, RecordsRefusedError
+from barnabas.log.record_work import RecordsRefusedError
+from barnabas.log.validation import Origin
 from barnabas.log.volume import DataDirectoryError, Volume
 
 __all__ = [

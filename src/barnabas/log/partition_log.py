@@ -24,6 +24,7 @@ from barnabas.log.producer_state import (
     ProducerState,
     decode_marker,
 )
+from barnabas.log.record_work import Outcomes
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment, file_name
 from barnabas.log.validation import (
     Origin,
@@ -250,17 +251,24 @@ class PartitionLog:
         self.epochs.assign(epoch, start_offset)
 
     def append_as_leader(
-        self, records: Writable, *, leader_epoch: int, now_ms: int, origin: Origin = "client"
+        self,
+        records: Writable,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = "client",
+        done: Outcomes | None = None,
     ) -> AppendInfo:
         """Append one batch, into which offset and epoch (and, if it is the topic's, time) go.
 
-        Raises KafkaError with what Kafka answers to a batch that it refuses. A batch that its
-        producer sent before is not appended again.
+        Raises KafkaError with what Kafka answers to a batch that it refuses, and RecordWorkNeeded
+        where its records have to be looked at, which is too much for the loop and not in `done`
+        (None: it is done here). A batch that its producer sent before is not appended again.
         """
         config = self.config
         header = check_batch(records, config, now_ms, origin)
         if needs_records(header, config):
-            records, header = complete_batch(records, header, config, now_ms, origin)
+            records, header = complete_batch(records, header, config, now_ms, origin, done)
         if len(records) > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -587,16 +595,24 @@ class PartitionLog:
                 ends[end_offset] = (segment, segment.size)
         return FileSlice(segment.opened(), position, size)
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
-        """Timestamp (ms), offset and epoch of the first record at or after it; None without."""
+    def offset_for_timestamp(
+        self, timestamp: int, done: Outcomes | None = None
+    ) -> tuple[int, int, int] | None:
+        """Timestamp (ms), offset and epoch of the first record at or after it; None without.
+
+        RecordWorkNeeded as `append_as_leader`.
+        """
         found = self._guarded(
-            lookup.first_at_or_after, self.segments, timestamp, self.log_start_offset
+            lookup.first_at_or_after, self.segments, timestamp, self.log_start_offset, done
         )
         return None if found is None else (*found, self.epochs.at(found[1]))
 
-    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """Timestamp (ms), offset and epoch of the record with the largest one (KIP-734)."""
-        found = self._guarded(lookup.latest, self.segments, self.log_start_offset)
+    def offset_of_max_timestamp(self, done: Outcomes | None = None) -> tuple[int, int, int] | None:
+        """Timestamp (ms), offset and epoch of the record with the largest one (KIP-734).
+
+        RecordWorkNeeded as `append_as_leader`.
+        """
+        found = self._guarded(lookup.latest, self.segments, self.log_start_offset, done)
         return None if found is None else (*found, self.epochs.at(found[1]))
 
     def aborted_transactions(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:

@@ -2,6 +2,7 @@
 
 The plain case looks at the header alone. Records are decoded only for what a header cannot tell:
 keys of a compacted topic, timestamps against a lower bound, another codec than the producer's.
+That is a job of `barnabas.log.record_work`, here for a small batch, elsewhere for a larger one.
 The header's own statements (its largest timestamp, say) are trusted.
 """
 
@@ -12,8 +13,8 @@ from typing import Final, Literal
 
 from crc32c import crc32c
 
-from barnabas.log.compaction.records import in_codec
 from barnabas.log.config import LONG_MAX, LogConfig
+from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, do_in_loop
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
     HEADER_SIZE,
@@ -21,20 +22,15 @@ from barnabas.protocol.records.batch import (
     MAGIC,
     BatchHeader,
     CorruptBatch,
-    InvalidRecords,
     read_header,
     set_log_append_time,
     validate_records,
 )
-from barnabas.protocol.records.compression import DEFAULT_MAX_BYTES, Codec
 
 Origin = Literal["client", "coordinator", "raft"]
 """Who appends: only clients are kept from control batches and held to their sequences."""
 
 Writable = bytearray | memoryview
-
-UNPACKED_MAX: Final = DEFAULT_MAX_BYTES
-"""Bytes that a batch may unpack to, where its records are looked at."""
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _CHECKED_AT: Final = 21
@@ -46,16 +42,6 @@ _CODEC_ID_MAX: Final = 4
 _EXPLAINED_MAX: Final = 64 * 1024
 _EXPLAINED_UNPACKED_MAX: Final = 1024 * 1024
 _RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
-
-
-class RecordsRefusedError(KafkaError):
-    """A batch refused for some of its records: (index in the batch, why) of each."""
-
-    def __init__(
-        self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None
-    ) -> None:
-        super().__init__(code, message)
-        self.record_errors = record_errors or []
 
 
 def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origin) -> BatchHeader:
@@ -193,61 +179,58 @@ def needs_records(header: BatchHeader, config: LogConfig) -> bool:
 
 
 def complete_batch(
-    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin
+    records: Writable,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    origin: Origin,
+    done: Outcomes | None,
 ) -> tuple[Writable, BatchHeader]:
     """Do what needs the records, and give the batch as it is to be appended.
 
-    A batch in the topic's codec is patched in place, another one is built anew. KafkaError.
+    A batch in the topic's codec is patched in place, another one is built anew. What `done` has is
+    taken from there; RecordWorkNeeded for a batch that is too large for the loop, unless `done` is
+    None: then nobody minds the time. KafkaError.
     """
-    try:
-        if origin == "client":
-            _check_records(records, header, config, now_ms)
-        if config.codec is not None and config.codec != header.codec:
-            records, header = _in_codec(records, header, config, config.codec)
-    except InvalidRecords as error:
-        raise RecordsRefusedError(ErrorCode.INVALID_RECORD, str(error)) from None
-    except CorruptBatch as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    job = _record_job(header, config, now_ms, origin)
+    if job is not None:
+        if done is None or origin != "client":
+            made = job.do(records)
+        elif job in done:
+            made = done[job]
+        else:
+            made = do_in_loop(job, records, header)
+        if isinstance(made, bytearray):
+            records, header = made, read_header(made)
     if config.log_append_time:
         set_log_append_time(records, 0, now_ms)
         header = read_header(records)
     return records, header
 
 
-def _check_records(records: Writable, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    lowest: int | None = None
-    highest: int | None = None
+def _record_job(
+    header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin
+) -> CompleteBatch | None:
+    """What has to be looked at or made anew; None where only the header changes."""
+    codec = config.codec if config.codec != header.codec_id else None
+    before_ms: int | None = None
     if not config.log_append_time and config.timestamp_before_max_ms != LONG_MAX:
-        lowest, highest = _timestamp_bounds(config, now_ms)
-    if not config.is_compacted and lowest is None and config.codec is None:
-        return
-    faults = validate_records(
-        records,
-        0,
-        header,
-        compacted=config.is_compacted,
-        timestamp_min=lowest,
-        timestamp_max=highest,
-        max_bytes=UNPACKED_MAX,
+        before_ms = config.timestamp_before_max_ms
+    is_checked = origin == "client" and (
+        config.is_compacted or before_ms is not None or codec is not None
     )
-    if faults:
-        code = ErrorCode.INVALID_RECORD
-        if all(fault.kind == "timestamp" for fault in faults):
-            code = ErrorCode.INVALID_TIMESTAMP
-        raise RecordsRefusedError(
-            code,
-            "One or more records have been rejected",
-            [(fault.index, fault.message) for fault in faults],
-        )
-
-
-def _in_codec(
-    records: Writable, header: BatchHeader, config: LogConfig, codec: Codec
-) -> tuple[Writable, BatchHeader]:
-    batch = bytearray(in_codec(records, header, codec, config.codec_level, UNPACKED_MAX))
-    if len(batch) > config.max_message_bytes:
-        raise _too_large(len(batch), config)
-    return batch, read_header(batch)
+    if not is_checked and codec is None:
+        return None
+    return CompleteBatch(
+        is_checked=is_checked,
+        is_compacted=config.is_compacted,
+        timestamp_before_max_ms=before_ms,
+        timestamp_after_max_ms=config.timestamp_after_max_ms,
+        now_ms=now_ms,
+        codec=codec,
+        codec_level=None if codec is None else config.codec_level,
+        max_message_bytes=config.max_message_bytes,
+    )
 
 
 def check_follower_batch(records: Writable | bytes, position: int, header: BatchHeader) -> None:

@@ -13,6 +13,7 @@ import attrs
 from barnabas.cluster.image import INTERNAL_TOPICS, PartitionImage
 from barnabas.config import TopicConfig
 from barnabas.log import AppendInfo, Origin, PartitionLog
+from barnabas.log.record_work import Outcomes
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -218,12 +219,19 @@ class Partition:
     # Writing
 
     def append(
-        self, records: Records, *, required_acks: int, origin: Origin, now_ms: int
+        self,
+        records: Records,
+        *,
+        required_acks: int,
+        origin: Origin,
+        now_ms: int,
+        done: Outcomes | None = None,
     ) -> AppendInfo:
         """Append one batch as the leader and wake who waits.
 
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=all with fewer
-        in-sync replicas than min.insync.replicas), and what the log refuses.
+        in-sync replicas than min.insync.replicas), and what the log refuses; RecordWorkNeeded for
+        work that is not in `done` (see `PartitionLog.append_as_leader`).
         """
         if not self.is_leader:
             self.check_leader()
@@ -231,7 +239,7 @@ class Partition:
             self._check_insync()
         log = self._log or self._opened()
         info = log.append_as_leader(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin, done=done
         )
         if not info.duplicate:
             if self._alone:

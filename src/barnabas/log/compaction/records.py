@@ -1,40 +1,32 @@
 """The records of a batch, taken apart just as far as compaction must, and put together again."""
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Final, NamedTuple
-
-from crc32c import crc32c
 
 from barnabas.log.files import read_at
 from barnabas.log.segment import Segment
 from barnabas.protocol.records.batch import (
     HEADER_SIZE,
-    LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     CorruptBatch,
     Record,
     build_batch,
     crc_matches,
+    pack_batch,
     read_header,
     read_records,
 )
 from barnabas.protocol.records.compression import (
     DEFAULT_MAX_BYTES,
-    Codec,
     CompressionError,
     compress,
     decompress,
 )
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
 _CHECKED_AT: Final = 21
-_CRC: Final = Struct(">I")
-_CRC_AT: Final = 17
 _DELETE_HORIZON: Final = 0x40
 _LOG_APPEND_TIME: Final = 0x08
-_CODEC: Final = 0x07
 
 
 class RawRecord(NamedTuple):
@@ -135,23 +127,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise CorruptBatch("a varint of more than ten bytes")
 
 
-def in_codec(
-    batch: bytes | bytearray | memoryview,
-    header: BatchHeader,
-    codec: Codec,
-    level: int | None,
-    max_bytes: int,
-) -> bytes:
-    """The batch in another codec, its records untouched; CorruptBatch past `max_bytes` of them."""
-    data = memoryview(batch)[HEADER_SIZE : header.size]
-    try:
-        body = decompress(header.codec, data, max_bytes)
-    except CompressionError as error:
-        raise CorruptBatch(str(error)) from None
-    attributes = header.attributes & ~_CODEC | codec
-    return _packed(header._replace(attributes=attributes), compress(codec, body, level))
-
-
 def keep(
     batch: bytes,
     header: BatchHeader,
@@ -219,10 +194,4 @@ def emptied(header: BatchHeader) -> bytes:
 
 
 def _packed(header: BatchHeader, body: bytes) -> bytes:
-    batch = bytearray(HEADER_SIZE)
-    batch += body
-    length = len(batch) - LOG_OVERHEAD
-    fields = header._replace(batch_length=length, magic=MAGIC)
-    _HEADER.pack_into(batch, 0, *fields)
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_AT:]))
-    return bytes(batch)
+    return bytes(pack_batch(header, body))

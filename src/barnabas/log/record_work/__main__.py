@@ -1,0 +1,73 @@
+"""The helper process for records: jobs come as frames on stdin, outcomes go as frames to stdout.
+
+It ends when stdin does, which is when the node does.
+"""
+
+import os
+import resource
+import sys
+from io import FileIO
+from typing import Final
+
+from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_job, encode_outcome
+from barnabas.log.record_work.jobs import Outcome
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.compression import Buffer
+
+_NICE: Final = 10
+# Of address space: a batch of 128 MB, packed, unpacked and packed again, and zstd's largest tables.
+_MEMORY_BYTES_MAX: Final = 2 << 30
+
+
+def main() -> None:
+    """Do one job after the other."""
+    os.nice(_NICE)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+    # Unbuffered: a batch goes through without a copy beside it.
+    with open(sys.stdin.fileno(), "rb", buffering=0) as asked:
+        while sizes := _read(asked, SIZES.size):
+            text_bytes, batch_bytes = SIZES.unpack(sizes)
+            if batch_bytes > BATCH_BYTES_MAX:
+                raise ValueError(f"a batch of {batch_bytes} bytes")
+            job = decode_job(bytes(_read(asked, text_bytes)))
+            batch = _read(asked, batch_bytes)
+            outcome: Outcome | KafkaError
+            try:
+                outcome = job.do(batch)
+            except KafkaError as error:
+                outcome = error
+            except MemoryError:
+                message = f"the batch takes more than {_MEMORY_BYTES_MAX} bytes of memory"
+                outcome = KafkaError(ErrorCode.INVALID_RECORD, message)
+            del batch
+            try:
+                for part in encode_outcome(outcome):
+                    _write(part)
+            except BrokenPipeError:
+                return
+
+
+def _read(file: FileIO, size: int) -> bytearray:
+    """So many bytes, fewer only at the end of the file."""
+    data = bytearray(size)
+    filled = 0
+    with memoryview(data) as view:
+        while filled < size:
+            count = file.readinto(view[filled:])
+            if not count:
+                break
+            filled += count
+    if filled < size:
+        del data[filled:]
+    return data
+
+
+def _write(data: Buffer) -> None:
+    with memoryview(data) as view:
+        written = 0
+        while written < len(view):
+            written += os.write(sys.stdout.fileno(), view[written:])
+
+
+if __name__ == "__main__":
+    main()
