@@ -26,11 +26,13 @@ class Cluster:
     def __init__(self, brokers: int = 1, racks: int = 1, **overrides: str) -> None:
         given = {key.replace("_", "."): value for key, value in overrides.items()}
         self.config = NodeConfig.load(None, given)
+        self.kraft_version = 1
         self._ids = 1000
         self.controller = Controller(
             lambda: self.config,
             self._new_id,
             lambda below: 0,
+            lambda: self.kraft_version,
             MetadataImage(cluster_id=CLUSTER_ID, controller_id=1),
         )
         self.deltas: list[MetadataDelta] = []

@@ -31,12 +31,13 @@ def core(
     end: int = 0,
     voters_offset: int = -1,
     local: Voter | None = None,
+    kraft_version: int = 1,
 ) -> RaftCore:
     made = RaftCore(
         local=local or voter(1),
         voters=VoterSet.of(*(voter(node) for node in range(1, size + 1))),
         voters_offset=voters_offset,
-        kraft_version=1,
+        kraft_version=kraft_version,
         state=state or QuorumState(),
         log=EpochHistory(epochs or [], end),
         random=lambda below: 0,
@@ -58,6 +59,16 @@ def test_an_only_voter_leads_at_once_and_states_the_voters_in_the_log() -> None:
     assert (entry.base_offset, entry.epoch) == (0, 1)
     kinds = [type(message) for message in entry.control]
     assert kinds == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
+
+
+def test_voters_of_the_configuration_are_stated_once_the_kraft_version_is_raised() -> None:
+    lone = core(kraft_version=0)
+    (opening,) = lone.take_ready().entries
+    assert [type(message) for message in opening.control] == [LeaderChangeMessage]
+    entry = lone.upgrade_kraft_version(1, 5)
+    assert entry.base_offset == opening.next_offset
+    assert entry.control == (KRaftVersionRecord(kraft_version=1), lone.voters.record())
+    assert (lone.kraft_version, lone.voters_offset) == (1, entry.base_offset + 1)
 
 
 def test_voters_that_the_log_has_are_not_stated_again_unless_the_leader_moved() -> None:

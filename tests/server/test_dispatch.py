@@ -32,7 +32,8 @@ def connection(*, controller: bool = False) -> Any:
 
 def dispatcher(*, controller: bool = False, slow_request_s: float = 1.0) -> Dispatcher:
     image = MetadataImage(features={"metadata.version": 30}, offset=12)
-    node: Any = SimpleNamespace(image=image)
+    quorum = SimpleNamespace(core=SimpleNamespace(kraft_version=1))
+    node: Any = SimpleNamespace(image=image, quorum=quorum)
     return Dispatcher(node, controller=controller, slow_request_s=slow_request_s)
 
 
@@ -94,7 +95,7 @@ def test_api_versions_tells_what_a_broker_listener_serves(version: int) -> None:
         supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
         assert supported["kraft.version"] == (0 if version >= 4 else 1, 1)
         finalized = {f.name: f.max_version_level for f in response.finalized_features}
-        assert finalized == {"metadata.version": 30}
+        assert finalized == {"metadata.version": 30, "kraft.version": 1}
         assert response.finalized_features_epoch == 12
 
 

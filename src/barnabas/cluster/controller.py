@@ -3,15 +3,15 @@
 Each operation looks at the state with everything appended so far (committed or not), and returns
 the records to append and the response to give once they are committed. The quorum's shell appends
 them and hands the controller the image that replaying gives, so an operation sees all earlier
-ones. What Kafka does in its `*ControlManager` classes is in `topic_changes`, `config_changes` and
-`broker_changes`.
+ones. What Kafka does in its `*ControlManager` classes is in `topic_changes`, `config_changes`,
+`feature_changes` and `broker_changes`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import attrs
 
-from barnabas.cluster import broker_changes, config_changes, topic_changes
+from barnabas.cluster import broker_changes, config_changes, feature_changes, topic_changes
 from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegistration
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.result import Context, ControllerResult, IdBlock
@@ -28,8 +28,11 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata import FeatureLevelRecord, ProducerIdsRecord
+from barnabas.protocol.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from barnabas.protocol.records.metadata import ProducerIdsRecord
 from barnabas.protocol.types import Uuid
 
 __all__ = ["BrokerRegistration", "Controller", "ControllerRegistration", "ControllerResult"]
@@ -43,12 +46,13 @@ class Controller:
     """The controller's operations over `image`, the state with all that was appended.
 
     `config` gives the node's configuration as it stands, `new_id` a fresh topic id, `random(n)` a
-    number below n. `next_offset` is where the next record will stand.
+    number below n, `kraft_version` the quorum's. `next_offset` is where the next record will stand.
     """
 
     config: Callable[[], NodeConfig]
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
+    kraft_version: Callable[[], int]
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
 
@@ -84,14 +88,15 @@ class Controller:
         """Replace all properties of resources."""
         return config_changes.alter_configs(self._context(), request, via_broker)
 
-    # Brokers and controllers
+    # Features
 
-    def bootstrap(self, features: Mapping[str, int]) -> ControllerResult[None]:
-        """State the feature levels of a new cluster."""
-        records: list[Message] = [
-            FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()
-        ]
-        return ControllerResult(records, None)
+    def update_features(
+        self, request: UpdateFeaturesRequest, version: int
+    ) -> ControllerResult[UpdateFeaturesResponse]:
+        """Finalize other levels of features, all or none."""
+        return feature_changes.update_features(self.image, self.kraft_version(), request, version)
+
+    # Brokers and controllers
 
     def register_controller(self, controller: ControllerRegistration) -> ControllerResult[None]:
         """Make a controller's endpoints and features known."""

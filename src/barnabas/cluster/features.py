@@ -17,6 +17,8 @@ TRANSACTION_VERSION = "transaction.version"
 METADATA_VERSION_MIN = 7
 # IBP_4_3_IV0.
 METADATA_VERSION_LATEST = 30
+# The levels that brought records or fields which a lower one cannot state (`didMetadataChange`).
+_METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 # Dynamic voters (KIP-853).
 KRAFT_VERSION_LATEST = 1
 # Consumer groups (KIP-848).
@@ -51,3 +53,8 @@ def served(finalized: Mapping[str, int]) -> dict[str, int]:
         if name in SUPPORTED and level > 0:
             levels[name] = min(level, SUPPORTED[name][1])
     return levels
+
+
+def metadata_changed(lower: int, higher: int) -> bool:
+    """Whether metadata of the higher metadata.version may not be stated in the lower one."""
+    return any(lower < level <= higher for level in _METADATA_CHANGES)

@@ -357,6 +357,17 @@ class RaftCore:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
         return self._append(Entry(self.log.end_offset, self.epoch, now_ms, tuple(records)))
 
+    def upgrade_kraft_version(self, version: int, now_ms: int) -> Entry:
+        """State a higher kraft.version, and the voters, which stand in the log from then on.
+
+        NOT_CONTROLLER unless this replica leads. As `LeaderState#maybeAppendUpgradedKRaftVersion`.
+        """
+        if self.role is not Role.LEADER:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
+        self.kraft_version, self.voters_offset = version, self.log.end_offset + 1
+        control = (KRaftVersionRecord(kraft_version=version), self.voters.record())
+        return self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
+
     def on_flushed(self, end_offset: int) -> None:
         """All of the local log below `end_offset` is durable."""
         if self.role is Role.LEADER:

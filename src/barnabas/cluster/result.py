@@ -15,10 +15,14 @@ T = TypeVar("T")
 
 @attrs.frozen(slots=True)
 class ControllerResult(Generic[T]):
-    """The records to append (as one batch), and the response for when they are committed."""
+    """The records to append (as one batch), and the response for when they are committed.
+
+    With a `kraft_version` the quorum states that it goes over to it, before the records.
+    """
 
     records: list[Message]
     response: T
+    kraft_version: int | None = None
 
 
 @attrs.frozen(slots=True)

@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from barnabas.cluster.features import METADATA_VERSION_LATEST
+from barnabas.cluster.record_versions import encode_at
 from barnabas.cluster.voters import VoterSet
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
@@ -24,7 +26,7 @@ from barnabas.protocol.records.control import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from barnabas.protocol.records.metadata import decode_metadata_record, encode_metadata_record
+from barnabas.protocol.records.metadata import decode_metadata_record
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RECORDS_PER_BATCH_MAX = 1024
@@ -94,11 +96,15 @@ def decode_control_record(record: Record) -> Message | None:
 
 
 def metadata_batch(
-    messages: Iterable[Message], base_offset: int, epoch: int, timestamp_ms: int
+    messages: Iterable[Message],
+    base_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+    metadata_version: int = METADATA_VERSION_LATEST,
 ) -> bytearray:
     """One batch of metadata records."""
     records = [
-        Record(base_offset + delta, timestamp_ms, None, encode_metadata_record(message))
+        Record(base_offset + delta, timestamp_ms, None, encode_at(message, metadata_version))
         for delta, message in enumerate(messages)
     ]
     return build_batch(records, base_offset=base_offset, leader_epoch=epoch)
@@ -116,7 +122,11 @@ def control_batch(
 
 
 def encode_snapshot(
-    snapshot: Snapshot, now_ms: int, *, epoch: int = 0
+    snapshot: Snapshot,
+    now_ms: int,
+    *,
+    epoch: int = 0,
+    metadata_version: int = METADATA_VERSION_LATEST,
 ) -> Iterator[bytes | bytearray]:
     """The file's content, batch by batch."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=snapshot.last_timestamp_ms)
@@ -130,7 +140,7 @@ def encode_snapshot(
     offset = len(opening)
     for start in range(0, len(snapshot.records), RECORDS_PER_BATCH_MAX):
         messages = snapshot.records[start : start + RECORDS_PER_BATCH_MAX]
-        yield metadata_batch(messages, offset, epoch, now_ms)
+        yield metadata_batch(messages, offset, epoch, now_ms, metadata_version)
         offset += len(messages)
     yield control_batch([SnapshotFooterRecord()], offset, epoch, now_ms)
 

@@ -4,8 +4,10 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from barnabas.cluster.features import METADATA_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.image_records import image_records
+from barnabas.cluster.record_versions import statable
 from barnabas.cluster.snapshot import Snapshot, SnapshotId, encode_snapshot
 from barnabas.cluster.voters import VoterSet
 from barnabas.config import NodeConfig
@@ -52,10 +54,12 @@ class MetadataSnapshots:
         self, image: MetadataImage, voters: VoterSet, kraft_version: int, now_ms: int
     ) -> None:
         """Write the image, durably. For a thread; OSError."""
-        snapshot = Snapshot(list(image_records(image)), kraft_version, voters, now_ms)
+        level = image.features[METADATA_VERSION]
+        snapshot = Snapshot(statable(image_records(image), level), kraft_version, voters, now_ms)
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         path = self._log.directory / snapshot_id.file_name
-        replace_file(path, b"".join(encode_snapshot(snapshot, now_ms, epoch=image.epoch)))
+        content = encode_snapshot(snapshot, now_ms, epoch=image.epoch, metadata_version=level)
+        replace_file(path, b"".join(content))
         logger.info("wrote snapshot file=%s records=%d", path, len(snapshot.records))
 
     def remove_old(self, now_ms: int) -> None:

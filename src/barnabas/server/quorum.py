@@ -21,11 +21,12 @@ from barnabas.cluster.controller import (
     ControllerResult,
 )
 from barnabas.cluster.delta import MetadataDelta
-from barnabas.cluster.features import SUPPORTED
+from barnabas.cluster.features import METADATA_VERSION, SUPPORTED
 from barnabas.cluster.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
 from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
+from barnabas.cluster.record_versions import encode_at, statable
 from barnabas.cluster.snapshot import control_batch
 from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
@@ -33,7 +34,6 @@ from barnabas.log.files import replace_file
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import Record, build_batch
-from barnabas.protocol.records.metadata import encode_metadata_record
 from barnabas.protocol.types import Uuid
 from barnabas.server.endpoints import registered
 from barnabas.server.metadata_log import MetadataLog
@@ -67,7 +67,9 @@ class Quorum:
         self.core: RaftCore
         self.log: MetadataLog
         self._snapshots: MetadataSnapshots
-        self._controller = Controller(lambda: node.config, Uuid.random, random.randrange)
+        self._controller = Controller(
+            lambda: node.config, Uuid.random, random.randrange, lambda: self.core.kraft_version
+        )
         self._pending: deque[_Pending] = deque()
         self._subscribers: list[Subscriber] = []
         self._appended = trio.Event()
@@ -91,6 +93,8 @@ class Quorum:
         if not self.core.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
         result = operation(self._controller, self.node.now_ms())
+        if result.kraft_version is not None:
+            self._upgrade_kraft_version(result.kraft_version)
         self._append(result.records)
         with trio.move_on_after(timeout_s):
             await self.wait_committed(self.core.log_end_offset)
@@ -187,12 +191,19 @@ class Quorum:
 
     # Appending and committing
 
+    def _upgrade_kraft_version(self, version: int) -> None:
+        logger.info("quorum goes over to kraft.version=%d", version)
+        self.core.upgrade_kraft_version(version, self.node.now_ms())
+        self._write(self.core.take_ready())
+
     def _append(self, records: list[Message]) -> None:
         """Append one batch and let the controller go on from what it leads to."""
+        controller = self._controller
+        metadata_version = controller.image.features.get(METADATA_VERSION, 0)
+        records = statable(records, metadata_version)
         if not records:
             return
-        controller = self._controller
-        encoded = [encode_metadata_record(record) for record in records]
+        encoded = [encode_at(record, metadata_version) for record in records]
         entry = self.core.propose(encoded, self.node.now_ms())
         self._write(self.core.take_ready())
         delta = MetadataDelta(controller.image)

@@ -44,6 +44,7 @@ HANDLER_MODULES: dict[str, str] = {
     "ListPartitionReassignments": "topics",
     "OffsetDelete": "offsets",
     "DescribeQuorum": "quorum",
+    "UpdateFeatures": "features",
     "DescribeCluster": "cluster",
     "ListConfigResources": "configs",
     "ConsumerGroupHeartbeat": "consumer_groups",

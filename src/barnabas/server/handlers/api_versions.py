@@ -8,7 +8,7 @@ cluster has finalized; before v4 a supported range cannot begin at 0 (KIP-1022).
 import re
 from typing import Any
 
-from barnabas.cluster.features import SUPPORTED, served
+from barnabas.cluster.features import KRAFT_VERSION, SUPPORTED, served
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -58,11 +58,13 @@ def _tell_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
         )
         for name, (low, high) in SUPPORTED.items()
     ]
-    image = ctx.node.image
+    image, quorum = ctx.node.image, ctx.node.quorum
+    # The kraft.version stands in the quorum's control records, not in its metadata.
+    finalized = {**image.features, KRAFT_VERSION: quorum.core.kraft_version}
     response.finalized_features_epoch = image.offset
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(
             name=name, max_version_level=level, min_version_level=level
         )
-        for name, level in served(image.features).items()
+        for name, level in served(finalized).items()
     ]

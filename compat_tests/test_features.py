@@ -1,0 +1,288 @@
+"""Feature levels: what UpdateFeatures allows, and a directory of an older Kafka that is raised."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
+from compat_tests import jars
+from compat_tests.servers import KINDS, KafkaProcess, ServerProcess
+from compat_tests.wire import call, retry
+
+TOOLS = "org.apache.kafka.tools"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+INVALID_UPDATE_VERSION = 95
+NOT_WITHOUT_TYPE = (
+    "Can't downgrade the version of this feature without setting the upgrade type to either safe "
+    "or unsafe downgrade."
+)
+SERVED = {
+    "metadata.version": 30,
+    "transaction.version": 2,
+    "group.version": 1,
+    "kraft.version": 1,
+}
+FAILED = "The update failed for all features since the following feature had an error: "
+
+
+def update(
+    bootstrap: str,
+    *updates: tuple[str, int, int],
+    version: int = 2,
+    validate_only: bool = False,
+    allow_downgrade: bool = False,
+) -> tuple[int, str | None, list[tuple[str, int, str | None]]]:
+    """The code, the message and the results of an UpdateFeatures request."""
+    key = UpdateFeaturesRequest.FeatureUpdateKey
+    if version == 0:
+        items = [
+            key(feature=name, max_version_level=level, allow_downgrade=allow_downgrade)
+            for name, level, _ in updates
+        ]
+    else:
+        items = [
+            key(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in updates
+        ]
+    request = UpdateFeaturesRequest(feature_updates=items, validate_only=validate_only)
+    answer = call(bootstrap, request, version)
+    results = [(each.feature, each.error_code, each.error_message) for each in answer.results]
+    return answer.error_code, answer.error_message, results
+
+
+def levels(bootstrap: str) -> tuple[dict[str, int], int]:
+    """The finalized levels that ApiVersions tells, and their epoch."""
+    answer = call(
+        bootstrap, ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4
+    )
+    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    return finalized, answer.finalized_features_epoch
+
+
+@pytest.fixture(scope="module")
+def changeable(start_server: Callable[..., ServerProcess]) -> str:
+    """A server whose levels no other test needs."""
+    return start_server().bootstrap
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (("foo", 1, UPGRADE), "Local controller 1 does not support this feature."),
+        (("foo", 0, SAFE_DOWNGRADE), "Feature foo not found."),
+        (("", 1, UPGRADE), "Local controller 1 does not support this feature."),
+        (("group.version", -1, UPGRADE), "A feature version cannot be less than 0."),
+        (("group.version", 9, UPGRADE), "Local controller 1 only supports versions 0-1"),
+        (("metadata.version", 31, UPGRADE), "Local controller 1 only supports versions 7-30"),
+        (
+            ("metadata.version", 6, SAFE_DOWNGRADE),
+            "Local controller 1 only supports versions 7-30",
+        ),
+        (("metadata.version", 29, UPGRADE), NOT_WITHOUT_TYPE),
+        (("transaction.version", 1, UPGRADE), NOT_WITHOUT_TYPE),
+        (("kraft.version", 0, UPGRADE), NOT_WITHOUT_TYPE),
+        (("kraft.version", 0, SAFE_DOWNGRADE), "Can't downgrade the version of this feature."),
+        (("group.version", 1, 0), "The controller does not support the given upgrade type."),
+        (("group.version", 1, 9), "The controller does not support the given upgrade type."),
+    ],
+    ids=str,
+)
+def test_a_level_that_may_not_be_is_refused_in_kafkas_words(bootstrap, wanted, reason) -> None:
+    words = f"{FAILED}Invalid update version {wanted[1]} for feature {wanted[0]}. {reason}"
+    for version in (1, 2):
+        assert update(bootstrap, wanted, version=version) == (INVALID_UPDATE_VERSION, words, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (
+            SAFE_DOWNGRADE,
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information.",
+        ),
+        (UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported in this version."),
+    ],
+)
+def test_metadata_that_would_lose_is_not_lowered(bootstrap, kind, reason) -> None:
+    code, message, _ = update(bootstrap, ("metadata.version", 29, kind))
+    assert code == INVALID_UPDATE_VERSION
+    assert message == f"{FAILED}Unsupported metadata.version downgrade from 30 to 29. {reason}"
+
+
+def test_what_stands_already_is_taken_and_up_to_v1_told_of_each(bootstrap) -> None:
+    wanted = [("metadata.version", 30, UPGRADE), ("kraft.version", 1, SAFE_DOWNGRADE)]
+    assert update(bootstrap, *wanted) == (0, None, [])
+    told = [(name, 0, "NONE") for name, _, _ in wanted]
+    assert update(bootstrap, *wanted, version=1) == (0, None, told)
+    assert update(bootstrap, version=0) == (0, None, [])
+
+
+def test_a_feature_named_twice_is_taken_as_named_last(bootstrap) -> None:
+    right, wrong = ("group.version", 1, UPGRADE), ("group.version", 7, UPGRADE)
+    assert update(bootstrap, wrong, right)[0] == 0
+    assert update(bootstrap, right, wrong)[0] == INVALID_UPDATE_VERSION
+
+
+def test_v0_lowers_nothing(bootstrap) -> None:
+    wanted = ("transaction.version", 1, UPGRADE)
+    for allow in (False, True):
+        code, message, _ = update(bootstrap, wanted, version=0, allow_downgrade=allow)
+        assert (code, message.endswith(NOT_WITHOUT_TYPE)) == (INVALID_UPDATE_VERSION, True)
+
+
+def test_levels_change_for_all_or_not_at_all_and_not_when_only_validated(changeable) -> None:
+    before, epoch = levels(changeable)
+    lower = ("transaction.version", 1, SAFE_DOWNGRADE)
+    assert update(changeable, lower, validate_only=True) == (0, None, [])
+    assert update(changeable, lower, ("group.version", 5, UPGRADE))[0] == INVALID_UPDATE_VERSION
+    assert levels(changeable)[0] == before
+    assert update(changeable, lower)[0] == 0
+    retry_until(changeable, {**before, "transaction.version": 1})
+    assert levels(changeable)[1] > epoch
+    assert update(changeable, ("transaction.version", 0, UNSAFE_DOWNGRADE))[0] == 0
+    without = {name: level for name, level in before.items() if name != "transaction.version"}
+    retry_until(changeable, without)
+    assert update(changeable, ("transaction.version", 2, UPGRADE))[0] == 0
+    retry_until(changeable, before)
+
+
+def retry_until(bootstrap: str, wanted: dict[str, int]) -> None:
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    retry(
+        bootstrap,
+        request,
+        4,
+        lambda answer: (
+            {each.name: each.max_version_level for each in answer.finalized_features} == wanted
+        ),
+    )
+
+
+def test_the_consumer_protocol_goes_and_comes_with_its_level(changeable, unique) -> None:
+    group = unique("group")
+    find = FindCoordinatorRequest(key=group)
+    retry(changeable, find, 1, lambda answer: answer.error_code == 0)
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=unique("member"),
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=["none"],
+        topic_partitions=[],
+    )
+    update(changeable, ("group.version", 0, SAFE_DOWNGRADE))
+    retry(changeable, heartbeat, 1, lambda answer: answer.error_code == 35)
+    update(changeable, ("group.version", 1, UPGRADE))
+    retry(changeable, heartbeat, 1, lambda answer: answer.error_code == 0)
+
+
+# A directory of an older Kafka
+
+needs_jars = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+
+
+@pytest.fixture(params=["3.9", "4.0-IV1"])
+def older(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """A server on a directory that Apache Kafka's tool formatted for an older release.
+
+    3.9 with voters in the configuration (kraft.version 0), 4.0-IV1 with voters in the log.
+    """
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a server of its own, so not with --bootstrap")
+    server = KINDS[request.config.getoption("--server")]()
+    formatting = KafkaProcess()
+    formatting.data = server.data
+    voters = ["--standalone"]
+    if request.param == "3.9":
+        static = {
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port(server)}",
+            "controller.quorum.bootstrap.servers": "",
+        }
+        formatting.properties.update(static)
+        server.properties.update(static)
+        voters = []
+    formatting.controller_port = controller_port(server)
+    formatting.port = server.port
+    formatting.write_properties()
+    identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "--release-version", request.param]
+    file = str(formatting.properties_file)
+    jars.java("kafka.tools.StorageTool", "format", *identity, *voters, "-c", file)
+    server.start()
+    yield server
+    server.close()
+    formatting.close()
+
+
+def controller_port(server: ServerProcess) -> int:
+    if isinstance(server, KafkaProcess):
+        return server.controller_port
+    return int(server.listeners.rpartition(":")[2])
+
+
+def features(bootstrap: str, *arguments: str, check: bool = True) -> str:
+    tool = f"{TOOLS}.FeatureCommand"
+    return jars.java(tool, "--bootstrap-server", bootstrap, *arguments, check=check).stdout
+
+
+def transact_with_java(bootstrap: str, topic: str, transactional_id: str) -> None:
+    """Run some transactions of Kafka's own producer."""
+    jars.java(
+        f"{TOOLS}.ProducerPerformance",
+        *("--topic", topic, "--num-records", "300", "--record-size", "20", "--throughput", "300"),
+        *("--transactional-id", transactional_id, "--transaction-duration-ms", "100"),
+        *("--bootstrap-server", bootstrap),
+    )
+
+
+def producer_epoch(bootstrap: str, transactional_id: str) -> int:
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    (state,) = call(bootstrap, request, 0).transaction_states
+    assert (state.error_code, state.transaction_state) == (0, "CompleteCommit")
+    return state.producer_epoch
+
+
+@needs_jars
+def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, unique) -> None:
+    at = older.bootstrap
+    finalized, _ = levels(at)
+    assert "transaction.version" not in finalized
+    assert finalized["metadata.version"] in (21, 23)
+    admin = AdminClient({"bootstrap.servers": at})
+    admin.create_topics([NewTopic("before", 2, 1)])["before"].result(30)
+    transact_with_java(at, "before", "first")
+    # The first version raises the epoch when the producer comes, not when a transaction ends.
+    assert producer_epoch(at, "first") == 0
+
+    wanted = ["metadata.version=30", "transaction.version=2", "group.version=1", "kraft.version=1"]
+    flags = [word for feature in wanted for word in ("--feature", feature)]
+    out = features(at, "upgrade", *flags, "--dry-run")
+    assert "transaction.version can be upgraded to 2." in out
+    assert levels(at)[0] == finalized
+    out = features(at, "upgrade", *flags)
+    assert "transaction.version was upgraded to 2." in out
+    out = features(at, "describe")
+    told = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", out))
+    assert told["metadata.version"] == "4.3-IV0"
+    assert (told["transaction.version"], told["kraft.version"]) == ("2", "1")
+
+    transact_with_java(at, "before", "second")
+    # The second version raises it at each end.
+    assert producer_epoch(at, "second") >= 3
+    assert levels(at)[0].items() >= SERVED.items()
+
+    older.stop()
+    older.start()
+    assert levels(at)[0].items() >= SERVED.items()
+    producer = Producer({"bootstrap.servers": at, "transactional.id": "third"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("before", b"after")
+    producer.commit_transaction(30)
