@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.compaction import plan
-from barnabas.log.compaction.cleaner import clean
+from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.job import CleanJob
 from barnabas.log.moving import Move
 from barnabas.protocol.records.batch import (
@@ -36,7 +36,7 @@ CONFIG = LogConfig(
     delete_retention_ms=DAY_MS,
     file_delete_delay_ms=0,
 )
-LIMITS = plan.Limits(1e9, 1e15)
+LIMITS = plan.Limits(1 << 30, 0.9, 1e15)
 
 
 @pytest.fixture
@@ -402,6 +402,30 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
             assert allowed > 10
             return
     raise AssertionError("the swap never came to its end")
+
+
+def test_the_table_of_keys_takes_what_kafka_gives_it(log) -> None:
+    """24 bytes a key, full at the load factor: 5 million keys by default, fewer if enough."""
+    for number in range(100):
+        put(log, b"k", b"%d" % number)
+    fill_up(log)
+    log.flush_rolled()
+    chosen = plan.candidate(log, NOW_MS)
+    default = plan.job_for(chosen._replace(first_dirty=-(10**9)), plan.Limits(1 << 27, 0.9, 1), 0)
+    assert (default.slots, default.keys_max) == (5_592_405, 5_033_164)
+    small = plan.job_for(chosen, plan.Limits(1 << 27, 0.9, 1), 0)
+    assert 100 <= small.keys_max < small.slots < 120
+    tiny = plan.job_for(chosen, plan.Limits(240, 0.5, 1), 0)
+    assert (tiny.slots, tiny.keys_max) == (10, 5)
+
+
+def test_a_batch_with_more_keys_than_there_is_room_for_is_no_endless_work(log) -> None:
+    keys = [b"%d" % number for number in range(20)]
+    append(log, *keys, keys=keys)
+    fill_up(log)
+    with pytest.raises(MapTooSmallError, match=r"log\.cleaner\.dedupe\.buffer\.size"):
+        compact(log, keys_max=19)
+    assert compact(log, keys_max=20)
 
 
 @pytest.mark.parametrize("damage", ["record", "length", "cut"])

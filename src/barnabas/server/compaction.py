@@ -186,8 +186,8 @@ class Compactor:
         node, log = self._node, chosen.log
         config = node.config
         limits = plan.Limits(
-            config.get("log.cleaner.dedupe.buffer.size")
-            * config.get("log.cleaner.io.buffer.load.factor"),
+            config.get_int("log.cleaner.dedupe.buffer.size"),
+            config.get("log.cleaner.io.buffer.load.factor"),
             config.get("log.cleaner.io.max.bytes.per.second"),
         )
         job = plan.job_for(chosen, limits, node.now_ms())

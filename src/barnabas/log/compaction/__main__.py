@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from barnabas.log.compaction.cleaner import OrphanedError, clean
+from barnabas.log.compaction.cleaner import MapTooSmallError, OrphanedError, clean
 from barnabas.log.compaction.job import CleanJob
 from barnabas.protocol.records.batch import CorruptBatch
 
@@ -25,7 +25,7 @@ def main() -> None:
                 _say(message)
         except (OrphanedError, BrokenPipeError):
             return
-        except (CorruptBatch, OSError) as error:
+        except (CorruptBatch, MapTooSmallError, OSError) as error:
             _say({"error": str(error), "errno": getattr(error, "errno", None)})
         except MemoryError:
             _say({"error": "out of memory", "errno": errno.ENOMEM})

@@ -7,11 +7,11 @@ more, the pass ends early, and the next one goes on from there.
 import os
 import time
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from struct import Struct
 from typing import Any, Final
 
 from barnabas.log.compaction.job import CleanJob
+from barnabas.log.compaction.offset_map import OffsetMap
 from barnabas.log.compaction.records import (
     RawRecord,
     checked_batches,
@@ -32,6 +32,10 @@ CLEANED: Final = ".cleaned"
 _CHUNK: Final = 1 << 20
 # Base offset, last offset delta, largest timestamp, and how many records there are.
 _LAST_OFFSET: Final = Struct(">q15xi8xq14xi")
+
+
+class MapTooSmallError(Exception):
+    """The configuration leaves no room for the keys of a single batch."""
 
 
 class OrphanedError(Exception):
@@ -57,35 +61,11 @@ class Throttle:
             time.sleep(ahead)
 
 
-class OffsetMap:
-    """The last offset of each key, by a digest that nobody can aim at (keyed at random)."""
-
-    def __init__(self, keys_max: int) -> None:
-        self._offsets: dict[bytes, int] = {}
-        self._secret = os.urandom(16)
-        self._keys_max = keys_max
-        self.end_offset = -1  # behind the last batch that is in it
-
-    def _digest(self, key: bytes) -> bytes:
-        return blake2b(key, digest_size=16, key=self._secret).digest()
-
-    def put(self, key: bytes, offset: int) -> bool:
-        """Take a key in; False when there is no room for a new one."""
-        digest = self._digest(key)
-        if len(self._offsets) >= self._keys_max and digest not in self._offsets:
-            return False
-        self._offsets[digest] = offset
-        return True
-
-    def is_last(self, key: bytes, offset: int) -> bool:
-        """Whether no later record of the key is known."""
-        return self._offsets.get(self._digest(key), -1) <= offset
-
-
 def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
     """Do the pass; yields a message for each group of segments that is ready to be swapped.
 
-    The last message says up to which offset the log is clean. CorruptBatch, OSError, OrphanedError.
+    The last message says up to which offset the log is clean. CorruptBatch, MapTooSmallError,
+    OSError, OrphanedError.
     """
     files = FileCache(64)
     segments = [Segment(job.directory, base, files, size) for base, size in job.segments]
@@ -109,7 +89,7 @@ def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
 
 def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -> OffsetMap:
     """The keys of the dirty part, up to where they fit (`Cleaner.buildOffsetMap`)."""
-    offsets = OffsetMap(job.keys_max)
+    offsets = OffsetMap(job.slots, job.keys_max)
     offsets.end_offset = job.first_dirty
     dirty = [
         segment
@@ -130,10 +110,20 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
                         and record.offset >= job.first_dirty
                         and not offsets.put(record.key, record.offset)
                     ):
-                        return offsets
+                        return _if_further(job, offsets)
             if header.last_offset >= job.first_dirty:
                 offsets.end_offset = header.next_offset
         offsets.end_offset = end_offset  # though its last records were compacted away
+    return offsets
+
+
+def _if_further(job: CleanJob, offsets: OffsetMap) -> OffsetMap:
+    """Check that the pass takes in a batch at least, or it would be repeated for ever."""
+    if offsets.end_offset == job.first_dirty:
+        raise MapTooSmallError(
+            f"a batch has more than {job.keys_max} keys: raise log.cleaner.dedupe.buffer.size or "
+            "lower log.cleaner.threads"
+        )
     return offsets
 
 

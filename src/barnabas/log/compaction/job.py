@@ -1,14 +1,11 @@
 """What the node asks of the helper process: one pass over one log."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import attrs
 
 from barnabas.log.index import AbortedTxn
-
-BYTES_PER_KEY: Final = 150
-"""What a key costs in the map of offsets: its digest, its offset and their place in a dict."""
 
 
 @attrs.frozen(kw_only=True)
@@ -16,14 +13,16 @@ class CleanJob:
     """One pass over one log. Offsets; times in ms, sizes in bytes.
 
     `segments` are those below `first_uncleanable`, from the log's first on: (base offset, size).
-    Keys are looked for from `first_dirty` on. `producers` has the last offset of each active
-    producer (-1: only a marker) and its epoch; `aborted` the transactions that have records there.
+    Keys are looked for from `first_dirty` on, at most `keys_max` in a table of `slots` places.
+    `producers` has the last offset of each active producer (-1: only a marker) and its epoch;
+    `aborted` the transactions that have records there.
     """
 
     directory: str
     segments: Sequence[tuple[int, int]]
     first_dirty: int
     first_uncleanable: int
+    slots: int
     keys_max: int
     segment_bytes_max: int
     index_bytes_max: int

@@ -3,18 +3,24 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from barnabas.log.compaction.job import BYTES_PER_KEY, CleanJob
+from barnabas.log.compaction.job import CleanJob
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import Segment
 
-KEYS_MIN: Final = 100_000
-"""So many keys have room whatever log.cleaner.dedupe.buffer.size says."""
+BYTES_PER_KEY: Final = 24
+"""What a place in the table of keys takes: 16 bytes of digest and 8 of offset."""
+
+_MAP_BYTES_MAX: Final = (1 << 31) - 1  # as Kafka's, whose arrays end there
 
 
 class Limits(NamedTuple):
-    """What the node's configuration allows the cleaner: bytes for keys, and bytes a second."""
+    """What the configuration allows a cleaner: bytes for keys, bytes of traffic a second.
 
-    key_bytes: float
+    `load_factor` is the share of the places for keys that may be taken.
+    """
+
+    map_bytes: int
+    load_factor: float
     bytes_per_second: float
 
 
@@ -96,12 +102,14 @@ def filthiest(candidates: Iterable[Candidate]) -> Candidate | None:
 def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
     """What the helper process is told."""
     log, config = chosen.log, chosen.log.config
+    slots, keys_max = _room(limits, chosen.first_uncleanable - chosen.first_dirty)
     return CleanJob(
         directory=log.directory,
         segments=[(each.base_offset, each.size) for each in chosen.segments],
         first_dirty=chosen.first_dirty,
         first_uncleanable=chosen.first_uncleanable,
-        keys_max=max(int(limits.key_bytes / BYTES_PER_KEY), KEYS_MIN),
+        slots=slots,
+        keys_max=keys_max,
         segment_bytes_max=config.segment_bytes,
         index_bytes_max=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
@@ -114,3 +122,14 @@ def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
         },
         aborted=log.aborted_transactions(log.log_start_offset, chosen.first_uncleanable),
     )
+
+
+def _room(limits: Limits, records: int) -> tuple[int, int]:
+    """How many places the table of keys has, and how many of them may be taken.
+
+    A place for each record that there can be is enough.
+    """
+    load_factor = min(max(limits.load_factor, 0.01), 1.0)
+    slots = min(limits.map_bytes, _MAP_BYTES_MAX) // BYTES_PER_KEY
+    slots = min(slots, int(records / load_factor) + 2)
+    return slots, int(slots * load_factor)

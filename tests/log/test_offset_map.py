@@ -1,0 +1,42 @@
+"""The cleaner's table of keys, beside a dict."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.log.compaction.offset_map import OffsetMap
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    keys=st.lists(st.binary(max_size=3), max_size=120),
+    keys_max=st.integers(0, 60),
+    spare=st.integers(0, 9),
+)
+def test_it_answers_as_a_dict_would_until_it_is_full(keys, keys_max, spare) -> None:
+    table, expected = OffsetMap(keys_max + spare, keys_max), dict[bytes, int]()
+    for offset, key in enumerate(keys):
+        has_room = key in expected or len(expected) < keys_max
+        assert table.put(key, offset) == has_room
+        if has_room:
+            expected[key] = offset
+    for offset, key in enumerate(keys):
+        assert table.is_last(key, offset) == (expected.get(key, -1) <= offset)
+    assert table.is_last(b"never seen", 0)
+
+
+def test_a_full_table_finds_every_key() -> None:
+    """With every place taken but one, a probe that misses some would not come back."""
+    table = OffsetMap(1009, 1008)
+    keys = [b"key-%d" % number for number in range(1008)]
+    for offset, key in enumerate(keys):
+        assert table.put(key, offset)
+    assert not table.put(b"one more", 5000)
+    for offset, key in enumerate(keys):
+        assert table.is_last(key, offset)
+        assert not table.is_last(key, offset - 1)
+
+
+def test_a_key_costs_24_bytes() -> None:
+    table = OffsetMap(100_000, 90_000)
+    arrays = (table._high, table._low, table._offsets)
+    assert sum(len(each) * each.itemsize for each in arrays) < 24.01 * 100_000
