@@ -36,7 +36,7 @@ CONFIG = LogConfig(
     delete_retention_ms=DAY_MS,
     file_delete_delay_ms=0,
 )
-LIMITS = plan.Limits(1 << 30, 0.9, 1e15)
+LIMITS = plan.Limits(1 << 30, 0.9, 300, 1e15)
 
 
 @pytest.fixture
@@ -411,11 +411,13 @@ def test_the_table_of_keys_takes_what_kafka_gives_it(log) -> None:
     fill_up(log)
     log.flush_rolled()
     chosen = plan.candidate(log, NOW_MS)
-    default = plan.job_for(chosen._replace(first_dirty=-(10**9)), plan.Limits(1 << 27, 0.9, 1), 0)
+    default = plan.job_for(
+        chosen._replace(first_dirty=-(10**9)), plan.Limits(1 << 27, 0.9, 1, 1), 0
+    )
     assert (default.slots, default.keys_max) == (5_592_405, 5_033_164)
-    small = plan.job_for(chosen, plan.Limits(1 << 27, 0.9, 1), 0)
+    small = plan.job_for(chosen, plan.Limits(1 << 27, 0.9, 1, 1), 0)
     assert 100 <= small.keys_max < small.slots < 120
-    tiny = plan.job_for(chosen, plan.Limits(240, 0.5, 1), 0)
+    tiny = plan.job_for(chosen, plan.Limits(240, 0.5, 1, 1), 0)
     assert (tiny.slots, tiny.keys_max) == (10, 5)
 
 

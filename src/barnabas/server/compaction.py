@@ -1,14 +1,12 @@
-"""Compaction beside the loop: which log is next, the helper process that cleans it, the swap.
+"""Compaction beside the loop: which logs are next, the helpers that clean them, the swap.
 
-The helper is started when a log first needs it and told a log at a time; the loop only renames
-files when a group of segments is ready (see `barnabas.log.compaction`).
+A helper process is started when a log first needs it and told a log at a time, up to
+`log.cleaner.threads` of them; the loop only renames files when a group of segments is ready (see
+`barnabas.log.compaction`).
 """
 
 import errno
-import json
 import logging
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,72 +17,15 @@ from barnabas.log.compaction import plan, swap
 from barnabas.log.compaction.plan import Candidate
 from barnabas.log.compaction.setbacks import Setbacks
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.helper import Helper, HelperGoneError
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
 
-_READ_BYTES = 65_536
 # What a disk that does not work answers; it takes its directory offline.
 _BROKEN = (errno.EIO, errno.EROFS)
-
-
-class HelperGoneError(Exception):
-    """The helper process ended in the middle of its work."""
-
-
-class Helper:
-    """The process that works on records; low in priority, its memory bounded by its jobs."""
-
-    def __init__(self) -> None:
-        self._process: trio.Process | None = None
-        self._received = bytearray()
-
-    async def _started(self) -> trio.Process:
-        process = self._process
-        if process is None or process.returncode is not None:
-            self._received.clear()
-            process = self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "barnabas.log.compaction"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            logger.info("helper process started pid=%d", process.pid)
-        return process
-
-    async def send(self, job: dict[str, Any]) -> None:
-        """Give it a job; HelperGoneError."""
-        process = await self._started()
-        if process.stdin is None:
-            raise HelperGoneError
-        try:
-            await process.stdin.send_all(json.dumps(job).encode() + b"\n")
-        except trio.BrokenResourceError as error:
-            raise HelperGoneError from error
-
-    async def message(self) -> dict[str, Any]:
-        """What it says next; HelperGoneError."""
-        process = self._process
-        if process is None or process.stdout is None:
-            raise HelperGoneError
-        while b"\n" not in self._received:
-            data = await process.stdout.receive_some(_READ_BYTES)
-            if not data:
-                await process.wait()
-                raise HelperGoneError
-            self._received += data
-        line, _, rest = self._received.partition(b"\n")
-        self._received = rest
-        return json.loads(line)
-
-    async def kill(self) -> None:
-        """End it at once: what it leaves are `.cleaned` files, which the next start removes."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
 
 
 class RefusedError(Exception):
@@ -103,45 +44,81 @@ class Counts:
 
 
 class Compactor:
-    """Cleans the compacted logs of a node, one after the other."""
+    """Cleans the compacted logs of a node, as many at a time as there are helpers."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
-        self._helper = Helper()
+        self._idle: list[Helper] = []
+        self._busy: set[PartitionLog] = set()
         self.setbacks = Setbacks()
         self.counts = Counts()
+
+    @property
+    def _helpers_max(self) -> int:
+        return self._node.config.get_int("log.cleaner.threads")
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._busy) < self._helpers_max
 
     async def run(self) -> None:
         """Work until cancelled."""
         if not self._node.config.get("log.cleaner.enable"):
             return
         try:
-            while True:
-                await trio.sleep(self._node.config.get_int("log.cleaner.backoff.ms") / 1000)
-                try:
-                    while await self.clean_next():
-                        pass
-                except Exception:
-                    logger.exception("compaction failed")
+            async with trio.open_nursery() as nursery:
+                while True:
+                    await trio.sleep(self._node.config.get_int("log.cleaner.backoff.ms") / 1000)
+                    while (chosen := await self._claimed()) is not None:
+                        nursery.start_soon(self._work, chosen)
         finally:
-            await self._helper.kill()
+            for helper in self._idle:
+                await helper.kill()
 
-    async def clean_next(self) -> bool:
-        """Clean the log that needs it most; False if none does."""
-        chosen = await self._chosen()
-        if chosen is None:
-            return False
+    async def _work(self, chosen: Candidate | None) -> None:
+        """Clean one log after the other while any needs it."""
+        helper = self._idle.pop() if self._idle else Helper()
+        try:
+            while chosen is not None:
+                await self._clean_one(helper, chosen)
+                chosen = await self._claimed()
+        finally:
+            self._idle.append(helper)
+            if len(self._idle) + len(self._busy) > self._helpers_max:  # fewer are wanted now
+                await self._idle.pop().kill()
+
+    async def _claimed(self) -> Candidate | None:
+        """The log that needs it most, claimed; None if none does or all helpers are busy."""
+        if not self._has_room:
+            return None
+        try:
+            chosen = await self._chosen()
+        except Exception:
+            logger.exception("cannot tell which log to compact")
+            return None
+        # Others chose meanwhile.
+        if chosen is None or not self._has_room or chosen.log in self._busy:
+            return None
+        self._busy.add(chosen.log)
+        return chosen
+
+    async def _clean_one(self, helper: Helper, chosen: Candidate) -> None:
         log = chosen.log
         directory = log.directory
         try:
-            await self._clean(chosen)
+            await self._clean(helper, chosen)
         except (KafkaError, RefusedError, HelperGoneError) as error:
-            await self._helper.kill()  # what it may still say is of a job that nobody waits for
+            await helper.kill()  # what it may still say is of a job that nobody waits for
             if not log.is_gone and log.directory == directory and log.volume.failure is None:
                 await self._put_off(log, error)
+        except Exception:
+            await helper.kill()
+            logger.exception("compaction failed log=%s", directory)
+            self.setbacks.give_up(log)
         else:
             self.setbacks.forget(log)
-        return True
+        finally:
+            self._busy.discard(log)
 
     async def _put_off(self, log: PartitionLog, error: Exception) -> None:
         """Leave the log alone for a while, or for good."""
@@ -172,7 +149,7 @@ class Compactor:
             await trio.lowlevel.checkpoint()
             try:
                 log = node.logs.get(partition.topic, partition.partition)
-                if log is not None and self.setbacks.allows(log, here_ms):
+                if log is not None and log not in self._busy and self.setbacks.allows(log, here_ms):
                     if log.recovery_point < log.active.base_offset:  # or it is no candidate
                         await node.disk.run(log.flush_rolled)
                     found = log.cleaning_candidate(now_ms)
@@ -182,21 +159,26 @@ class Compactor:
                 logger.error("cannot compact partition=%r error=%s", partition, error)
         return plan.filthiest(candidates)
 
-    async def _clean(self, chosen: "Candidate") -> None:
-        node, log = self._node, chosen.log
-        config = node.config
-        limits = plan.Limits(
-            config.get_int("log.cleaner.dedupe.buffer.size"),
+    def _limits(self) -> plan.Limits:
+        """What one helper may use: its share of what all may (`CleanerThread`)."""
+        config = self._node.config
+        share = max(self._helpers_max, 1)
+        return plan.Limits(
+            config.get_int("log.cleaner.dedupe.buffer.size") // share,
             config.get("log.cleaner.io.buffer.load.factor"),
-            config.get("log.cleaner.io.max.bytes.per.second"),
+            config.get_int("log.cleaner.io.buffer.size") // share // 2,  # to read, and to write
+            config.get("log.cleaner.io.max.bytes.per.second") / share,
         )
-        job = plan.job_for(chosen, limits, node.now_ms())
+
+    async def _clean(self, helper: Helper, chosen: Candidate) -> None:
+        node, log = self._node, chosen.log
+        job = plan.job_for(chosen, self._limits(), node.now_ms())
         # A log with holes behind its recovery point would look torn after a kill.
         await node.disk.run(node.logs.checkpoint)
         began = trio.current_time()
-        await self._helper.send(attrs.asdict(job, recurse=False))
+        await helper.send(attrs.asdict(job, recurse=False))
         is_current = True
-        while "end_offset" not in (message := await self._helper.message()):
+        while "end_offset" not in (message := await helper.message()):
             if "error" in message:
                 raise self._error(log, message)
             group = list(zip(message["group"], message["sizes"], strict=True))

@@ -29,7 +29,6 @@ from barnabas.protocol.records.batch import BatchHeader, read_records
 
 CLEANED: Final = ".cleaned"
 
-_CHUNK: Final = 1 << 20
 # Base offset, last offset delta, largest timestamp, and how many records there are.
 _LAST_OFFSET: Final = Struct(">q15xi8xq14xi")
 
@@ -99,7 +98,7 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
     transactions = CleanedTransactions(job.aborted)
     following = [*(base for base, _ in job.segments), job.first_uncleanable][-len(dirty) :]
     for segment, end_offset in zip(dirty, following, strict=True):
-        for batch, header in checked_batches(segment, _CHUNK):
+        for batch, header in checked_batches(segment, job.buffer_bytes):
             throttle(header.size)
             if header.is_control:
                 transactions.ends_nothing(header, _is_commit(batch, header))
@@ -188,7 +187,7 @@ class _Copy:
         already = len(self._transactions.index)
         try:
             for segment in self._group:
-                for batch, header in checked_batches(segment, _CHUNK):
+                for batch, header in checked_batches(segment, self._job.buffer_bytes):
                     kept = self._filtered(batch, header)
                     self._throttle(len(batch) + len(kept))
                     if kept:
@@ -283,7 +282,7 @@ class _Copy:
         self._gathered += len(batch)
         self.position += len(batch)
         self._since_index += len(batch)
-        if self._gathered >= _CHUNK:
+        if self._gathered >= self._job.buffer_bytes:
             self._flush()
 
     def _add_time(self) -> None:

@@ -24,6 +24,7 @@ class CleanJob:
     first_uncleanable: int
     slots: int
     keys_max: int
+    buffer_bytes: int
     segment_bytes_max: int
     index_bytes_max: int
     index_interval_bytes: int

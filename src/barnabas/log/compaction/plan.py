@@ -10,17 +10,20 @@ from barnabas.log.segment import Segment
 BYTES_PER_KEY: Final = 24
 """What a place in the table of keys takes: 16 bytes of digest and 8 of offset."""
 
+_BUFFER_BYTES_MIN: Final = 4096
 _MAP_BYTES_MAX: Final = (1 << 31) - 1  # as Kafka's, whose arrays end there
 
 
 class Limits(NamedTuple):
     """What the configuration allows a cleaner: bytes for keys, bytes of traffic a second.
 
-    `load_factor` is the share of the places for keys that may be taken.
+    `load_factor` is the share of the places for keys that may be taken, `buffer_bytes` what is
+    read, and what is written, at a time.
     """
 
     map_bytes: int
     load_factor: float
+    buffer_bytes: int
     bytes_per_second: float
 
 
@@ -110,6 +113,7 @@ def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
         first_uncleanable=chosen.first_uncleanable,
         slots=slots,
         keys_max=keys_max,
+        buffer_bytes=max(limits.buffer_bytes, _BUFFER_BYTES_MIN),
         segment_bytes_max=config.segment_bytes,
         index_bytes_max=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

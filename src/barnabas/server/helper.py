@@ -1,0 +1,70 @@
+"""A helper process: record-level work beside the loop, asked for and answered in JSON lines."""
+
+import json
+import logging
+import subprocess
+import sys
+from typing import Any, Final
+
+import trio
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 65_536
+
+
+class HelperGoneError(Exception):
+    """The helper process ended in the middle of its work."""
+
+
+class Helper:
+    """The process that works on records; low in priority, its memory bounded by its jobs."""
+
+    def __init__(self) -> None:
+        self._process: trio.Process | None = None
+        self._received = bytearray()
+
+    async def _started(self) -> trio.Process:
+        process = self._process
+        if process is None or process.returncode is not None:
+            self._received.clear()
+            process = self._process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "barnabas.log.compaction"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            logger.info("helper process started pid=%d", process.pid)
+        return process
+
+    async def send(self, job: dict[str, Any]) -> None:
+        """Give it a job; HelperGoneError."""
+        process = await self._started()
+        if process.stdin is None:
+            raise HelperGoneError
+        try:
+            await process.stdin.send_all(json.dumps(job).encode() + b"\n")
+        except trio.BrokenResourceError as error:
+            raise HelperGoneError from error
+
+    async def message(self) -> dict[str, Any]:
+        """What it says next; HelperGoneError."""
+        process = self._process
+        if process is None or process.stdout is None:
+            raise HelperGoneError
+        while b"\n" not in self._received:
+            data = await process.stdout.receive_some(_READ_BYTES)
+            if not data:
+                await process.wait()
+                raise HelperGoneError
+            self._received += data
+        line, _, rest = self._received.partition(b"\n")
+        self._received = rest
+        return json.loads(line)
+
+    async def kill(self) -> None:
+        """End it at once: what it leaves are `.cleaned` files, which the next start removes."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
