@@ -11,7 +11,13 @@ from collections.abc import Callable
 
 import attrs
 
-from barnabas.cluster import broker_changes, config_changes, feature_changes, topic_changes
+from barnabas.cluster import (
+    broker_changes,
+    config_changes,
+    elections,
+    feature_changes,
+    topic_changes,
+)
 from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegistration
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.result import Context, ControllerResult, IdBlock
@@ -24,6 +30,7 @@ from barnabas.protocol.messages.create_partitions import (
 )
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -73,6 +80,10 @@ class Controller:
     ) -> ControllerResult[CreatePartitionsResponse]:
         """Give topics more partitions."""
         return topic_changes.create_partitions(self._context(), request)
+
+    def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
+        """Have partitions led by their preferred leader, or by whoever is there."""
+        return elections.elect_leaders(self.image, request)
 
     # Configuration
 

@@ -75,6 +75,10 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
             ("resource_type", "resource_name"),
         ),
     ),
+    "ElectLeaders": (
+        _Level("topic_partitions", "replica_election_results", "ReplicaElectionResult", ("topic",)),
+        _Level("partitions", "partition_result", "PartitionResult", ("partition_id",)),
+    ),
     "OffsetForLeaderEpoch": (
         _Level("topics", "topics", "OffsetForLeaderTopicResult", ("topic",)),
         _Level("partitions", "partitions", "EpochEndOffset", ("partition",)),
@@ -133,8 +137,8 @@ _OFFSET_FETCH_V1 = (
 # How the field is called; AddPartitionsToTxn has its own name for it.
 _CODES = ("error_code", "partition_error_code")
 
-# Metadata v13 has one at the top beside those of the topics.
-_NEVER_TOP_LEVEL = frozenset({"Metadata"})
+# Metadata since v13 and ElectLeaders since v1 have one at the top beside those of the items.
+_NEVER_ONLY_TOP_LEVEL = frozenset({"ElectLeaders", "Metadata"})
 _DELETE_TOPICS_BY_NAME_UNTIL = 5
 
 
@@ -149,7 +153,7 @@ def error_response(
     levels = _ITEMS.get(api.name, ())
     if api.name == "OffsetFetch" and version == 1:
         levels = _OFFSET_FETCH_V1
-    at_top = api.name not in _NEVER_TOP_LEVEL and _has(response, "error_code", version)
+    at_top = api.name not in _NEVER_ONLY_TOP_LEVEL and _has(response, "error_code", version)
     if at_top or request is None:
         return response if _set_code(response, version, code, message) else None
     if api.name == "DeleteTopics" and version <= _DELETE_TOPICS_BY_NAME_UNTIL:

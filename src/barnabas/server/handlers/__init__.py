@@ -41,6 +41,7 @@ HANDLER_MODULES: dict[str, str] = {
     "CreatePartitions": "topics",
     "DeleteGroups": "groups",
     "IncrementalAlterConfigs": "configs",
+    "ElectLeaders": "elections",
     "ListPartitionReassignments": "topics",
     "OffsetDelete": "offsets",
     "DescribeQuorum": "quorum",
