@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.server.background import Background
     from barnabas.server.groups import GroupCoordinator
     from barnabas.server.quorum import Quorum
+    from barnabas.server.record_helper import RecordHelper
     from barnabas.server.transactions import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Node:
     quorum: "Quorum"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
+    records: "RecordHelper"
     background: "Background"
 
     def __init__(self, config: NodeConfig) -> None:
@@ -129,6 +131,7 @@ class Node:
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         from barnabas.server.background import Background
         from barnabas.server.groups import GroupCoordinator
+        from barnabas.server.record_helper import RecordHelper
         from barnabas.server.transactions import TransactionCoordinator
 
         async with trio.open_nursery() as nursery:
@@ -137,6 +140,8 @@ class Node:
             self.transactions = TransactionCoordinator(self)
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
+            self.records = RecordHelper(self.disk)
+            nursery.start_soon(self.records.run)
             await nursery.start(self.transport.run, self.listeners)
             self.background = Background(self)
             nursery.start_soon(self.background.run)

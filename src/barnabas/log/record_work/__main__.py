@@ -14,7 +14,8 @@ from barnabas.log.record_work.jobs import Outcome
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.compression import Buffer
 
-_NICE: Final = 10
+# Behind the loop, but before compaction (10): a produce waits for it.
+_NICE: Final = 5
 # Of address space: a batch of 128 MB, packed, unpacked and packed again, and zstd's largest tables.
 _MEMORY_BYTES_MAX: Final = 2 << 30
 

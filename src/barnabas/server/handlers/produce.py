@@ -1,8 +1,9 @@
 """Produce: batches into logs (versions 3-13).
 
 The plain case looks at each batch's header only. An answer that has to wait, for followers or for
-a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile. Only
-that of a transaction's first write, for which its coordinator is asked, keeps the next waiting.
+a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile. Two
+kinds keep the next waiting, as nothing is appended until they go on: a transaction's first write,
+for which its coordinator is asked, and a large batch whose records the helper process looks at.
 """
 
 from collections.abc import Coroutine
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.log import RecordsRefusedError
+from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.protocol.records.batch import HEADER_SIZE
@@ -19,20 +21,19 @@ from barnabas.server.context import Deferred, RequestContext
 from barnabas.server.dispatch import handles
 from barnabas.server.handlers.leaders import current_leader
 from barnabas.server.handlers.pending_produce import PendingProduce
-from barnabas.server.transaction_admission import Admission, Support, is_in_transaction
+from barnabas.server.handlers.transactional_produce import check_transactional, needed_admission
+from barnabas.server.record_helper import RecordHelperError
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
     from barnabas.log import AppendInfo
-    from barnabas.server.node import Node
+    from barnabas.server.transaction_admission import Admission
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 TopicResponse = ProduceResponse.TopicProduceResponse
 
 _TOPIC_IDS_VERSION = 13
 _LEADERS_VERSION = 10
-_ABORTABLE_VERSION = 11
-_ADDS_VERSION = 12
 _ZSTD_VERSION = 7
 
 _ACKS_ALL = -1
@@ -54,10 +55,12 @@ _LOG_OVERHEAD = 12
 _CODEC_MASK = 0x07
 _TRANSACTIONAL = 0x10
 _LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
-_PRODUCER = Struct(">qhi")  # its id, epoch and base sequence
-_PRODUCER_AT = 43
 
 Answer = ProduceResponse | Deferred | None
+Appended = tuple[PartitionResponse, "Partition", int]
+"""An answer, and up to where it is about."""
+Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
+"""An answer to be filled in, the records of the request, and what is needed first."""
 
 
 @handles(ProduceRequest)
@@ -66,62 +69,121 @@ def produce(
 ) -> Answer | Coroutine[Any, Any, Answer]:
     """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
     if request.transactional_id is not None:
-        admission = _needed_admission(context, request, request.transactional_id)
+        admission = needed_admission(context, request, request.transactional_id)
         if admission is not None:
             return _produce_admitted(context, request, admission)
     return _produce(context, request, None)
 
 
 async def _produce_admitted(
-    context: RequestContext, request: ProduceRequest, admission: Admission
+    context: RequestContext, request: ProduceRequest, admission: "Admission"
 ) -> Answer:
     async with admission:
-        return _produce(context, request, admission)
+        answer = _produce(context, request, admission)
+        return await answer if isinstance(answer, Coroutine) else answer
 
 
 def _produce(
-    context: RequestContext, request: ProduceRequest, admission: Admission | None
-) -> Answer:
+    context: RequestContext, request: ProduceRequest, admission: "Admission | None"
+) -> Answer | Coroutine[Any, Any, Answer]:
     acks = request.acks
     node = context.node
     replicas = node.replicas
     by_id = context.version >= _TOPIC_IDS_VERSION
-    pending: list[tuple[PartitionResponse, Partition, int]] = []
+    pending: list[Appended] = []
+    postponed: list[Postponed] = []
     failed = False
     topics: list[TopicResponse] = []
     now_ms = node.now_ms()
     for topic in request.topic_data:
         answers: list[PartitionResponse] = []
         for data in topic.partition_data:
-            number = data.index
+            answer = PartitionResponse(index=data.index)
+            answers.append(answer)
             partition = None
             try:
                 if by_id:
-                    partition = replicas.partition_by_id(topic.topic_id, number)
+                    partition = replicas.partition_by_id(topic.topic_id, data.index)
                 else:
-                    partition = replicas.partition(topic.name, number)
-                info = _append(context, request, partition, data.records, now_ms, admission)
+                    partition = replicas.partition(topic.name, data.index)
+                info = _append(context, request, partition, data.records, now_ms, admission, {})
             except KafkaError as error:
-                answers.append(_refused(number, error, partition))
+                _refuse(answer, error, partition)
                 failed = True
                 continue
-            answer = PartitionResponse(
-                index=number,
-                base_offset=info.first_offset,
-                log_append_time_ms=info.log_append_time_ms,
-                log_start_offset=partition.log.log_start_offset,
-            )
-            answers.append(answer)
-            if partition.flush_messages != NEVER_FLUSH or (
-                acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
-            ):
+            except RecordWorkNeeded as needed:
+                if partition is not None:
+                    postponed.append((answer, partition, data.records, needed))
+                continue
+            _accept(answer, info, partition)
+            if _waits(partition, info, acks):
                 pending.append((answer, partition, info.last_offset))
         if by_id:
             topics.append(TopicResponse(topic_id=topic.topic_id, partition_responses=answers))
         else:
             topics.append(TopicResponse(name=topic.name, partition_responses=answers))
     response = ProduceResponse(responses=topics)
-    if acks == 0:
+    if postponed:
+        later = _append_postponed(context, request, admission, postponed, pending)
+        return _answer_later(context, request, response, pending, later, failed=failed)
+    return _answer(context, request, response, pending, failed=failed)
+
+
+async def _append_postponed(
+    context: RequestContext,
+    request: ProduceRequest,
+    admission: "Admission | None",
+    postponed: "list[Postponed]",
+    pending: "list[Appended]",
+) -> bool:
+    """Append each batch once the helper process has looked at its records; whether one failed.
+
+    All other checks are those of the append itself, so they see the partition as it then is.
+    """
+    node, failed = context.node, False
+    for answer, partition, data, needed in postponed:
+
+        def append(done: Outcomes, data: Any = data, to: "Partition" = partition) -> "AppendInfo":
+            return _append(context, request, to, data, node.now_ms(), admission, done)
+
+        try:
+            info = await node.records.resolve(append, needed)
+        except KafkaError as error:
+            _refuse(answer, error, partition)
+            failed = True
+        except RecordHelperError as error:
+            # Of what clients try again, this is what tells them that nothing was written.
+            _refuse(answer, KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, str(error)), partition)
+            failed = True
+        else:
+            _accept(answer, info, partition)
+            if _waits(partition, info, request.acks):
+                pending.append((answer, partition, info.last_offset))
+    return failed
+
+
+async def _answer_later(
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: "list[Appended]",
+    later: Coroutine[Any, Any, bool],
+    *,
+    failed: bool,
+) -> Answer:
+    failed = await later or failed
+    return _answer(context, request, response, pending, failed=failed)
+
+
+def _answer(
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: "list[Appended]",
+    *,
+    failed: bool,
+) -> Answer:
+    if request.acks == 0:
         if failed:
             context.connection.close()
         return None
@@ -132,13 +194,27 @@ def _produce(
     return response
 
 
+def _accept(answer: PartitionResponse, info: "AppendInfo", partition: "Partition") -> None:
+    answer.base_offset = info.first_offset
+    answer.log_append_time_ms = info.log_append_time_ms
+    answer.log_start_offset = partition.log.log_start_offset
+
+
+def _waits(partition: "Partition", info: "AppendInfo", acks: int) -> bool:
+    """Whether the answer has to wait, for the disk or for followers."""
+    return partition.flush_messages != NEVER_FLUSH or (
+        acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
+    )
+
+
 def _append(
     context: RequestContext,
     request: ProduceRequest,
     partition: "Partition",
     data: Any,
     now_ms: int,
-    admission: Admission | None,
+    admission: "Admission | None",
+    done: Outcomes,
 ) -> "AppendInfo":
     version = context.version
     records: memoryview = memoryview(b"") if data is None else data
@@ -151,7 +227,7 @@ def _append(
         records = _only_batch(records, version)
     attributes = records[_ATTRIBUTES_AT]
     if attributes & _TRANSACTIONAL:
-        _check_transactional(context, request, partition, records, admission)
+        check_transactional(context, request, partition, records, admission)
     if version < _ZSTD_VERSION and attributes & _CODEC_MASK == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -163,7 +239,9 @@ def _append(
         )
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
-    return partition.append(records, required_acks=request.acks, origin="client", now_ms=now_ms)
+    return partition.append(
+        records, required_acks=request.acks, origin="client", now_ms=now_ms, done=done
+    )
 
 
 def _only_batch(records: memoryview, version: int) -> memoryview:
@@ -207,98 +285,10 @@ def _only_batch(records: memoryview, version: int) -> memoryview:
     return records[: sizes[0]]
 
 
-# Transactions
-
-
-def _needed_admission(
-    context: RequestContext, request: ProduceRequest, transactional_id: str
-) -> Admission | None:
-    """What has to be asked of the coordinator before anything is appended; None: nothing.
-
-    Raises INVALID_PRODUCER_ID_MAPPING when batches bear more than one producer.
-    """
-    version, node = context.version, context.node
-    support = Support.DEFAULT
-    if version >= _ABORTABLE_VERSION:
-        support = Support.ADDS if version >= _ADDS_VERSION else Support.ABORTABLE
-    producers: set[tuple[int, int]] = set()
-    unknown: list[tuple[str, int]] = []
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records: Any = data.records
-            if len(records or b"") < HEADER_SIZE or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
-                continue
-            producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-            producers.add((producer_id, epoch))
-            partition = _found(node, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION)
-            if partition is not None and not is_in_transaction(partition, producer_id, epoch):
-                unknown.append((partition.topic, data.index))
-    if len(producers) > 1:
-        raise KafkaError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            "Transactional records contained more than one producer ID",
-        )
-    if not unknown or (support is not Support.ADDS and not _verifies(node)):
-        return None
-    ((producer_id, epoch),) = producers
-    return Admission(node, support, transactional_id, producer_id, epoch, unknown)
-
-
-def _verifies(node: "Node") -> bool:
-    return node.config.get("transaction.partition.verification.enable")
-
-
-def _found(
-    node: "Node", topic: ProduceRequest.TopicProduceData, number: int, *, by_id: bool
-) -> "Partition | None":
-    try:
-        if by_id:
-            return node.replicas.partition_by_id(topic.topic_id, number)
-        return node.replicas.partition(topic.name, number)
-    except KafkaError:
-        return None  # its own answer says why
-
-
-def _check_transactional(
-    context: RequestContext,
-    request: ProduceRequest,
-    partition: "Partition",
-    records: memoryview,
-    admission: Admission | None,
-) -> None:
-    """Let a batch in only if its producer's transaction includes the partition; KafkaError."""
-    if request.transactional_id is None:
-        raise KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactional records need a transactional id",
-        )
-    producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-    if is_in_transaction(partition, producer_id, epoch):
-        return
-    if admission is None:
-        if context.version < _ADDS_VERSION and not _verifies(context.node):
-            return
-        raise KafkaError(
-            ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
-        )
-    admission.check_write((partition.topic, partition.partition))
-    if (
-        sequence
-        and admission.support is Support.ADDS
-        and producer_id not in partition.log.producers.producers
-    ):
-        # Something before it was lost, perhaps with a transaction that ended (KAFKA-16308).
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Invalid sequence number for producer {producer_id}: {sequence}, of which nothing "
-            "is known here",
-        )
-
-
-def _refused(number: int, error: KafkaError, partition: "Partition | None") -> PartitionResponse:
-    answer = PartitionResponse(
-        index=number, error_code=error.code, base_offset=-1, error_message=error.message or None
-    )
+def _refuse(answer: PartitionResponse, error: KafkaError, partition: "Partition | None") -> None:
+    answer.error_code = error.code
+    answer.base_offset = -1
+    answer.error_message = error.message or None
     of_records = isinstance(error, RecordsRefusedError) or error.code in _REFUSED_BY_STATE
     if of_records and partition is not None:
         answer.log_start_offset = partition.log.log_start_offset
@@ -309,7 +299,6 @@ def _refused(number: int, error: KafkaError, partition: "Partition | None") -> P
             )
             for index, message in error.record_errors
         ]
-    return answer
 
 
 def _tell_leaders(context: RequestContext, response: ProduceResponse) -> None:

@@ -1,0 +1,193 @@
+"""The node's side of the helper process for records (see `barnabas.log.record_work`).
+
+It is started with the first job, given one job after the other in the order in which they were
+asked for, ended when nothing was asked for a while and with the node. Whoever waits for an outcome
+may stop waiting at any time: the exchange with the process goes on, and nobody takes its result.
+"""
+
+import logging
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from barnabas.log import FileSlice
+from barnabas.log.record_work import Job, Outcome, Outcomes, RecordWorkNeeded
+from barnabas.log.record_work.frames import (
+    BATCH_BYTES_MAX,
+    SIZES,
+    decode_outcome,
+    encode_job,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.compression import Buffer
+
+if TYPE_CHECKING:
+    from barnabas.server.disk import DiskWorker
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+# A bomb of 128 MB that holds nothing but the smallest records takes about as long.
+_JOB_S_MAX: Final = 20.0
+_ATTEMPTS: Final = 2
+_IDLE_S: Final = 300.0
+# As much as a pipe holds: the loop serves others between two pieces of a large batch.
+_PIECE_BYTES: Final = 65_536
+
+
+class RecordHelperError(Exception):
+    """The helper process did not do a job: nothing came of it, and it may be asked again."""
+
+
+class _ProcessGoneError(Exception):
+    """The process ended in the middle of a job."""
+
+
+class _Asked:
+    """A job, and who waits for it."""
+
+    __slots__ = ("batch", "done", "job", "outcome")
+
+    def __init__(self, job: Job, batch: Buffer) -> None:
+        self.job = job
+        self.batch: Buffer | None = batch  # None: nobody waits any more
+        self.done = trio.Event()
+        self.outcome: Outcome | Exception = None
+
+
+class RecordHelper:
+    """Does record work that is too large for the loop; `run` is a task of the node."""
+
+    def __init__(self, disk: "DiskWorker") -> None:
+        self._disk = disk
+        self._process: trio.Process | None = None
+        self._ask, self._asked = trio.open_memory_channel[_Asked](math.inf)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs, if one does."""
+        return None if self._process is None else self._process.pid
+
+    # Asking
+
+    async def resolve(self, step: Callable[[Outcomes], _T], needed: RecordWorkNeeded) -> _T:
+        """What `step` gives once the work that it needs is done: `needed`, and whatever follows.
+
+        Raises what `step` raises, KafkaError for a batch that is refused, RecordHelperError, and
+        OSError for one that cannot be read.
+        """
+        done: dict[Job, Outcome] = {}
+        while True:
+            done[needed.job] = await self._do(needed)
+            try:
+                return step(done)
+            except RecordWorkNeeded as another:
+                needed = another
+
+    async def _do(self, needed: RecordWorkNeeded) -> Outcome:
+        batch = needed.batch
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a batch of {len(batch)} bytes is too large for its records to be looked at: "
+                f"{BATCH_BYTES_MAX} are allowed",
+            )
+        if isinstance(batch, FileSlice):
+            batch = await self._disk.run(batch.read)
+        asked = _Asked(needed.job, batch)
+        self._ask.send_nowait(asked)
+        try:
+            await asked.done.wait()
+        finally:
+            asked.batch = None
+        if isinstance(asked.outcome, Exception):
+            raise asked.outcome
+        return asked.outcome
+
+    # Doing
+
+    async def run(self) -> None:
+        """Have jobs done until cancelled."""
+        try:
+            while True:
+                asked: _Asked | None = None
+                with trio.move_on_after(math.inf if self._process is None else _IDLE_S):
+                    asked = await self._asked.receive()
+                if asked is None:
+                    await self._end()
+                elif asked.batch is not None:
+                    asked.outcome = await self._outcome(asked.job, asked.batch)
+                    asked.done.set()
+        finally:
+            await self._end()
+
+    async def _outcome(self, job: Job, batch: Buffer) -> Outcome | Exception:
+        for _ in range(_ATTEMPTS):
+            try:
+                with trio.fail_after(_JOB_S_MAX):
+                    return await self._exchange(job, batch)
+            except KafkaError as error:
+                return error
+            except _ProcessGoneError:
+                logger.warning("record helper process ended in a job bytes=%d", len(batch))
+            except trio.TooSlowError:
+                logger.warning("record helper process took too long bytes=%d", len(batch))
+                await self._end()
+                return RecordHelperError(f"looking at records took more than {_JOB_S_MAX:.0f} s")
+            except Exception as error:
+                logger.exception("record helper process failed")
+                await self._end()
+                return RecordHelperError(str(error))
+            await self._end()
+        return RecordHelperError("the helper process for records ended")
+
+    async def _exchange(self, job: Job, batch: Buffer) -> Outcome:
+        process = await self._started()
+        if process.stdin is None:
+            raise _ProcessGoneError
+        try:
+            await process.stdin.send_all(encode_job(job, batch))
+            await process.stdin.send_all(batch)
+        except trio.BrokenResourceError as error:
+            raise _ProcessGoneError from error
+        text_bytes, batch_bytes = SIZES.unpack(await self._receive(process, SIZES.size))
+        text = await self._receive(process, text_bytes)
+        return decode_outcome(text, await self._receive(process, batch_bytes))
+
+    async def _receive(self, process: trio.Process, size: int) -> bytearray:
+        received = bytearray()
+        while len(received) < size:
+            wanted = min(size - len(received), _PIECE_BYTES)
+            data = b"" if process.stdout is None else await process.stdout.receive_some(wanted)
+            if not data:
+                raise _ProcessGoneError
+            received += data
+        return received
+
+    async def _started(self) -> trio.Process:
+        process = self._process
+        if process is None:
+            # A group of its own: Ctrl-C is for the node, which then ends its helper.
+            process = self._process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "barnabas.log.record_work"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                process_group=0,
+            )
+            logger.info("record helper process started pid=%d", process.pid)
+        return process
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+                for pipe in (process.stdin, process.stdout):
+                    if pipe is not None:
+                        await pipe.aclose()
