@@ -373,3 +373,16 @@ def test_unsynced_bytes_are_what_lies_behind_the_recovery_point(path) -> None:
     fill(manager, count=1)
     assert log.unsynced_bytes == log.size_bytes - size
     manager.close(clean=True)
+
+
+def test_a_new_log_takes_what_its_directory_holds_already(path) -> None:
+    """A start leaves out what it cannot read; asked to create it again, nothing is lost."""
+    manager = start(path)
+    fill(manager)
+    manager.close(clean=True)
+    volume = open_volume(path)
+    log = PartitionLog(volume, "t", 0, SMALL)
+    log.create(TOPIC_ID)
+    assert (log.log_end_offset, log.topic_id) == (20, TOPIC_ID)
+    assert read_values(log) == [b"%d" % number for number in range(20)]
+    volume.unlock()

@@ -64,10 +64,19 @@ def size_on_disk(directory: str) -> int:
         return 0
 
 
-def create_directory(log: "PartitionLog", topic_id: Uuid) -> None:
-    """Make the directory of a new log, and name its topic in it; OSError."""
-    os.makedirs(log.directory, exist_ok=True)
+def create(log: "PartitionLog", topic_id: Uuid) -> None:
+    """Begin a log in a directory of its own, which names its topic; OSError.
+
+    A directory that is there already is loaded, whatever it holds.
+    """
+    try:
+        os.mkdir(log.directory)
+    except FileExistsError:
+        write_topic_id(log, topic_id)
+        load(log, recover=False)
+        return
     write_topic_id(log, topic_id)
+    log.segments = [_first_segment(log)]
 
 
 def write_topic_id(log: "PartitionLog", topic_id: Uuid) -> None:
@@ -140,9 +149,13 @@ def _find_segments(log: "PartitionLog") -> None:
     files = log.volume.files
     log.segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
     if not log.segments:
-        segment = Segment(log.directory, max(log.log_start_offset, 0), files)
-        segment.create(log.config.segment_bytes if log.config.preallocate else 0)
-        log.segments = [segment]
+        log.segments = [_first_segment(log)]
+
+
+def _first_segment(log: "PartitionLog") -> Segment:
+    segment = Segment(log.directory, max(log.log_start_offset, 0), log.volume.files)
+    segment.create(log.config.segment_bytes if log.config.preallocate else 0)
+    return segment
 
 
 def _read_epochs(log: "PartitionLog") -> LeaderEpochs:

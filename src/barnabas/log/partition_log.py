@@ -139,9 +139,9 @@ class PartitionLog:
 
     def create(self, topic_id: Uuid) -> None:
         """Begin a new log with its directory, its topic's id and its first segment."""
-        self._guarded(loading.create_directory, self, topic_id)
+        self._guarded(loading.create, self, topic_id)
         self._topic_id = topic_id
-        self.load(recover=False)
+        self.is_loaded = True
 
     @property
     def topic_id(self) -> Uuid | None:
