@@ -104,6 +104,24 @@ def test_silent_producers_are_forgotten_unless_in_a_transaction(log) -> None:
     assert send(log, 77).first_offset == 2
 
 
+def test_a_transaction_index_is_read_once_until_it_changes(log, monkeypatch) -> None:
+    append(log, b"a", producer=(1, 0, 0), transactional=True)
+    first = append_marker(log, 1, commit=False)
+    assert len(log.aborted_transactions(0, 99)) == 1
+
+    def refused(*_: object) -> None:
+        raise AssertionError("read again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.open", refused)
+        assert [each.last_offset for each in log.aborted_transactions(0, 99)] == [first]
+    append(log, b"b", producer=(1, 1, 0), transactional=True)
+    second = append_marker(log, 1, epoch=1, commit=False)
+    assert [each.last_offset for each in log.aborted_transactions(0, 99)] == [first, second]
+    log.truncate_to(second)
+    assert [each.last_offset for each in log.aborted_transactions(0, 99)] == [first]
+
+
 def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed(log) -> None:
     append(log, b"plain")
     append(log, b"a", producer=(1, 0, 0), transactional=True)

@@ -6,6 +6,7 @@ a kill of Apache Kafka they end in zeros: those are no entries.
 """
 
 import os
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -220,6 +221,8 @@ class AbortedTxn(NamedTuple):
 
 _ABORTED: Final = Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
+# Aborted transactions of a segment that stay in memory, at some 150 bytes each.
+_KEPT_MAX: Final = 500
 
 
 def encode_aborted(aborted: AbortedTxn) -> bytes:
@@ -228,34 +231,45 @@ def encode_aborted(aborted: AbortedTxn) -> bytes:
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in a segment; there is no file without any."""
+    """The aborted transactions whose markers lie in a segment; there is no file without any.
 
-    __slots__ = ("path",)
+    Every read_committed fetch asks it, so a short one is kept once it was read.
+    """
+
+    __slots__ = ("_known", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._known: Sequence[AbortedTxn] | None = None
 
     def append(self, aborted: AbortedTxn) -> None:
         """Add one; OSError."""
+        self._known = None
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(fd, encode_aborted(aborted))
         finally:
             os.close(fd)
 
-    def read(self) -> list[AbortedTxn]:
+    def read(self) -> Sequence[AbortedTxn]:
         """All of them in the order of their markers; a torn entry at the end is none. OSError."""
+        if self._known is not None:
+            return self._known
         try:
             with open(self.path, "rb") as file:
                 data = file.read()
         except FileNotFoundError:
-            return []
+            data = b""
         whole = memoryview(data)[: len(data) // _ABORTED.size * _ABORTED.size]
-        return [AbortedTxn(*fields[1:]) for fields in _ABORTED.iter_unpack(whole)]
+        found = [AbortedTxn(*fields[1:]) for fields in _ABORTED.iter_unpack(whole)]
+        if len(found) <= _KEPT_MAX:
+            self._known = found
+        return found
 
     def truncate(self, offset: int) -> None:
         """Drop those whose marker is at `offset` or above, and a torn end; OSError."""
         kept = sum(entry.last_offset < offset for entry in self.read()) * _ABORTED.size
+        self._known = None
         try:
             if os.stat(self.path).st_size > kept:
                 os.truncate(self.path, kept)
@@ -267,6 +281,7 @@ class TransactionIndex:
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
+            self._known = ()
             return None
         if size % _ABORTED.size:
             return f"{size} bytes are no whole entries"

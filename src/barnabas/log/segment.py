@@ -50,6 +50,7 @@ class Segment:
         "_max_timestamp_offset",
         "_offset_index",
         "_time_index",
+        "_transaction_index",
         "base_offset",
         "bytes_since_index",
         "created_ms",
@@ -78,6 +79,7 @@ class Segment:
         self._max_timestamp_offset = -1
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
 
     def __repr__(self) -> str:
         return f"<Segment {self.path} of {self.size} bytes>"
@@ -237,7 +239,10 @@ class Segment:
     @property
     def transaction_index(self) -> TransactionIndex:
         """The index of the transactions whose abort markers lie here."""
-        return TransactionIndex(self.path_of(".txnindex"))
+        index = self._transaction_index
+        if index is None:
+            index = self._transaction_index = TransactionIndex(self.path_of(".txnindex"))
+        return index
 
     def empty_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Start both sparse indexes anew; OSError."""
