@@ -1,5 +1,7 @@
 """A log moves between directories while it is written, and nothing of it is lost or changed."""
 
+import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -135,15 +137,131 @@ def test_where_to_and_what_is_checked(manager) -> None:
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_an_unfinished_copy_is_removed_at_the_next_start(manager) -> None:
+def restarted(manager: LogManager, root: Path) -> LogManager:
+    """A node that starts on `root` after the one of `manager` was killed."""
+    files = FileCache(50)
+    volumes = [Volume(root / volume.path.name, files) for volume in manager.volumes]
+    for volume in volumes:
+        volume.lock()
+        volume.load_checkpoints()
+    again = LogManager(volumes, volumes[0], SMALL)
+    again.open()
+    return again
+
+
+def directories(manager: LogManager) -> list[str]:
+    manager.remove_deleted(manager.due_deletions(NOW_MS))
+    return [
+        f"{volume.path.name}/{path.name}"
+        for volume in manager.volumes
+        for path in sorted(volume.path.iterdir())
+        if path.is_dir()
+    ]
+
+
+def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
+    manager, tmp_path, monkeypatch
+) -> None:
+    log = create(manager)
+    write(log, 0, 60)
+    log.delete_records(3)
+    for volume in manager.volumes:
+        volume.write_checkpoints()
+    values = [b"%04d" % number for number in range(3, 60)]
+    steps = [(os, "sendfile"), (os, "rename"), (os, "replace"), (os, "unlink")]
+    real = {name: getattr(module, name) for module, name in [*steps, (shutil, "copyfile")]}
+    resumed = 0
+    for allowed in range(200):
+        root = tmp_path / f"copy-{allowed}"
+        for volume in manager.volumes:
+            shutil.copytree(volume.path, root / volume.path.name)
+        victim = restarted(manager, root)
+        done: list[str] = []
+        for module, name in [*steps, (shutil, "copyfile")]:
+
+            def step(*arguments, name=name, done=done, allowed=allowed, **more) -> object:
+                if len(done) == allowed:
+                    raise KeyboardInterrupt
+                done.append(name)
+                return real[name](*arguments, **more)
+
+            monkeypatch.setattr(module, name, step)
+        finished = True
+        try:
+            move = begin(victim)
+            move.copy()
+            move.finish()
+        except KeyboardInterrupt:
+            finished = False
+        monkeypatch.undo()
+        for volume in victim.volumes:
+            volume.unlock()
+        again = restarted(manager, root)
+        for move in again.resume_moves():
+            resumed += 1
+            move.resume()
+            move.copy()
+            move.finish()
+            again.end_move(move)
+        assert read_values(again.get("t", 0)) == values, allowed
+        assert again.get("t", 0).log_start_offset == 3, allowed
+        found = [each for each in directories(again) if not each.endswith("-stray")]
+        assert found in (["b/t-0"], ["a/t-0"]), allowed
+        again.close(clean=False)
+        if finished:
+            assert resumed > 20
+            return
+    raise AssertionError("the move never came to its end")
+
+
+def test_a_copy_is_believed_only_as_far_as_it_is_the_log(manager) -> None:
+    """Compaction, a cut, or a power loss may have made them differ."""
+    log = create(manager)
+    write(log, 0, 60)
+    move = begin(manager)
+    move.copy()
+    first, second, third = sorted(Path(move.directory).glob("*.log"))[:3]
+    content = bytearray(second.read_bytes())
+    content[100] ^= 1
+    second.write_bytes(content)
+    with third.open("ab") as file:
+        file.write(b"more than there is")
+    differ = {int(second.stem), int(third.stem)}
+    (first.parent / "00000000000000000777.log").write_bytes(b"x")
+    (first.parent / "00000000000000000000.index").write_bytes(b"x")
+    manager.close(clean=False)
+    again = restarted(manager, manager.volumes[0].path.parent)
+    [move] = again.resume_moves()
+    move.resume()
+    copied = {segment.base_offset: size for segment, size in move.copied.items()}
+    sizes = {segment.base_offset: segment.size for segment in again.get("t", 0).segments}
+    assert copied == {base: sizes[base] for base in sizes.keys() - differ}
+    assert len(list(first.parent.iterdir())) == len(sizes)
+    move.copy()
+    move.finish()
+    assert read_values(again.get("t", 0)) == [b"%04d" % number for number in range(60)]
+    again.close(clean=False)
+
+
+def test_a_copy_of_a_log_that_is_no_more_is_removed(manager) -> None:
     log = create(manager)
     write(log, 0, 30)
     begin(manager).copy()
     manager.close(clean=False)
-    for volume in manager.volumes:
-        volume.lock()
-    again = LogManager(manager.volumes, manager.volumes[0], SMALL)
-    again.open()
-    again.remove_deleted(again.due_deletions(NOW_MS))
-    assert not list(manager.volumes[1].path.glob("*-future"))
-    assert len(read_values(again.get("t", 0))) == 30
+    shutil.rmtree(log.directory)
+    again = restarted(manager, manager.volumes[0].path.parent)
+    assert again.resume_moves() == []
+    assert directories(again) == []
+    again.close(clean=False)
+
+
+def test_a_copy_whose_log_is_offline_is_kept(manager) -> None:
+    log = create(manager)
+    write(log, 0, 30)
+    begin(manager).copy()
+    manager.close(clean=False)
+    again = restarted(manager, manager.volumes[0].path.parent)
+    again.volumes[0].fail(OSError(5, "I/O error"))
+    assert again.resume_moves() == []
+    assert any(each.endswith("-future") for each in directories(again))
+    again.close(clean=False)

@@ -133,6 +133,43 @@ def ask(port: int, request: Message, version: int, response_type: type[Message])
     return response_type.decode(body[5:], version)
 
 
+def ask_to_move(port: int, path: Path) -> None:
+    topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="t", partitions=[0])
+    move = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=str(path), topics=[topic])
+    request = AlterReplicaLogDirsRequest(dirs=[move])
+    answer = ask(port, request, 2, AlterReplicaLogDirsResponse)
+    assert [p.error_code for p in answer.results[0].partitions] == [0]
+
+
+def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with NodeProcess(f"{first},{second}", {"log.segment.bytes": "4194304"}) as node:
+        create(node.bootstrap, 1)
+        count, resumed = 0, 0
+        for round_ in range(4):
+            producer = Producer({"bootstrap.servers": node.bootstrap, "log_level": 0})
+            for _ in range(2000):
+                producer.produce("t", b"%06d" % count * 1000, partition=0)
+                count += 1
+            assert producer.flush(20) == 0
+            there = second if (first / "t-0").exists() else first
+            ask_to_move(node.port, there)
+            time.sleep(0.008 * round_)
+            node.kill()
+            interrupted = bool(list(there.glob("t-0.*-future")))
+            node.log.clear()
+            node.start()
+            deadline = time.monotonic() + 20
+            while interrupted and not any("moved log=" in line for line in node.log):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            resumed += any("move resumed" in line for line in node.log)
+            assert not list(tmp_path.glob("*/*-future"))
+            found = values(node.bootstrap, count)
+            assert found == [b"%06d" % number * 1000 for number in range(count)]
+        assert resumed > 0
+
+
 def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
@@ -154,13 +191,9 @@ def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Pat
             number += 1
             if number % 150 == 100:
                 here = first if (first / "t-0").exists() else second
-                there = str(second if here is first else first)
+                there = second if here is first else first
                 moves += 1
-                topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="t", partitions=[0])
-                move = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=there, topics=[topic])
-                request = AlterReplicaLogDirsRequest(dirs=[move])
-                answer = ask(node.port, request, 2, AlterReplicaLogDirsResponse)
-                assert [p.error_code for p in answer.results[0].partitions] == [0]
+                ask_to_move(node.port, there)
         assert producer.flush(20) == 0
         assert moves > 2
         assert acked == [b"%d" % each for each in range(number)]

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 METADATA_LOG: Final = "__cluster_metadata-0"
 
 _PARTITION: Final = re.compile(r"(.+)-(\d+)")
-# A move that was not finished (`-future`) has to be asked for again.
-_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future)")
+_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
+_FUTURE: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
 _NAME_LENGTH_MAX: Final = 255
 # Checking again takes 0.2 to 2.5 s a GB, the more the smaller the batches are.
 _CHECKPOINT_BYTES: Final = 1 << 30
@@ -72,6 +72,7 @@ class LogManager:
         self._synced_bytes = 0  # behind the checkpoints that were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self.moves: dict[PartitionLog, Move] = {}  # logs on their way to another directory
+        self._futures: list[tuple[Volume, str, tuple[str, int]]] = []  # copies not finished
 
     def open(self) -> None:
         """Find the logs that are there; recover those of a directory that was not stopped."""
@@ -93,6 +94,10 @@ class LogManager:
         path = f"{volume.path}/{name}"
         if _DELETED.fullmatch(name):
             volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
+            return
+        future = _FUTURE.fullmatch(name)
+        if future is not None and len(name) < _NAME_LENGTH_MAX:  # or the topic's name was cut
+            self._futures.append((volume, path, (future[1], int(future[2]))))
             return
         match = _PARTITION.fullmatch(name)
         if match is None or name == METADATA_LOG or not os.path.isdir(path):
@@ -184,6 +189,29 @@ class LogManager:
         except OSError as error:
             raise target.fail(error) from error
         return move
+
+    def resume_moves(self) -> list[Move]:
+        """Take up the moves that the last run did not finish; the copies have to be compared.
+
+        A copy of a log that is no more is removed, one whose log is offline is left as it is.
+        """
+        moves: list[Move] = []
+        for volume, path, key in self._futures:
+            try:
+                log = self.get(*key)
+                if log is not None and log.volume.failure is not None:
+                    continue
+                if log is not None and log.volume is not volume and log not in self.moves:
+                    move = self.moves[log] = Move(log, volume, path)
+                    moves.append(move)
+                elif log is not None or not any(each.failure for each in self.volumes):
+                    volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
+            except KafkaError as error:
+                logger.error("cannot resume a move copy=%s error=%s", path, error)
+            except OSError as error:
+                volume.refused(error)
+        self._futures.clear()
+        return moves
 
     def end_move(self, move: Move | None) -> None:
         """Forget a move, finished or not, and remove what it left."""

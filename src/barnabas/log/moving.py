@@ -2,7 +2,8 @@
 
 The copy grows in a directory named `-future`: whole segments and most of the active one in a
 thread, the last bytes in the loop, where nothing is appended meanwhile. Then the directory gets
-the log's name, the old one goes, and the `PartitionLog` works on in its new place.
+the log's name, the old one goes, and the `PartitionLog` works on in its new place. A copy that the
+end of the node interrupted is gone on with at the next start, once it was compared with the log.
 """
 
 import logging
@@ -33,6 +34,7 @@ LAST_STEP_MAX: Final = 1 << 20
 
 _SNAPSHOT: Final = ".snapshot"
 _COPY_BYTES: Final = 4 << 20
+_COMPARE_BYTES: Final = 1 << 18
 
 
 class MoveLostError(Exception):
@@ -40,15 +42,20 @@ class MoveLostError(Exception):
 
 
 class Move:
-    """One log on its way to `target`. `copied` says how much of each segment is there."""
+    """One log on its way to `target`. `copied` says how much of each segment is there.
+
+    `is_stopped` makes a copy that runs in a thread return soon; it can be resumed. The constructor
+    makes the directory, if it is not there; OSError.
+    """
 
     def __init__(self, log: "PartitionLog", target: Volume, directory: str) -> None:
         self.log = log
         self.target = target
         self.directory = directory
         self.copied: dict[Segment, int] = {}
+        self.is_stopped = False
         self._synced: set[Segment] = set()
-        os.mkdir(directory)
+        os.makedirs(directory, exist_ok=True)
 
     @property
     def left_bytes(self) -> int:
@@ -65,12 +72,46 @@ class Move:
         """Bytes that the copy has."""
         return sum(self.copied.values())
 
+    def resume(self) -> None:
+        """Find out what an earlier node left of the copy. For a thread. MoveLostError, OSError.
+
+        Nothing of it is believed: the log may have been compacted or cut after it was copied, and
+        what was not synced may be anything.
+        """
+        wanted = {file_name(segment.base_offset, ".log"): segment for segment in self.log.segments}
+        for name in os.listdir(self.directory):
+            path = f"{self.directory}/{name}"
+            if name not in wanted:
+                os.unlink(path)
+                continue
+            same = self._same_bytes(wanted[name].path, path)
+            os.truncate(path, same)
+            if same:
+                self.copied[wanted[name]] = same
+
+    def _same_bytes(self, path: str, copy: str) -> int:
+        """How many bytes two files have in common from their beginning on, in whole blocks."""
+        same = 0
+        try:
+            with open(path, "rb", buffering=0) as source, open(copy, "rb", buffering=0) as target:
+                while not self.is_stopped:
+                    theirs = target.read(_COMPARE_BYTES)
+                    if not theirs or source.read(len(theirs)) != theirs:
+                        break
+                    same += len(theirs)
+        except FileNotFoundError:
+            raise MoveLostError from None
+        return same
+
     def copy(self) -> None:
         """Copy what there is. For a thread. MoveLostError, OSError."""
         segments = tuple(self.log.segments)
         for segment in segments:
+            if self.is_stopped:
+                return
             self._copy_batches(segment, segment.size)
-            if segment is not segments[-1] and segment not in self._synced:
+            is_whole = self.copied[segment] == segment.size
+            if is_whole and segment is not segments[-1] and segment not in self._synced:
                 sync_path(self._path(segment, ".log"))
                 self._synced.add(segment)
 
@@ -88,7 +129,7 @@ class Move:
             target = os.open(self._path(segment, ".log"), flags, 0o644)
             try:
                 os.lseek(target, start, os.SEEK_SET)
-                while start < end:
+                while start < end and not self.is_stopped:
                     count = os.sendfile(target, source, start, min(_COPY_BYTES, end - start))
                     if not count:
                         raise MoveLostError
@@ -97,13 +138,13 @@ class Move:
                 os.close(target)
         finally:
             os.close(source)
-        self.copied[segment] = end
+        self.copied[segment] = start
 
     # The last step, in the loop
 
     def finish(self) -> None:
         """Copy the rest and let the log go on in its new directory. MoveLostError, OSError."""
-        log = self.log
+        log, self.is_stopped = self.log, False
         if log.is_gone or any(each.size < size for each, size in self.copied.items()):
             raise MoveLostError
         self._drop_what_is_gone()
@@ -113,6 +154,7 @@ class Move:
         self._copy_small_files()
         old_volume, old_directory = log.volume, log.directory
         new_directory = f"{self.target.path}/{log.topic}-{log.partition}"
+        self._write_log_start()
         os.rename(self.directory, new_directory)
         self._switch(new_directory)
         aside = f"{old_directory}.{os.urandom(16).hex()}-delete"
@@ -124,6 +166,16 @@ class Move:
         old_volume.deletions.add(
             log.config.file_delete_delay_ms, lambda: shutil.rmtree(aside, ignore_errors=True)
         )
+
+    def _write_log_start(self) -> None:
+        """Let records that were deleted stay so, though a kill comes before the next checkpoint."""
+        key = (self.log.topic, self.log.partition)
+        if self.log.starts_inside_segment:
+            self.target.logs[key] = self.log
+            try:
+                self.target.write_log_starts()
+            finally:
+                del self.target.logs[key]
 
     def _drop_what_is_gone(self) -> None:
         """Retention went on meanwhile."""

@@ -12,6 +12,7 @@ import trio
 
 from barnabas.log import PartitionLog
 from barnabas.server.compaction import Compactor
+from barnabas.server.moves import Mover
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -34,6 +35,7 @@ class Background:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self.compactor = Compactor(node)
+        self.mover = Mover(node)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -51,6 +53,7 @@ class Background:
             nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
             nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
             nursery.start_soon(self.compactor.run)
+            nursery.start_soon(self.mover.run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):

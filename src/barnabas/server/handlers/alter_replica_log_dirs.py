@@ -3,12 +3,8 @@
 The answer says that a move began; DescribeLogDirs shows it as a future replica until it is done.
 """
 
-import logging
 from typing import TYPE_CHECKING
 
-import trio
-
-from barnabas.log.moving import LAST_STEP_MAX, Move, MoveLostError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -20,12 +16,8 @@ from barnabas.server.dispatch import handles
 if TYPE_CHECKING:
     from barnabas.server.node import Node
 
-logger = logging.getLogger(__name__)
-
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
-
-_ROUNDS_MAX = 50  # a producer that is faster than the copy must not keep a move for ever
 
 
 @handles(AlterReplicaLogDirsRequest)
@@ -57,27 +49,5 @@ def _begin(node: "Node", path: str, topic: str, number: int) -> ErrorCode:
     except KafkaError as error:
         return error.code
     if move is not None:
-        trio.lowlevel.spawn_system_task(_carry_out, node, move)
+        node.background.mover.begin(move)
     return ErrorCode.NONE
-
-
-async def _carry_out(node: "Node", move: Move) -> None:
-    """Copy until little is left, and switch."""
-    log = move.log
-    try:
-        for _ in range(_ROUNDS_MAX):
-            await node.disk.run(move.copy)
-            if node.logs.moves.get(log) is not move:
-                return
-            if move.left_bytes <= LAST_STEP_MAX:
-                break
-        move.finish()
-        logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
-        node.logs.end_move(move)
-        await node.disk.run(node.logs.checkpoint)
-    except (MoveLostError, FileNotFoundError):
-        logger.warning("move given up, the log changed log=%s", log.directory)
-    except Exception:
-        logger.exception("move failed log=%s", log.directory)
-    finally:
-        node.logs.end_move(move)

@@ -1,0 +1,65 @@
+"""Logs on their way to another data directory: copied beside the loop, resumed at the start."""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from barnabas.log.moving import LAST_STEP_MAX, Move, MoveLostError
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 50  # a producer that is faster than the copy must not keep a move for ever
+
+
+class Mover:
+    """Carries out moves (Kafka's `ReplicaAlterLogDirsThread`)."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Go on with what the last run did not finish, and serve `begin` until cancelled."""
+        node = self._node
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for move in node.logs.resume_moves():
+                logger.info("move resumed log=%s copy=%s", move.log.directory, move.directory)
+                nursery.start_soon(self._carry_out, move, True)
+            try:
+                await trio.sleep_forever()
+            finally:
+                for move in node.logs.moves.values():
+                    move.is_stopped = True
+
+    def begin(self, move: Move) -> None:
+        """Carry out a new move."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._carry_out, move, False)
+
+    async def _carry_out(self, move: Move, is_resumed: bool) -> None:
+        """Copy until little is left, and switch. A move that the end cuts off stays as it is."""
+        node, log = self._node, move.log
+        try:
+            if is_resumed:
+                await node.disk.run(move.resume)
+            for _ in range(_ROUNDS_MAX):
+                await node.disk.run(move.copy)
+                if node.logs.moves.get(log) is not move:
+                    return
+                if move.left_bytes <= LAST_STEP_MAX:
+                    break
+            await trio.lowlevel.checkpoint_if_cancelled()
+            move.finish()
+            logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
+            node.logs.end_move(move)
+            await node.disk.run(node.logs.checkpoint)
+        except (MoveLostError, FileNotFoundError):
+            logger.warning("move given up, the log changed log=%s", log.directory)
+        except Exception:
+            logger.exception("move failed log=%s", log.directory)
+        node.logs.end_move(move)
