@@ -1,0 +1,292 @@
+"""Record work in the loop and in the helper process: one result, whatever the batch is."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from barnabas.log import LogConfig
+from barnabas.log.files import FileSlice
+from barnabas.log.record_work import (
+    LOOP_BYTES_MAX,
+    LOOP_RECORDS_MAX,
+    UNPACKED_MAX,
+    CompleteBatch,
+    FindTime,
+    Job,
+    Outcome,
+    RecordsRefusedError,
+    RecordWorkNeeded,
+    do_in_loop,
+)
+from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.batch import (
+    FAULTS_MAX,
+    CorruptBatch,
+    Record,
+    build_batch,
+    read_header,
+    read_records,
+    record_times,
+    unpack_records,
+)
+from barnabas.protocol.records.compression import Codec
+from tests.log.batches import NOW_MS, batch, new_log, open_volume
+
+Ask = Callable[[Job, bytes], Outcome]
+PROGRAM = [sys.executable, "-m", "barnabas.log.record_work"]
+
+
+@pytest.fixture(scope="module")
+def helper() -> "Iterator[Ask]":
+    """Has a job done by the real program."""
+    with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        given, taken = process.stdin, process.stdout
+        assert given is not None
+        assert taken is not None
+
+        def ask(job: Job, data: bytes) -> Outcome:
+            given.write(encode_job(job, data) + data)
+            given.flush()
+            text_bytes, batch_bytes = SIZES.unpack(taken.read(SIZES.size))
+            text = taken.read(text_bytes)
+            return decode_outcome(text, bytearray(taken.read(batch_bytes)))
+
+        yield ask
+        given.close()
+        assert process.wait(10) == 0, "it ends with what it is given"
+
+
+def outcome_of(call: Callable[[], Outcome]) -> object:
+    """What a job gives, or what it is refused with."""
+    try:
+        return call()
+    except RecordsRefusedError as error:
+        return error.code, error.message, error.record_errors
+    except KafkaError as error:
+        return error.code, error.message
+
+
+small_bytes = st.none() | st.binary(max_size=40)
+timestamps = st.integers(NOW_MS - 1000, NOW_MS + 1000)
+records = st.lists(
+    st.tuples(
+        timestamps,
+        small_bytes,
+        small_bytes,
+        st.lists(st.tuples(st.text(max_size=5), small_bytes), max_size=2).map(tuple),
+    ),
+    min_size=1,
+    max_size=200,
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    """Sound batches, and such as bits were changed in."""
+    made = [
+        Record(number, timestamp, key, value, headers)
+        for number, (timestamp, key, value, headers) in enumerate(draw(records))
+    ]
+    data = build_batch(
+        made, codec=draw(st.sampled_from(Codec)), log_append_time=draw(st.booleans())
+    )
+    if draw(st.booleans()):
+        at = draw(st.integers(61, len(data) - 1))
+        data[at] ^= draw(st.integers(1, 255))
+    return bytes(data)
+
+
+complete_jobs = st.builds(
+    CompleteBatch,
+    is_checked=st.booleans(),
+    is_compacted=st.booleans(),
+    timestamp_before_max_ms=st.none() | st.integers(0, 1000),
+    timestamp_after_max_ms=st.integers(0, 1000),
+    now_ms=st.just(NOW_MS),
+    codec=st.none() | st.sampled_from(Codec),
+    max_message_bytes=st.sampled_from((200, 1 << 20)),
+)
+find_jobs = st.builds(
+    FindTime,
+    base_offset=st.just(0),
+    crc=st.just(0),
+    start_offset=st.integers(0, 100),
+    timestamp=st.none() | timestamps,
+)
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(complete_jobs | find_jobs, batches())
+def test_the_helper_gives_what_the_loop_gives(helper: Ask, job: Job, data: bytes) -> None:
+    here = outcome_of(lambda: job.do(data))
+    assert outcome_of(lambda: helper(job, data)) == here
+    with suppress(RecordWorkNeeded):
+        assert outcome_of(lambda: do_in_loop(job, data, read_header(data))) == here
+
+
+@settings(max_examples=100, deadline=None)
+@given(batches(), st.none() | timestamps, st.integers(0, 100))
+def test_a_time_is_found_where_reading_every_record_finds_it(
+    data: bytes, timestamp: int | None, start: int
+) -> None:
+    header = read_header(data)
+    try:
+        found = [(each.timestamp, each.offset) for each in read_records(data, 0, header)]
+    except CorruptBatch:
+        return
+    assert list(record_times(unpack_records(data, 0, header), header)) == found
+    left = [each for each in found if each[1] >= start]
+    if timestamp is None:
+        expected = max(left, key=lambda each: (each[0], -each[1]), default=None)
+    else:
+        expected = next((each for each in left if each[0] >= timestamp), None)
+    job = FindTime(base_offset=0, crc=0, start_offset=start, timestamp=timestamp)
+    assert job.do(data) == expected
+
+
+# What is too large for the loop
+
+LZ4 = CompleteBatch(is_checked=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("data", "fits"),
+    [
+        (batch(*[b"x"] * LOOP_RECORDS_MAX), True),
+        (batch(*[b"x"] * (LOOP_RECORDS_MAX + 1)), False),
+        (batch(b"x" * (LOOP_BYTES_MAX - 100)), True),
+        (batch(b"x" * LOOP_BYTES_MAX), False),
+        (batch(b"x" * (LOOP_BYTES_MAX - 100), codec=Codec.ZSTD), True),
+        (batch(b"x" * LOOP_BYTES_MAX, codec=Codec.ZSTD), False),
+        (batch(b"x" * LOOP_BYTES_MAX, codec=Codec.GZIP), False),
+        (batch(b"x" * LOOP_BYTES_MAX, codec=Codec.SNAPPY), False),
+    ],
+)
+def test_the_loop_looks_at_small_batches_alone(data: bytearray, fits: bool) -> None:
+    if fits:
+        do_in_loop(LZ4, data, read_header(data))
+    else:
+        with pytest.raises(RecordWorkNeeded):
+            do_in_loop(LZ4, data, read_header(data))
+
+
+def test_the_loop_does_not_pack_as_tightly_as_zstd_can() -> None:
+    data = batch(b"x")
+    job = CompleteBatch(is_checked=True, codec=Codec.ZSTD, codec_level=19, max_message_bytes=1000)
+    with pytest.raises(RecordWorkNeeded):
+        do_in_loop(job, data, read_header(data))
+
+
+def test_the_outcome_for_one_configuration_is_not_used_for_another(tmp_path: Path) -> None:
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(codec=Codec.LZ4))
+    data = batch(*[b"x" * 20] * 1000, codec=Codec.GZIP)
+
+    def append(done: dict[Job, Outcome]) -> int:
+        return log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS, done=done).first_offset
+
+    with pytest.raises(RecordWorkNeeded) as first:
+        append({})
+    done = {first.value.job: first.value.job.do(data)}
+    log.update_config(LogConfig(codec=Codec.SNAPPY))
+    with pytest.raises(RecordWorkNeeded) as second:
+        append(done)
+    assert log.log_end_offset == 0
+    done[second.value.job] = second.value.job.do(data)
+    assert append(done) == 0
+    stored = log.read(0, 1 << 20, upper_bound=1000).read()
+    assert read_header(stored).codec is Codec.SNAPPY
+    assert len(read_records(stored, 0, read_header(stored))) == 1000
+    log.volume.unlock()
+
+
+def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
+    log = new_log(open_volume(tmp_path / "data"))
+    for start in (0, 1000):
+        times = range(NOW_MS + start, NOW_MS + start + 1000)
+        data = batch(*[b"x" * 20] * 1000, timestamps=times, codec=Codec.ZSTD)
+        log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(2000)
+    log.delete_records(1200)
+
+    def resolved(look: Callable[[dict[Job, Outcome]], object]) -> tuple[object, int]:
+        done: dict[Job, Outcome] = {}
+        while True:
+            try:
+                return look(done), len(done)
+            except RecordWorkNeeded as needed:
+                stored = cast("FileSlice", needed.batch)
+                done[needed.job] = needed.job.do(stored.read())
+
+    for asked, found in ((1500, 1500), (3, 1200), (1999, 1999)):
+        look = resolved(lambda done, at=NOW_MS + asked: log.offset_for_timestamp(at, done))
+        assert look == ((NOW_MS + found, found, 0), 1)
+    assert resolved(log.offset_of_max_timestamp) == ((NOW_MS + 1999, 1999, 0), 1)
+    assert log.offset_for_timestamp(NOW_MS + 2000, {}) is None, "the header tells that"
+    log.volume.unlock()
+
+
+# Hostile batches
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_a_bomb_ends_neither_the_helper_nor_the_memory(helper: Ask, codec: Codec) -> None:
+    bomb = bytes(batch(b"\0" * (UNPACKED_MAX + 1), codec=codec))
+    with pytest.raises(RecordsRefusedError) as raised:
+        helper(LZ4, bomb)
+    assert raised.value.code is ErrorCode.INVALID_RECORD
+    sound = bytes(batch(b"x" * 1000, codec=codec))
+    assert isinstance(helper(LZ4, sound), bytearray), "it goes on"
+
+
+def test_no_more_faults_are_told_than_help_a_client(helper: Ask) -> None:
+    data = bytes(batch(*[b""] * (2 * FAULTS_MAX), codec=Codec.ZSTD))
+    with pytest.raises(RecordsRefusedError) as raised:
+        helper(CompleteBatch(is_checked=True, is_compacted=True), data)
+    assert [index for index, _ in raised.value.record_errors] == list(range(FAULTS_MAX))
+
+
+def test_more_than_the_limit_is_not_taken() -> None:
+    with subprocess.Popen(
+        PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        _, rest = process.communicate(SIZES.pack(2, BATCH_BYTES_MAX + 1) + b"{}")
+        assert not rest
+        assert process.returncode == 1
+
+
+def test_the_program_ends_when_nobody_reads_what_it_found() -> None:
+    with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        data = bytes(batch(b"x"))
+        process.stdin.write(encode_job(LZ4, data) + data)
+        process.stdin.flush()
+        assert process.wait(10) == 0
+        process.stdin.close()
+
+
+def test_the_program_stays_small() -> None:
+    with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        data = bytes(batch(b"x"))
+        process.stdin.write(encode_job(LZ4, data) + data)
+        process.stdin.flush()
+        process.stdout.read(SIZES.size)
+        status = Path(f"/proc/{process.pid}/status")
+        if status.exists():
+            [resident] = [x for x in status.read_text().splitlines() if x.startswith("VmRSS")]
+            assert int(resident.split()[1]) < 60_000
+        process.send_signal(signal.SIGKILL)

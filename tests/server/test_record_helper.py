@@ -1,0 +1,474 @@
+"""The helper process seen from the node: asked in order, killed at will, never waited for twice."""
+
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from barnabas.log.record_work import CompleteBatch, Outcome, Outcomes, RecordWorkNeeded
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.records.compression import Codec
+from barnabas.server.disk import DiskWorker
+from barnabas.server.record_helper import RecordHelper, RecordHelperError
+from barnabas.testing import Node
+from tests.server.group_transcript import Connection
+
+LARGE = 1000
+WAIT_S = 20.0
+NOW_MS = int(time.time() * 1000)
+
+Job = CompleteBatch(is_checked=True, is_compacted=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
+
+
+def large_batch(
+    name: bytes, *, key: bytes | None = b"k", producer: tuple[int, int, int] = (-1, -1, -1)
+) -> bytes:
+    """A batch that the loop leaves to the helper; each record tells whose it is."""
+    made = [Record(number, NOW_MS, key, b"%s-%d" % (name, number)) for number in range(LARGE)]
+    return bytes(
+        build_batch(
+            made,
+            codec=Codec.GZIP,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=producer[2],
+        )
+    )
+
+
+# The helper by itself
+
+
+def with_helper(story: Callable[[RecordHelper], Awaitable[None]]) -> None:
+    """Tell the story with a helper that runs meanwhile; its process is gone afterwards."""
+
+    async def main() -> None:
+        helper = RecordHelper(DiskWorker())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(helper.run)
+            with trio.fail_after(WAIT_S):
+                await story(helper)
+            pid = helper.pid
+            nursery.cancel_scope.cancel()
+        assert helper.pid is None
+        if pid is not None:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+
+    trio.run(main)
+
+
+async def done_by(helper: RecordHelper, batch: bytes) -> Outcome:
+    needed = RecordWorkNeeded(Job, batch)
+
+    def step(done: Outcomes) -> Outcome:
+        return done[Job]
+
+    return await helper.resolve(step, needed)
+
+
+async def stopped(helper: RecordHelper) -> int:
+    """The pid of its process, which stands still from now on."""
+    await done_by(helper, large_batch(b"first"))
+    assert helper.pid is not None
+    os.kill(helper.pid, signal.SIGSTOP)
+    return helper.pid
+
+
+def test_it_starts_with_the_first_job_and_stays() -> None:
+    async def story(helper: RecordHelper) -> None:
+        await trio.lowlevel.checkpoint()
+        assert helper.pid is None
+        assert await done_by(helper, large_batch(b"a")) == Job.do(large_batch(b"a"))
+        pid = helper.pid
+        await done_by(helper, large_batch(b"b"))
+        assert helper.pid == pid is not None
+
+    with_helper(story)
+
+
+def test_a_refusal_is_raised_and_the_next_job_done() -> None:
+    async def story(helper: RecordHelper) -> None:
+        with pytest.raises(KafkaError) as raised:
+            await done_by(helper, large_batch(b"a", key=None))
+        assert raised.value.code is ErrorCode.INVALID_RECORD
+        assert isinstance(await done_by(helper, large_batch(b"b")), bytearray)
+
+    with_helper(story)
+
+
+def test_jobs_are_done_in_the_order_in_which_they_are_asked_for() -> None:
+    async def story(helper: RecordHelper) -> None:
+        ended: list[int] = []
+
+        async def one(number: int) -> None:
+            await done_by(helper, large_batch(b"%d" % number))
+            ended.append(number)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(one, number)
+                await trio.testing.wait_all_tasks_blocked()
+        assert ended == list(range(8))
+
+    with_helper(story)
+
+
+def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
+    async def story(helper: RecordHelper) -> None:
+        pid = await stopped(helper)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(done_by, helper, large_batch(b"a"))
+            await trio.sleep(0.05)
+            os.kill(pid, signal.SIGKILL)
+        assert helper.pid != pid
+        assert helper.pid is not None
+
+    with_helper(story)
+
+
+def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/bin/false")
+
+    async def story(helper: RecordHelper) -> None:
+        with pytest.raises(RecordHelperError):
+            await done_by(helper, large_batch(b"a"))
+
+    with_helper(story)
+
+
+def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/nowhere")
+
+    async def story(helper: RecordHelper) -> None:
+        with pytest.raises(RecordHelperError):
+            await done_by(helper, large_batch(b"a"))
+
+    with_helper(story)
+
+
+def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(helper: RecordHelper) -> None:
+        await stopped(helper)
+        monkeypatch.setattr("barnabas.server.record_helper._JOB_S_MAX", 0.2)
+        with pytest.raises(RecordHelperError):
+            await done_by(helper, large_batch(b"a"))
+        monkeypatch.undo()
+        assert isinstance(await done_by(helper, large_batch(b"b")), bytearray)
+
+    with_helper(story)
+
+
+def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
+    async def story(helper: RecordHelper) -> None:
+        pid = await stopped(helper)
+        with trio.move_on_after(0.05):
+            await done_by(helper, large_batch(b"a"))
+        outcomes: list[Outcome] = []
+
+        async def next_one() -> None:
+            outcomes.append(await done_by(helper, large_batch(b"b")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(next_one)
+            await trio.sleep(0.02)
+            os.kill(pid, signal.SIGCONT)
+        assert outcomes == [Job.do(large_batch(b"b"))]
+        assert helper.pid == pid
+
+    with_helper(story)
+
+
+def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.server.record_helper._IDLE_S", 0.05)
+
+    async def story(helper: RecordHelper) -> None:
+        await done_by(helper, large_batch(b"a"))
+        await trio.sleep(0.1)
+        assert helper.pid is None
+        assert isinstance(await done_by(helper, large_batch(b"b")), bytearray)
+
+    with_helper(story)
+
+
+# A node with it
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as running:
+        client = admin(running)
+        create(client, "recoded", {"compression.type": "lz4"})
+        create(client, "table", {"cleanup.policy": "compact"})
+        create(client, "plain")
+        yield running
+
+
+def admin(node: Node) -> AdminClient:
+    return AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+
+
+def create(client: AdminClient, name: str, config: dict[str, str] | None = None) -> None:
+    client.create_topics([NewTopic(name, 1, 1, config=config or {})])[name].result(10)
+
+
+@pytest.fixture
+def connection(node: Node) -> Iterator[Connection]:
+    opened = Connection(node.bootstrap)
+    yield opened
+    opened.close()
+
+
+def produce_request(topic: str, *batches: bytes, acks: int = -1) -> ProduceRequest:
+    partitions = [
+        ProduceRequest.PartitionProduceData(index=index, records=data)
+        for index, data in enumerate(batches)
+    ]
+    data = ProduceRequest.TopicProduceData(name=topic, partition_data=partitions)
+    return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data])
+
+
+def answered(response: Any) -> tuple[ErrorCode, int]:
+    [answer] = response.responses[0].partition_responses
+    return ErrorCode(answer.error_code), answer.base_offset
+
+
+def stored(connection: Connection, topic: str) -> list[bytes]:
+    """The names of the large batches in the log, in their order; each must be whole."""
+    partition = FetchRequest.FetchPartition(
+        partition=0, fetch_offset=0, partition_max_bytes=1 << 24
+    )
+    asked = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    response = connection.ask(
+        FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 24, topics=[asked]), 11
+    )
+    records = response.responses[0].partitions[0].records or b""
+    names: list[bytes] = []
+    for position, header in iter_batches(records):
+        values = [bytes(each.value or b"") for each in read_records(records, position, header)]
+        name = values[0].partition(b"-")[0]
+        assert values == [b"%s-%d" % (name, number) for number in range(len(values))]
+        names.append(name)
+    return names
+
+
+def pid_of(node: Node) -> int:
+    assert node.server is not None
+    pid = node.server.records.pid
+    assert pid is not None
+    return pid
+
+
+def warmed_up(connection: Connection) -> None:
+    assert answered(connection.ask(produce_request("recoded", large_batch(b"0")), 9)) == (0, 0)
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether a request waits for the helper."""
+    assert node.server is not None
+    return any(each.handling for each in list(node.server.transport.connections))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_pipelined_batches_are_appended_in_their_order(connection: Connection) -> None:
+    small = bytes(build_batch([Record(0, NOW_MS, b"k", b"small-0")]))
+    names = [b"a", b"small", b"b", b"c", b"small", b"d"]
+    for name in names:
+        data = small if name == b"small" else large_batch(name)
+        connection.send(produce_request("recoded", data), 9)
+    offsets = [answered(connection.receive())[1] for _ in names]
+    assert offsets == [0, 1000, 1001, 2001, 3001, 3002]
+    assert stored(connection, "recoded") == names
+
+
+def test_a_compacted_topic_tells_which_records_of_a_large_batch_have_no_key(
+    connection: Connection,
+) -> None:
+    assert answered(connection.ask(produce_request("table", large_batch(b"a")), 9)) == (0, 0)
+    response = connection.ask(produce_request("table", large_batch(b"b", key=None)), 9)
+    [answer] = response.responses[0].partition_responses
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in answer.record_errors] == list(range(LARGE))
+    assert stored(connection, "table") == [b"a"]
+
+
+def test_others_are_served_while_the_helper_stands_still(node: Node) -> None:
+    first, other = Connection(node.bootstrap), Connection(node.bootstrap)
+    warmed_up(first)
+    pid = pid_of(node)
+    os.kill(pid, signal.SIGSTOP)
+    first.send(produce_request("recoded", large_batch(b"a")), 9)
+    wait_for(lambda: is_waiting(node))
+    small = bytes(build_batch([Record(0, NOW_MS, b"k", b"small-0")]))
+    for topic in ("plain", "table", "recoded"):
+        assert answered(other.ask(produce_request(topic, small), 9))[0] is ErrorCode.NONE
+    os.kill(pid, signal.SIGCONT)
+    assert answered(first.receive()) == (ErrorCode.NONE, 1001)
+    first.close()
+    other.close()
+
+
+def test_a_killed_helper_loses_and_repeats_nothing(node: Node, connection: Connection) -> None:
+    warmed_up(connection)
+    names = [b"%d" % number for number in range(1, 7)]
+    for number, name in enumerate(names):
+        pid = pid_of(node)
+        os.kill(pid, signal.SIGSTOP)
+        connection.send(produce_request("recoded", large_batch(name)), 9)
+        time.sleep(0.004 * number)  # it may not have been sent, or in part
+        os.kill(pid, signal.SIGKILL)
+        assert answered(connection.receive()) == (ErrorCode.NONE, LARGE * (number + 1))
+    assert stored(connection, "recoded") == [b"0", *names]
+
+
+def test_without_a_helper_the_client_is_told_to_try_again(
+    node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/bin/false")
+    code, _ = answered(connection.ask(produce_request("recoded", large_batch(b"a")), 9))
+    assert code is ErrorCode.NOT_ENOUGH_REPLICAS
+    monkeypatch.undo()
+    assert answered(connection.ask(produce_request("recoded", large_batch(b"b")), 9)) == (0, 0)
+    assert stored(connection, "recoded") == [b"b"]
+
+
+def while_it_waits(
+    node: Node, connection: Connection, request: ProduceRequest, change: Callable[[], None]
+) -> Any:
+    """The answer to a request during whose record work something changes."""
+    warmed_up(connection)
+    pid = pid_of(node)
+    os.kill(pid, signal.SIGSTOP)
+    connection.send(request, 9)
+    wait_for(lambda: is_waiting(node))
+    change()
+    os.kill(pid, signal.SIGCONT)
+    return connection.receive()
+
+
+def test_a_sequence_is_judged_when_the_batch_is_appended(
+    node: Node, connection: Connection
+) -> None:
+    """The same batch over two connections is appended once."""
+    twin = Connection(node.bootstrap)
+    request = produce_request("recoded", large_batch(b"a", producer=(7, 0, 0)))
+    first = while_it_waits(node, connection, request, partial(twin.send, request, 9))
+    assert answered(first) == answered(twin.receive()) == (ErrorCode.NONE, LARGE)
+    assert stored(connection, "recoded") == [b"0", b"a"]
+    twin.close()
+
+
+def test_the_configuration_at_the_append_counts(node: Node, connection: Connection) -> None:
+    def alter() -> None:
+        entry = ConfigEntry(
+            "compression.type", "snappy", incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ResourceType.TOPIC, "recoded", incremental_configs=[entry])
+        client = admin(node)
+        client.incremental_alter_configs([resource])[resource].result(10)
+
+    request = produce_request("recoded", large_batch(b"a"))
+    assert answered(while_it_waits(node, connection, request, alter)) == (ErrorCode.NONE, LARGE)
+    assert stored(connection, "recoded") == [b"0", b"a"]
+    assert node.server is not None
+    log = node.server.logs.get("recoded", 0)
+    assert log is not None
+    data = log.read(0, 1 << 24, upper_bound=2 * LARGE).read()
+    assert [header.codec for _, header in iter_batches(data)] == [Codec.LZ4, Codec.SNAPPY]
+
+
+def test_a_topic_deleted_meanwhile_takes_nothing(node: Node, connection: Connection) -> None:
+    def delete() -> None:
+        client = admin(node)
+        client.delete_topics(["recoded"])["recoded"].result(10)
+        create(client, "recoded")
+
+    request = produce_request("recoded", large_batch(b"a"))
+    code, _ = answered(while_it_waits(node, connection, request, delete))
+    assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert stored(connection, "recoded") == []
+
+
+def test_a_client_that_goes_leaves_the_helper_to_the_others(
+    node: Node, connection: Connection
+) -> None:
+    warmed_up(connection)
+    pid = pid_of(node)
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(5):
+        gone = Connection(node.bootstrap)
+        gone.send(produce_request("recoded", large_batch(b"gone")), 9)
+        time.sleep(0.02)
+        gone.close()
+    os.kill(pid, signal.SIGCONT)
+    code, _ = answered(connection.ask(produce_request("recoded", large_batch(b"a")), 9))
+    assert code is ErrorCode.NONE
+    assert [name for name in stored(connection, "recoded") if name != b"gone"] == [b"0", b"a"]
+
+
+def test_without_acks_a_batch_is_appended_and_a_bad_one_closes(connection: Connection) -> None:
+    connection.send(produce_request("recoded", large_batch(b"a"), acks=0), 9)
+    connection._open.clear()
+    assert answered(connection.ask(produce_request("recoded", large_batch(b"b")), 9)) == (0, LARGE)
+    connection.send(produce_request("table", large_batch(b"a", key=None), acks=0), 9)
+    with pytest.raises(EOFError):
+        connection.receive()
+
+
+def test_a_bomb_of_one_client_is_answered(connection: Connection) -> None:
+    bomb = bytes(build_batch([Record(0, NOW_MS, b"k", bytes(130 << 20))], codec=Codec.ZSTD))
+    assert answered(connection.ask(produce_request("recoded", bomb), 9))[0] == (
+        ErrorCode.INVALID_RECORD
+    )
+    damaged = bytearray(large_batch(b"a"))
+    damaged[-20] ^= 0xFF
+    assert answered(connection.ask(produce_request("recoded", bytes(damaged)), 9))[0] == (
+        ErrorCode.CORRUPT_MESSAGE
+    )
+
+
+def test_times_are_found_inside_large_batches(node: Node, connection: Connection) -> None:
+    for start in (0, LARGE):
+        made = [Record(n, NOW_MS + start + n, b"k", b"x") for n in range(LARGE)]
+        data = bytes(build_batch(made, codec=Codec.ZSTD))
+        assert answered(connection.ask(produce_request("plain", data), 9))[0] == ErrorCode.NONE
+
+    def offset(timestamp: int) -> tuple[int, int, int]:
+        asked = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topic = ListOffsetsRequest.ListOffsetsTopic(name="plain", partitions=[asked])
+        answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+        [found] = answer.topics[0].partitions
+        return found.error_code, found.timestamp, found.offset
+
+    assert offset(NOW_MS + 1234) == (0, NOW_MS + 1234, 1234)
+    assert offset(-3) == (0, NOW_MS + 1999, 1999)
+    assert offset(NOW_MS + 5000) == (0, -1, -1)
+    pid = pid_of(node)
+    os.kill(pid, signal.SIGKILL)
+    assert offset(NOW_MS + 4) == (0, NOW_MS + 4, 4)
