@@ -150,3 +150,45 @@ def test_a_preallocated_segment_takes_its_room_at_once_and_gives_the_rest_back(t
     killed.close()
     assert Path(killed.active.path).stat().st_size == 0
     assert read_values(reopen(killed, recover=False)) == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("deleted_below", [0, 3])
+@pytest.mark.parametrize("retention_bytes", [-1, 0, 10, 700, 10**6])
+@pytest.mark.parametrize("minutes", [-1, 0, 5, 100])
+@pytest.mark.parametrize("policy", [True, False])
+def test_a_log_that_is_not_loaded_tells_whether_retention_is_due(
+    log, deleted_below, retention_bytes, minutes, policy
+) -> None:
+    log.delete_records(deleted_below)
+    log.close()
+    log.release()
+    config = attrs.evolve(
+        BASE,
+        retention_bytes=retention_bytes,
+        retention_ms=minutes * 60_000 if minutes >= 0 else -1,
+        is_deleted=policy,
+    )
+    now_ms = NOW_MS + 12 * 60_000
+    unloaded = PartitionLog(log.volume, log.topic, log.partition, config)
+    unloaded.log_start_offset = deleted_below
+    due = unloaded.retention_is_due(now_ms)
+    assert not unloaded.is_loaded
+    again = reopen(log, recover=False)
+    again.update_config(config)
+    assert due == (again.apply_retention(now_ms) > 0)
+
+
+def test_a_log_without_its_time_index_is_looked_at_closer(log) -> None:
+    log.close()
+    log.release()
+    for file in Path(log.directory).glob("*.timeindex"):
+        file.unlink()
+    log.update_config(attrs.evolve(BASE, retention_ms=10**9))
+    assert log.retention_is_due(NOW_MS)
+
+
+def test_nothing_is_due_of_a_log_that_holds_nothing(tmp_path) -> None:
+    log = new_log(open_volume(tmp_path / "empty"), attrs.evolve(BASE, retention_ms=0))
+    log.close()
+    log.release()
+    assert not log.retention_is_due(NOW_MS + 10**9)

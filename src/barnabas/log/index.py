@@ -193,6 +193,19 @@ class TimeIndex(Index):
         if last is None or timestamp > last[0]:
             self._append(timestamp, relative_offset)
 
+    def peek_last(self) -> int | None:
+        """The timestamp at the file's end, which stays closed; None without one. OSError."""
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if not size or size % self.ENTRY.size:
+                    return None
+                return self.ENTRY.unpack(
+                    os.pread(file.fileno(), self.ENTRY.size, size - self.ENTRY.size)
+                )[0]
+        except FileNotFoundError:
+            return None
+
     def fault(self) -> str | None:
         """What makes the file useless (`TimeIndex.sanityCheck`), None if nothing does."""
         try:

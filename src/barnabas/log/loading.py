@@ -88,7 +88,7 @@ def write_topic_id(log: "PartitionLog", topic_id: Uuid) -> None:
 def load(log: "PartitionLog", recover: bool) -> None:
     """Fill in a log from its directory; OSError."""
     started = time.monotonic()
-    _find_segments(log)
+    snapshots = _find_segments(log)
     lost, checked_from = 0, log.recovery_point
     epochs = _read_epochs(log)
     if not recover:
@@ -109,7 +109,9 @@ def load(log: "PartitionLog", recover: bool) -> None:
     log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
     log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
     is_damaged = _transaction_index_is_damaged(log)
-    load_producers(log, repair=recover or is_damaged)
+    if recover or is_damaged:  # which may have removed some
+        snapshots = _snapshot_offsets(log.directory)
+    _load_producers(log, snapshots, repair=recover or is_damaged)
     if log.recovery_point < log.active.base_offset:
         log.volume.rolled.add(log)  # to be synced, so that the next start need not check it again
     if recover and log.log_end_offset > checked_from:
@@ -123,25 +125,35 @@ def load(log: "PartitionLog", recover: bool) -> None:
         )
 
 
-def _find_segments(log: "PartitionLog") -> None:
-    """The segments by their files, without what a kill left; one is made if there is none."""
-    swap.complete(log.directory)
-    sizes: dict[int, int] = {}
-    others: list[tuple[str, str]] = []
+def _find_segments(log: "PartitionLog") -> list[int]:
+    """The segments by their files, without what a kill left; one is made if there is none.
+
+    Returns the offsets of the producer snapshots.
+    """
     with os.scandir(log.directory) as entries:
-        for entry in entries:
-            stem, suffix = os.path.splitext(entry.name)
-            if not entry.is_file():
-                logger.warning("ignored, it is no file path=%s", entry.path)
-            elif suffix in _LEFTOVERS:
-                remove_files([entry.path])
-            elif _OFFSET_NAME.fullmatch(stem) is None:
-                if entry.name not in _OTHER_FILES and _CHECKPOINT not in entry.name:
-                    logger.warning("ignored, it is none of the log's file=%s", entry.path)
-            elif suffix == ".log":
-                sizes[int(stem)] = entry.stat().st_size
-            elif suffix in _INDEXES:
-                others.append((stem, entry.path))
+        found = list(entries)
+    if any(entry.name.endswith((swap.SWAP, swap.CLEANED)) for entry in found):
+        swap.complete(log.directory)
+        with os.scandir(log.directory) as entries:
+            found = list(entries)
+    sizes: dict[int, int] = {}
+    snapshots: list[int] = []
+    others: list[tuple[str, str]] = []
+    for entry in found:
+        stem, suffix = os.path.splitext(entry.name)
+        if not entry.is_file():
+            logger.warning("ignored, it is no file path=%s", entry.path)
+        elif suffix in _LEFTOVERS:
+            remove_files([entry.path])
+        elif _OFFSET_NAME.fullmatch(stem) is None:
+            if entry.name not in _OTHER_FILES and _CHECKPOINT not in entry.name:
+                logger.warning("ignored, it is none of the log's file=%s", entry.path)
+        elif suffix == ".log":
+            sizes[int(stem)] = entry.stat().st_size
+        elif suffix == SNAPSHOT:
+            snapshots.append(int(stem))
+        elif suffix in _INDEXES:
+            others.append((stem, entry.path))
     orphans = [path for stem, path in others if int(stem) not in sizes]
     for path in orphans:
         logger.warning("removing an index without a segment file=%s", path)
@@ -150,6 +162,7 @@ def _find_segments(log: "PartitionLog") -> None:
     log.segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
     if not log.segments:
         log.segments = [_first_segment(log)]
+    return snapshots
 
 
 def _first_segment(log: "PartitionLog") -> Segment:
@@ -213,13 +226,15 @@ def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
 # Producers
 
 
-def load_producers(log: "PartitionLog", *, repair: bool = False) -> None:
-    """Producer state from the last sound snapshot, and the batches behind it; OSError.
+def load_producers(log: "PartitionLog") -> None:
+    """Producer state from the last sound snapshot, and the batches behind it; OSError."""
+    _load_producers(log, _snapshot_offsets(log.directory), repair=False)
 
-    With `repair` the transaction indexes are brought in step with the markers found.
-    """
+
+def _load_producers(log: "PartitionLog", snapshots: list[int], *, repair: bool) -> None:
+    """With `repair` the transaction indexes are brought in step with the markers found."""
     state = log.producers = ProducerState(log.segments[0].base_offset)
-    for offset in reversed(_snapshots(log)):
+    for offset in reversed(_needed(log, snapshots)):
         path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
         try:
             with open(path, "rb") as file:
@@ -278,17 +293,18 @@ def _replay_marker(
             segment.transaction_index.append(aborted)
 
 
-def _snapshots(log: "PartitionLog") -> list[int]:
+def _needed(log: "PartitionLog", snapshots: list[int]) -> list[int]:
     """The offsets of the snapshots within the log; those that no segment needs are removed.
 
     One for each segment, and the last one (`ProducerStateManager.removeStraySnapshots`).
     """
-    offsets = sorted(_snapshot_offsets(log.directory))
     bases = {segment.base_offset for segment in log.segments}
-    inside = [offset for offset in offsets if bases and offset <= log.log_end_offset]
+    inside = sorted(offset for offset in snapshots if offset <= log.log_end_offset)
     kept = {offset for offset in inside if offset in bases} | set(inside[-1:])
     remove_files(
-        f"{log.directory}/{file_name(offset, SNAPSHOT)}" for offset in offsets if offset not in kept
+        f"{log.directory}/{file_name(offset, SNAPSHOT)}"
+        for offset in snapshots
+        if offset not in kept
     )
     return [offset for offset in inside if offset in kept]
 

@@ -75,7 +75,8 @@ class PartitionLog:
     """The log in one directory. Offsets as in Kafka: `log_end_offset` is the next one.
 
     Not loaded (`is_loaded`), it knows its name alone; `load` reads what it must. All methods below
-    need that, and raise KafkaError KAFKA_STORAGE_ERROR when the disk fails.
+    need that, but for `retention_is_due`. They raise KafkaError KAFKA_STORAGE_ERROR when the disk
+    fails.
     """
 
     __slots__ = (
@@ -667,6 +668,13 @@ class PartitionLog:
         new = swap.replace(self, old, size)
         self.segments[first : first + len(group)] = [new]
         return True
+
+    def retention_is_due(self, now_ms: int) -> bool:
+        """Whether `apply_retention` may find something; asked of a log that is not loaded.
+
+        It stays so, but its configuration must be known.
+        """
+        return self._guarded(retention.is_due, self, now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete old segments as the topic's configuration says; how many."""

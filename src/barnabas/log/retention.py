@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.log.files import remove_files
+from barnabas.log.index import TimeIndex
 from barnabas.log.segment import SUFFIXES, Segment, file_name
 
 if TYPE_CHECKING:
@@ -29,6 +30,32 @@ def expired(log: "PartitionLog", now_ms: int) -> int:
     if log.config.is_deleted:
         count = max(count, _too_old(log, now_ms), _too_much(log))
     return count
+
+
+def is_due(log: "PartitionLog", now_ms: int) -> bool:
+    """Whether a log that is not loaded may have segments to go; OSError.
+
+    Told from names, sizes and the end of one time index, so that the first round after a start
+    opens no log in vain. After a clean stop that index ends with the segment's largest timestamp.
+    """
+    sizes: dict[str, int] = {}
+    with os.scandir(log.directory) as entries:
+        for entry in entries:
+            stem, suffix = os.path.splitext(entry.name)
+            if suffix == ".log":
+                sizes[stem] = entry.stat().st_size
+    stems = sorted(sizes)
+    if len(stems) > 1 and int(stems[1]) <= log.log_start_offset:
+        return True
+    if not log.config.is_deleted or not any(sizes.values()):
+        return False
+    keep = log.config.retention_bytes
+    if keep >= 0 and sum(sizes.values()) - sizes[stems[0]] >= keep:
+        return True
+    if log.config.retention_ms < 0:
+        return False
+    last = TimeIndex(f"{log.directory}/{stems[0]}.timeindex", log.volume.files).peek_last()
+    return last is None or now_ms - last > log.config.retention_ms
 
 
 def _below_start(segments: Sequence[Segment], log_start_offset: int) -> int:

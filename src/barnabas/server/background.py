@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from barnabas.log import PartitionLog
+from barnabas.cluster.replication.partition import Partition
+from barnabas.log import LogConfig, PartitionLog
 from barnabas.server.compaction import Compactor
 from barnabas.server.moves import Mover
 
@@ -68,7 +69,11 @@ class Background:
         """Delete segments that size and time no longer keep (log.retention.*)."""
         now_ms = self._node.now_ms()
         for count, partition in enumerate(list(self._node.replicas.partitions())):
+            if count % _LOGS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
             try:
+                if not self._retention_is_due(partition, now_ms):
+                    continue
                 deleted = partition.apply_retention(now_ms)
             except Exception:
                 logger.exception(
@@ -84,8 +89,14 @@ class Background:
                     partition.topic,
                     partition.partition,
                 )
-            if count % _LOGS_PER_TURN == 0:
-                await trio.lowlevel.checkpoint()
+
+    def _retention_is_due(self, partition: Partition, now_ms: int) -> bool:
+        """Whether to look closer: a log that nobody has used since the start is not opened."""
+        log = self._node.logs.known(partition.topic, partition.partition)
+        if log is None or log.is_loaded:
+            return log is not None
+        log.update_config(LogConfig.from_topic(self._node.replicas.topic_config(partition.topic)))
+        return log.retention_is_due(now_ms)
 
     async def expire_producers(self) -> None:
         """Forget idle producers (producer.id.expiration.ms)."""
