@@ -10,11 +10,16 @@ import pytest
 from crc32c import crc32c
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest
 from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -63,6 +68,55 @@ def test_a_request_for_too_many_partitions_makes_none_of_its_topics(bootstrap, u
     assert {a.error_code for a in answers.values()} == {ErrorCode.POLICY_VIOLATION}
     answer = metadata(bootstrap, 12, (small, ZERO_UUID))
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.barnabas_only  # Kafka answers UNKNOWN_SERVER_ERROR, and has added 10,000 of them
+def test_too_many_further_partitions_are_refused_as_a_whole(bootstrap, topics) -> None:
+    topic = topics.create("grown")
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=topic, count=10_002, assignments=None
+    )
+    answer = wire.call(bootstrap, CreatePartitionsRequest(topics=[wanted]), 3)
+    assert [each.error_code for each in answer.results] == [ErrorCode.POLICY_VIOLATION]
+    assert len(metadata(bootstrap, 12, (topic, ZERO_UUID)).topics[0].partitions) == 1
+
+
+def test_two_new_topics_may_collide_with_each_other_but_with_none_that_is_there(
+    bootstrap, unique
+) -> None:
+    name = unique("collide")
+    answers = create(bootstrap, (f"{name}.a", 1), (f"{name}_a", 1))
+    assert {answer.error_code for answer in answers.values()} == {0}
+    twin = create(bootstrap, (f"{name}.a_b", 1), validate_only=True)[f"{name}.a_b"]
+    assert twin.error_code == 0
+    create(bootstrap, (f"{name}.a.b", 1))
+    late = create(bootstrap, (f"{name}.a_b", 1))[f"{name}.a_b"]
+    assert late.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert late.error_message.endswith(f"collides with existing topic: {name}.a.b")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_tells_of_its_one_partition_when_asked_for_it_alone(bootstrap, version) -> None:
+    def ask(*asked: tuple[str, list[int]]) -> DescribeQuorumResponse:
+        topic = DescribeQuorumRequest.TopicData
+        partition = DescribeQuorumRequest.PartitionData
+        topics = [
+            topic(topic_name=name, partitions=[partition(partition_index=n) for n in numbers])
+            for name, numbers in asked
+        ]
+        return wire.call(bootstrap, DescribeQuorumRequest(topics=topics), version)
+
+    told = ask(("__cluster_metadata", [0]))
+    ((partition,),) = (topic.partitions for topic in told.topics)
+    assert (told.error_code, partition.error_code) == (0, 0)
+    assert partition.leader_id == partition.current_voters[0].replica_id
+    assert partition.error_message == told.error_message == ""
+    assert len(told.nodes) == (version >= 2)
+    for wrong in ([0, 1], [1], []):
+        unknown = ask(("__cluster_metadata", wrong))
+        codes = [each.error_code for topic in unknown.topics for each in topic.partitions]
+        assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(wrong)
+        assert not unknown.nodes
 
 
 def test_a_topic_that_is_only_validated_gets_an_id_all_the_same(bootstrap, unique) -> None:

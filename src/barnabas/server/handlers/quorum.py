@@ -6,6 +6,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
+from barnabas.protocol.types import ZERO_UUID
 from barnabas.server.context import RequestContext
 from barnabas.server.dispatch import handles
 
@@ -14,24 +15,21 @@ Partition = DescribeQuorumResponse.PartitionData
 
 @handles(DescribeQuorumRequest)
 def describe_quorum(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """The state of `__cluster_metadata-0`; any other partition is unknown to the quorum."""
-    response = DescribeQuorumResponse(error_message=None)
-    for topic in request.topics:
-        partitions: list[Partition] = []
-        for asked in topic.partitions:
-            if topic.topic_name == METADATA_TOPIC and asked.partition_index == 0:
-                partitions.append(_metadata_partition(ctx))
-            else:
-                partitions.append(
-                    Partition(
-                        partition_index=asked.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message="This server does not host this topic-partition.",
-                    )
-                )
-        response.topics.append(
-            DescribeQuorumResponse.TopicData(topic_name=topic.topic_name, partitions=partitions)
-        )
+    """The state of `__cluster_metadata-0`, asked for alone; all else is unknown to the quorum."""
+    asked = [
+        (topic.topic_name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if asked != [(METADATA_TOPIC, 0)]:
+        return _unknown(request)
+    response = DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=METADATA_TOPIC, partitions=[_metadata_partition(ctx)]
+            )
+        ]
+    )
     if ctx.version >= 2:
         response.nodes = [
             DescribeQuorumResponse.Node(
@@ -46,18 +44,36 @@ def describe_quorum(ctx: RequestContext, request: DescribeQuorumRequest) -> Desc
     return response
 
 
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    Partition(
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message="This server does not host this topic-partition.",
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def _metadata_partition(ctx: RequestContext) -> Partition:
     core, now_ms = ctx.node.quorum.core, ctx.node.now_ms()
     return Partition(
         partition_index=0,
-        error_message=None,
         leader_id=-1 if core.leader_id is None else core.leader_id,
         leader_epoch=core.epoch,
         high_watermark=core.high_watermark,
         current_voters=[
             DescribeQuorumResponse.ReplicaState(
                 replica_id=key.id,
-                replica_directory_id=key.directory_id,
+                replica_directory_id=key.directory_id if ctx.version >= 2 else ZERO_UUID,
                 log_end_offset=core.log_end_offset,
                 last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,
