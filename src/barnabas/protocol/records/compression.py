@@ -17,7 +17,7 @@ Buffer = bytes | bytearray | memoryview
 DEFAULT_MAX_BYTES: Final = 128 << 20
 """What one batch may unpack to, in bytes; past it a batch is refused."""
 
-_FIRST_TRY_MAX: Final = 1 << 20
+_FIRST_TRY_MAX: Final = 8 << 20
 _INT32: Final = struct.Struct(">i")
 _UINT32_LE: Final = struct.Struct("<I")
 
@@ -90,8 +90,11 @@ def _decompress_stream(
     data: Buffer,
     max_bytes: int,
 ) -> Buffer:
-    """Unpack into a modest buffer first, then into an untouched mapping of the whole bound."""
-    first = bytearray(min(max_bytes, _FIRST_TRY_MAX, max(4096, 8 * len(data))))
+    """Unpack into a modest buffer first, then into an untouched mapping of the whole bound.
+
+    The system backs either with memory as it is written, so the first may well be generous.
+    """
+    first = bytearray(min(max_bytes, _FIRST_TRY_MAX, max(4096, 32 * len(data))))
     try:
         size = decompress_into(data, first)
     except cramjam.DecompressionError as error:
