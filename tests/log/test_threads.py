@@ -1,14 +1,106 @@
 """Syncs run in a thread beside whatever the loop does to the same log."""
 
+import os
 import sys
 import threading
 import time
 from pathlib import Path
 
-from barnabas.log import FileCache, LogConfig, LogManager, Volume
-from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
+import pytest
+
+from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
+from tests.log.batches import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    new_log,
+    open_volume,
+    read_values,
+    reopen,
+)
 
 DURATION_S = 1.0
+
+
+def test_logs_that_are_opened_and_closed_side_by_side_share_few_descriptors(tmp_path: Path) -> None:
+    """A file that one thread makes room for must not be another's under its hands."""
+    config = LogConfig(segment_bytes=400, index_interval_bytes=50)
+    volume = Volume(tmp_path / "data", FileCache(2))
+    volume.lock()
+    manager = LogManager([volume], volume, config, recovery_threads=4)
+    manager.open()
+    expected = {}
+    for number in range(24):
+        log = manager.create("t", TOPIC_ID, number, config)
+        expected[number] = [b"%d-%d" % (number, each) for each in range(40)]
+        for sequence, value in enumerate(expected[number]):
+            append(log, value, producer=(number, 0, sequence))
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for clean in (False, True, False):
+            manager.close(clean=clean)
+            for file in volume.path.glob("*/*index") if not clean else ():
+                file.unlink()
+            volume = Volume(tmp_path / "data", FileCache(2))
+            volume.lock()
+            volume.load_checkpoints()
+            manager = LogManager([volume], volume, config, recovery_threads=4)
+            manager.open()
+            for number, values in expected.items():
+                log = manager.get("t", number)
+                assert read_values(log) == values
+                for segment in log.segments[:-1]:
+                    assert segment.max_timestamp == NOW_MS
+                    assert Path(segment.path_of(".index")).stat().st_size % 8 == 0
+    finally:
+        sys.setswitchinterval(switch)
+    manager.close(clean=False)
+
+
+@pytest.mark.parametrize("recover", [True, False])
+def test_a_file_in_use_stays_open_though_another_thread_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recover: bool
+) -> None:
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_bytes=900))
+    used = set[str]()
+
+    def making_room(name: str):
+        call = getattr(os, name)
+
+        def called(*arguments: object) -> object:
+            for cache in (files for files in caches if len(files)):
+                for owner in list(cache._owners):
+                    cache.close(owner)
+            used.add(name)
+            return call(*arguments)
+
+        return called
+
+    names = ("pread", "preadv", "pwrite", "ftruncate")
+    caches = [log.volume.files]
+    for name in names:
+        monkeypatch.setattr(os, name, making_room(name))
+    for number in range(60):
+        append(log, b"%d" % number, timestamps=[NOW_MS + number])
+    log.truncate_to(50)
+    log.close()
+    with open(log.active.path, "ab") as file:
+        file.write(b"torn")
+    again = PartitionLog(open_again(log, caches), log.topic, log.partition, log.config)
+    again.load(recover=recover)
+    assert read_values(again) == [b"%d" % number for number in range(50)]
+    for number in range(50):
+        found = again.offset_for_timestamp(NOW_MS + number)
+        assert found is not None
+        assert found[1] == number
+    assert used == set(names)
+
+
+def open_again(log: PartitionLog, caches: list[FileCache]) -> Volume:
+    volume = Volume(log.volume.path, FileCache(4))
+    caches.append(volume.files)
+    return volume
 
 
 def test_a_recovery_point_never_lies_behind_what_was_cut_meanwhile(tmp_path: Path) -> None:

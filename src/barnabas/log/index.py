@@ -68,7 +68,8 @@ class Index:
 
     def _read(self, first: int, count: int) -> bytes:
         size = self.ENTRY.size
-        return read_at(self._opened().fd, count * size, first * size)
+        file = self._opened()  # held: another thread may let the cache close it
+        return read_at(file.fd, count * size, first * size)
 
     def _append(self, *fields: int) -> None:
         self._tail += self.ENTRY.pack(*fields)
@@ -81,7 +82,8 @@ class Index:
         if self._tail:
             count = self._on_disk()
             size = self.ENTRY.size
-            write_at(self._opened().fd, self._tail, count * size)
+            file = self._opened()
+            write_at(file.fd, self._tail, count * size)
             self._written = count + len(self._tail) // size
             self._tail = bytearray()
 
@@ -138,7 +140,8 @@ class Index:
             del self._tail[(count - on_disk) * self.ENTRY.size :]
             return
         self._tail.clear()
-        os.ftruncate(self._opened().fd, count * self.ENTRY.size)
+        file = self._opened()
+        os.ftruncate(file.fd, count * self.ENTRY.size)
         self._written = count
 
     def finish(self) -> None:

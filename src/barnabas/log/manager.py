@@ -37,14 +37,18 @@ def _aside_name(topic: str, partition: int, purpose: str) -> str:
     return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 
-def _load_all(logs: Iterator[PartitionLog]) -> None:
+def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) -> None:
     for log in logs:
-        try:
-            log.load(recover=True)
-        except KafkaError as error:
-            logger.error("recovery failed log=%s error=%s", log.directory, error)
-        except Exception:  # of this log: the others are recovered all the same
-            logger.exception("recovery failed log=%s", log.directory)
+        call(log)
+
+
+def _recover(log: PartitionLog) -> None:
+    try:
+        log.load(recover=True)
+    except KafkaError as error:
+        logger.error("recovery failed log=%s error=%s", log.directory, error)
+    except Exception:  # of this log: the others are recovered all the same
+        logger.exception("recovery failed log=%s", log.directory)
 
 
 class LogManager:
@@ -121,26 +125,27 @@ class LogManager:
         volume.logs[key] = self._logs[key] = log
 
     def _recover(self, volumes: list[Volume]) -> None:
-        """Check what a kill may have left torn, before anybody reads it.
-
-        Each directory has its own threads, as it may be a disk of its own.
-        """
+        """Check what a kill may have left torn, before anybody reads it."""
         started = time.monotonic()
-        threads: list[Thread] = []
-        for volume in volumes:
-            logs = iter(list(volume.logs.values()))  # each thread takes the next
-            count = min(self._recovery_threads, len(volume.logs))
-            threads += (Thread(target=_load_all, args=(logs,)) for _ in range(count))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        self._in_threads(volumes, _recover)
         logger.info(
             "recovered directories=%s logs=%d ms=%.0f",
             ",".join(str(volume.path) for volume in volumes),
             sum(len(volume.logs) for volume in volumes),
             (time.monotonic() - started) * 1000,
         )
+
+    def _in_threads(self, volumes: list[Volume], call: Callable[[PartitionLog], object]) -> None:
+        """Do this to all logs; each directory has its threads, as it may be a disk of its own."""
+        threads: list[Thread] = []
+        for volume in volumes:
+            logs = iter(list(volume.logs.values()))  # each thread takes the next
+            count = min(self._recovery_threads, len(volume.logs))
+            threads += (Thread(target=_each, args=(call, logs)) for _ in range(count))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     # Logs
 
@@ -352,21 +357,29 @@ class LogManager:
 
         Without `clean` nothing is written: the next start recovers.
         """
+        if clean:
+            self._close_logs(self._working())
         for volume in self.volumes:
-            if clean and volume.failure is None:
-                self._close_volume(volume)
             for log in volume.logs.values():
                 log.release()
             volume.unlock()
         self.metadata_volume.unlock()
 
-    def _close_volume(self, volume: Volume) -> None:
-        try:
-            for log in volume.logs.values():
+    def _close_logs(self, volumes: list[Volume]) -> None:
+        failed: set[Volume] = set()
+
+        def close(log: PartitionLog) -> None:
+            try:
                 log.close()
-            volume.write_checkpoints()
-            volume.mark_clean(self.broker_epoch)
-        except KafkaError as error:
-            logger.error("not stopped cleanly directory=%s error=%s", volume.path, error)
-        except OSError as error:
-            volume.refused(error)
+            except Exception as error:
+                failed.add(log.volume)
+                logger.error("not stopped cleanly log=%s error=%s", log.directory, error)
+
+        self._in_threads(volumes, close)
+        for volume in volumes:
+            try:
+                if volume not in failed:
+                    volume.write_checkpoints()
+                    volume.mark_clean(self.broker_epoch)
+            except OSError as error:
+                volume.refused(error)

@@ -40,7 +40,8 @@ def recover(segment: Segment, offset: int, index_interval: int) -> Recovered:
     next_offset, position, epochs = _check(segment, position, index_interval)
     lost = segment.size - position
     if lost:
-        os.ftruncate(segment.opened().fd, position)
+        file = segment.opened()
+        os.ftruncate(file.fd, position)
         segment.size = position
     return Recovered(next_offset, lost, epochs)
 

@@ -94,7 +94,7 @@ class Segment:
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     def opened(self) -> OpenFile:
-        """Its file, opened if need be; OSError."""
+        """Its file, opened if need be, and open while it is referred to; OSError."""
         file = self.file or self.files.open(self)
         file.is_used = True
         return file
@@ -162,7 +162,8 @@ class Segment:
     def finish(self) -> None:
         """Write the indexes whole: nothing more is appended here for now. OSError."""
         if self.is_preallocated:
-            os.ftruncate(self.opened().fd, self.size)
+            file = self.opened()
+            os.ftruncate(file.fd, self.size)
             self.is_preallocated = False
         if self.max_timestamp >= 0:
             self._index_max_timestamp()
@@ -385,7 +386,8 @@ class Segment:
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         """The whole batch; OSError."""
-        return read_at(self.opened().fd, header.size, position)
+        file = self.opened()
+        return read_at(file.fd, header.size, position)
 
     # Recovering
 
@@ -418,7 +420,8 @@ class Segment:
 
     def truncate(self, position: int, last_offset: int) -> None:
         """Cut the file at `position`; `last_offset` is the last one that stays. OSError."""
-        os.ftruncate(self.opened().fd, position)
+        file = self.opened()
+        os.ftruncate(file.fd, position)
         offsets, times = self.offset_index, self.time_index
         offsets.truncate(offsets.search(last_offset - self.base_offset) + 1)
         times.truncate(times.search(last_offset - self.base_offset, field=1) + 1)

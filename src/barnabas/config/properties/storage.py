@@ -154,7 +154,7 @@ PROPERTIES: tuple[P, ...] = (
       "Reserve a segment's whole size on disk when it is created.",
       dynamic=CLUSTER_WIDE, has_effect=True),
     P("num.recovery.threads.per.data.dir", INT, 2, HIGH,
-      "Logs of one directory that are recovered at a time after a kill.",
+      "Logs of one directory that are recovered after a kill, or closed at a stop, at a time.",
       validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
     P("auto.create.topics.enable", BOOLEAN, True, HIGH,
       "Create a topic that a client asks for and that does not exist, when the client allows "
