@@ -63,6 +63,22 @@ def test_a_level_packs_to_what_unpacks_alike(codec: Codec, level: int) -> None:
     assert bytes(decompress(codec, compress(codec, MIXED, level))) == MIXED
 
 
+@pytest.mark.parametrize("data", [MIXED, b"", b"x", bytes(range(256)) * 256])
+@pytest.mark.parametrize("level", range(1, 18))
+def test_each_level_of_lz4_makes_blocks_that_anybody_reads(level: int, data: bytes) -> None:
+    packed = compress(Codec.LZ4, data, level)
+    assert packed[4] == 0x60, "independent blocks without checksums, for Java"
+    assert bytes(decompress(Codec.LZ4, packed)) == data
+    assert bytes(cramjam.lz4.decompress(packed)) == data
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 9, 12), (Codec.ZSTD, 1, 19)]
+)
+def test_a_higher_level_packs_tighter(codec: Codec, low: int, high: int) -> None:
+    assert len(compress(codec, MIXED, high)) < len(compress(codec, MIXED, low))
+
+
 def test_none_hands_the_bytes_through() -> None:
     assert compress(Codec.NONE, b"abc") == b"abc"
     assert decompress(Codec.NONE, b"abc") == b"abc"

@@ -29,8 +29,8 @@ LOOP_RECORDS_MAX: Final = 128
 """What the loop looks at itself, packed and unpacked: about 0.3 ms at most. The way to the helper
 process and back costs 0.1 ms, so it would not pay for less."""
 
-# From this level on zstd takes ten times as long, and more.
-_SLOW_ZSTD_LEVEL: Final = 10
+# From this level on, zstd and lz4 take ten times as long, and more.
+_SLOW_LEVEL: Final = 10
 _CODEC_MASK: Final = 0x07
 
 Found = tuple[int, int]
@@ -57,7 +57,7 @@ class CompleteBatch:
     @property
     def is_slow(self) -> bool:
         """Whether even a small batch takes long."""
-        return self.codec is Codec.ZSTD and (self.codec_level or 0) >= _SLOW_ZSTD_LEVEL
+        return self.codec in (Codec.ZSTD, Codec.LZ4) and (self.codec_level or 0) >= _SLOW_LEVEL
 
     def do(self, batch: Buffer, unpacked_max: int = UNPACKED_MAX) -> bytearray | None:
         """The batch as it is to be stored, None for as it is.

@@ -31,6 +31,9 @@ _LZ4_MAGIC: Final = 0x184D2204
 _LZ4_VERSION_INDEPENDENT: Final = 0x60  # version 01, blocks independent
 _LZ4_BLOCK_SIZES: Final = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _LZ4_RAW_BLOCK: Final = 0x80000000
+_LZ4_HEADER_BYTES: Final = 7
+_LZ4_LEVEL_DEFAULT: Final = 9
+_LZ4_HIGH_LEVEL_MIN: Final = 3
 
 
 class CompressionError(ValueError):
@@ -178,18 +181,26 @@ def _lz4_compress(cramjam: ModuleType, data: memoryview, level: int | None) -> b
     descriptor = bytes((_LZ4_VERSION_INDEPENDENT, 4 << 4))
     checksum = (xxhash.xxh32_intdigest(descriptor) >> 8) & 0xFF
     parts = [_UINT32_LE.pack(_LZ4_MAGIC), descriptor, bytes((checksum,))]
-    options: dict[str, object] = {"store_size": False}
-    if level is not None:
-        options |= {"mode": "high_compression", "compression": level}
     for start in range(0, len(data), block_bytes):
         block = data[start : start + block_bytes]
-        packed = bytes(cramjam.lz4.compress_block(block, **options))
+        packed = _lz4_block(cramjam, block, level)
         if len(packed) < len(block):
             parts += (_UINT32_LE.pack(len(packed)), packed)
         else:
             parts += (_UINT32_LE.pack(len(block) | _LZ4_RAW_BLOCK), bytes(block))
     parts.append(_UINT32_LE.pack(0))
     return b"".join(parts)
+
+
+def _lz4_block(cramjam: ModuleType, block: memoryview, level: int | None) -> bytes:
+    """A block by itself; Kafka's default level is the fast compressor (`Lz4BlockOutputStream`)."""
+    if level is None or level == _LZ4_LEVEL_DEFAULT:
+        return bytes(cramjam.lz4.compress_block(block, store_size=False))
+    # cramjam's blocks know no level, its frames do: this is the one block of a frame.
+    frame = bytes(cramjam.lz4.compress(block, level=max(level, _LZ4_HIGH_LEVEL_MIN)))
+    start = _LZ4_HEADER_BYTES + 4
+    size = _UINT32_LE.unpack_from(frame, _LZ4_HEADER_BYTES)[0] & ~_LZ4_RAW_BLOCK
+    return frame[start : start + size]
 
 
 def _lz4_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) -> Buffer:
