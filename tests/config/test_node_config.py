@@ -171,3 +171,32 @@ class TestListeners:
             NodeConfig.load(None, properties)
         assert says in refused.value.message
         assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("magic", "magic is no assignor, those are uniform, range and the module:Class"),
+        ("uniform, org.example.Mine", "org.example.Mine is no assignor"),
+        ("mine:", "mine: is no assignor"),
+        ("a b:C", "a b:C is no assignor"),
+        (
+            "uniform,org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+            "uniform is in it twice",
+        ),
+        ("", "it must not be empty"),
+    ],
+)
+def test_an_assignor_that_is_none_is_refused_with_those_there_are(given: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        NodeConfig.load(None, {"group.consumer.assignors": given})
+    assert refusal.value.name == "group.consumer.assignors"
+    assert reason in refusal.value.message
+    assert given in refusal.value.message
+
+
+def test_assignors_go_by_name_kafkas_class_or_import_path() -> None:
+    kafkas = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
+    names = f"{kafkas},uniform,mine.assignors:ByRack"
+    config = NodeConfig.load(None, {"group.consumer.assignors": names})
+    assert config["group.consumer.assignors"] == (kafkas, "uniform", "mine.assignors:ByRack")

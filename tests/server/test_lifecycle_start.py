@@ -14,6 +14,7 @@ from barnabas.config import NodeConfig
 from barnabas.server import sending, startup
 from barnabas.server.listeners import Limits, bind
 from barnabas.server.startup import StartupError, raise_open_files_limit
+from barnabas.testing import Node
 
 
 @pytest.fixture
@@ -105,3 +106,13 @@ def test_pages_that_left_the_page_cache_are_seen_as_cold(tmp_path: Path) -> None
         sending.read_ahead(file.fileno(), 0, size)
         assert sending.is_cached(file.fileno(), 0, size)
         assert sending.read_if_cached(file.fileno(), 0, 4096) is not None
+
+
+def test_an_assignor_that_cannot_be_had_stops_the_start_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    node = Node(data, {"group.consumer.assignors": "uniform,no_such_module:Assignor"})
+    with pytest.raises(StartupError, match="no_such_module:Assignor is neither uniform, range"):
+        node.start()
+    assert not data.exists()

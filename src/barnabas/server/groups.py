@@ -71,7 +71,8 @@ def group_settings(config: "NodeConfig", assignors: Mapping[str, Assignor]) -> G
     )
 
 
-def _assignors(config: "NodeConfig") -> Mapping[str, Assignor]:
+def assignors_of(config: "NodeConfig") -> Mapping[str, Assignor]:
+    """The assignors that `group.consumer.assignors` names; StartupError on one that is none."""
     try:
         return load_assignors(config.get("group.consumer.assignors"))
     except ValueError as error:
@@ -85,7 +86,7 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
 
     def __init__(self, node: "Node") -> None:
         super().__init__(node)
-        self._assignors = _assignors(node.config)
+        self._assignors = node.assignors
         self._settings = group_settings(node.config, self._assignors)
         protocols = node.config.get("group.coordinator.rebalance.protocols")
         self._serves_consumer_groups = "consumer" in protocols

@@ -9,6 +9,7 @@ the clean-shutdown marker is the last thing written.
 import gc
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from barnabas.server.startup import DisksLostError
 if TYPE_CHECKING:
     from barnabas.cluster.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
+    from barnabas.coordinator.consumer.assignors.base import Assignor
     from barnabas.log import LogManager
     from barnabas.server.background import Background
     from barnabas.server.groups import GroupCoordinator
@@ -50,6 +52,7 @@ class Node:
     logs: "LogManager"
     replicas: "ReplicaManager"
     quorum: "Quorum"
+    assignors: "Mapping[str, Assignor]"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
     records: "RecordHelper"
@@ -109,6 +112,9 @@ class Node:
 
     async def run(self, task_status: "trio.TaskStatus[Node]" = trio.TASK_STATUS_IGNORED) -> None:
         """Start, serve until `stop`, and stop in order."""
+        from barnabas.server.groups import assignors_of
+
+        self.assignors = assignors_of(self.config)  # before a data directory is formatted
         with ExitStack() as held:
             self._bind(held)
             self.logs = open_data(self)

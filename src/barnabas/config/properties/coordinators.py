@@ -1,6 +1,7 @@
 """Groups of every protocol, offsets, transactions and share state."""
 
 from barnabas.config.properties.vocabulary import (
+    ASSIGNORS,
     BOOLEAN,
     CLUSTER_WIDE,
     HIGH,
@@ -101,7 +102,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(1), has_effect=True),
     P("group.consumer.assignors", LIST, ("uniform", "range"), MEDIUM,
       "Server-side assignors of consumer groups, by name or class; the first is the default.",
-      validator=ListOf(), has_effect=True),
+      validator=ASSIGNORS, has_effect=True),
     P("group.consumer.migration.policy", STRING, "bidirectional", MEDIUM,
       "Whether a group may turn from the classic protocol to the consumer one (upgrade), back "
       "(downgrade), both ways (bidirectional) or neither (disabled).",

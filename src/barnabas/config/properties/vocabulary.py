@@ -73,6 +73,36 @@ def _bootstrap_servers(members: tuple[str, ...] | None) -> str | None:
     return None
 
 
+# By name and by Kafka's class.
+_KAFKA_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor."
+_ASSIGNORS = {
+    "uniform": "uniform",
+    "range": "range",
+    f"{_KAFKA_ASSIGNOR}UniformAssignor": "uniform",
+    f"{_KAFKA_ASSIGNOR}RangeAssignor": "range",
+}
+
+
+def _assignors(members: tuple[str, ...] | None) -> str | None:
+    """Look at the form alone: a client's request must not have a module imported."""
+    if not members:
+        return "it must not be empty"
+    seen: set[str] = set()
+    for member in members:
+        name = _ASSIGNORS.get(member, member)
+        module, colon, own = member.partition(":")
+        path = [*module.split("."), own] if colon else [""]
+        if member not in _ASSIGNORS and not all(part.isidentifier() for part in path):
+            return (
+                f"{member} is no assignor, those are uniform, range and the module:Class of one's "
+                "own"
+            )
+        if name in seen:
+            return f"{name} is in it twice"
+        seen.add(name)
+    return None
+
+
 def _share_offset_reset(value: str | None) -> str | None:
     """Accept latest, earliest or `by_duration:` and an ISO 8601 duration (KIP-932)."""
     if value in ("latest", "earliest"):
@@ -96,4 +126,5 @@ THROTTLED_REPLICAS = Check(
 )
 QUORUM_VOTERS = Check("non-empty list", _quorum_voters)
 BOOTSTRAP_SERVERS = Check("non-empty list", _bootstrap_servers)
+ASSIGNORS = Check("", _assignors)
 SHARE_OFFSET_RESET = Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _share_offset_reset)
