@@ -1,0 +1,58 @@
+"""Many more logs than a process may have files: all are written, read, rolled and retained."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.log import FileCache, LogConfig, LogManager, Volume
+from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values
+
+LOGS = 1500
+OPEN_FILES = 96
+CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=50, retention_bytes=100)
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """The process may open `OPEN_FILES`, of which half are for logs, as `serve` shares them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))
+    yield OPEN_FILES // 2
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def start(path: Path, files_max: int) -> LogManager:
+    volume = Volume(path, FileCache(files_max))
+    volume.lock()
+    volume.load_checkpoints()
+    manager = LogManager([volume], volume, CONFIG, recovery_threads=2)
+    manager.open()
+    return manager
+
+
+def test_logs_share_the_descriptors_that_there_are(tmp_path: Path, few_files: int) -> None:
+    manager = start(tmp_path / "data", few_files)
+    for number in range(LOGS):
+        manager.create("t", TOPIC_ID, number, CONFIG)
+    for turn in range(6):
+        for log in manager.logs():
+            append(log, b"%d" % turn * 20)
+    volume = manager.volumes[0]
+    assert volume.failure is None
+    assert len(volume.files) <= few_files
+    assert len(os.listdir("/proc/self/fd")) < OPEN_FILES
+    expected = [b"%d" % turn * 20 for turn in range(6)]
+    for clean in (False, True):
+        manager.close(clean=clean)
+        manager = start(tmp_path / "data", few_files)
+        for number in range(LOGS):
+            log = manager.get("t", number)
+            assert read_values(log) == expected
+            assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+            log.advance_high_watermark(log.log_end_offset)
+    assert sum(log.apply_retention(NOW_MS) for log in manager.logs()) >= LOGS
+    assert len(manager.volumes[0].files) <= few_files
+    manager.close(clean=False)
