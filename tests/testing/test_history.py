@@ -88,6 +88,38 @@ def a_reader_that_goes_back(history: History) -> None:
     history.begin("a").read("t", 0, 0, "v0")
 
 
+def an_ack_that_names_another_place(history: History) -> None:
+    operation = history.begin("q")
+    operation.sent("t", 0, "elsewhere", 100)
+    operation.ok()
+    history.begin("c").read("t", 0, 9, "elsewhere")
+
+
+def a_value_that_nobody_wrote(history: History) -> None:
+    history.begin("c").read("t", 0, 9, "from nowhere")
+
+
+def a_reader_that_passes_over_a_value(history: History) -> None:
+    read = history.begin("c")
+    read.read("t", 0, 0, "v0")
+    read.read("t", 0, 6, "x")
+    read.read("t", 1, 4, "y")
+
+
+def two_values_of_one_process_that_change_places(history: History) -> None:
+    for value, offset in (("first", 11), ("second", 10)):
+        operation = history.begin("q")
+        operation.sent("t", 0, value, offset)
+        operation.ok()
+
+
+def an_unacked_value_that_lies_before_its_predecessor(history: History) -> None:
+    first, second = history.begin("q"), history.begin("q")
+    first.sent("t", 0, "first", 11)
+    second.sent("t", 0, "second")
+    history.begin("c").read("t", 0, 10, "second")
+
+
 @pytest.mark.parametrize(
     ("plant", "kind"),
     [
@@ -99,6 +131,11 @@ def a_reader_that_goes_back(history: History) -> None:
         (an_acked_value_that_nobody_reached, Kind.UNSEEN),
         (half_a_transaction, Kind.TORN),
         (a_reader_that_goes_back, Kind.NONMONOTONIC_READ),
+        (an_ack_that_names_another_place, Kind.DUPLICATE),
+        (a_value_that_nobody_wrote, Kind.UNWRITTEN),
+        (a_reader_that_passes_over_a_value, Kind.SKIPPED_READ),
+        (two_values_of_one_process_that_change_places, Kind.NONMONOTONIC_SEND),
+        (an_unacked_value_that_lies_before_its_predecessor, Kind.NONMONOTONIC_SEND),
     ],
     ids=lambda value: getattr(value, "__name__", None) or value.name,
 )
@@ -119,6 +156,17 @@ def test_a_reader_that_was_repositioned_may_go_back() -> None:
     operation = history.begin("a")
     operation.repositioned = True
     operation.read("t", 0, 0, "v0")
+    assert kinds(history) == set()
+
+
+def test_a_reader_that_was_repositioned_may_pass_over_values() -> None:
+    history = sound()
+    operation = history.begin("c")
+    operation.read("t", 0, 0, "v0")
+    operation = history.begin("c")
+    operation.repositioned = True
+    operation.read("t", 0, 6, "x")
+    operation.read("t", 1, 4, "y")
     assert kinds(history) == set()
 
 

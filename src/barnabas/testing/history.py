@@ -5,18 +5,24 @@ send or poll, with an outcome that may be unknown. Every value is written at mos
 history. `check` then looks for what no run of a sound server explains:
 
 - `INCONSISTENT_OFFSETS`: two values at one offset of a partition;
-- `DUPLICATE`: one value at two offsets;
+- `DUPLICATE`: one value at two offsets, in what was read or between an ack and a read;
 - `ABORTED_READ`: a value that was read although its operation failed;
 - `LOST`: a value that was acked and skipped: later offsets were read, it never was;
 - `UNSEEN`: a value that was acked and not read, and nobody read so far (consumers may not be done);
 - `TORN`: an operation of which some values were read, while others were skipped;
-- `NONMONOTONIC_READ`: a process that read backwards without having been repositioned.
+- `UNWRITTEN`: a value that was read and that nobody wrote;
+- `NONMONOTONIC_READ`: a process that read backwards without having been repositioned;
+- `SKIPPED_READ`: a process that passed over an offset where somebody else read a value;
+- `NONMONOTONIC_SEND`: two values of one process that lie in the other order than it sent them.
 
-What is read must come from read_committed consumers for ABORTED_READ and TORN to make sense.
+What is read must come from read_committed consumers for ABORTED_READ, TORN and SKIPPED_READ to make
+sense, from a log that nothing was deleted from, and from producers that keep their order:
+idempotent ones, or with one request in flight.
 """
 
 import json
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from enum import Enum
 from itertools import chain
@@ -44,7 +50,10 @@ class Kind(Enum):
     LOST = "lost"
     UNSEEN = "unseen"
     TORN = "torn"
+    UNWRITTEN = "unwritten"
     NONMONOTONIC_READ = "nonmonotonic read"
+    SKIPPED_READ = "skipped read"
+    NONMONOTONIC_SEND = "nonmonotonic send"
 
 
 @attrs.frozen
@@ -164,7 +173,9 @@ def check(history: History, *, everything_was_read: bool = False) -> list[Anomal
         *view.aborted_reads(),
         *view.missing(),
         *view.torn(),
-        *view.nonmonotonic_reads(),
+        *view.unwritten(),
+        *view.reads_out_of_order(),
+        *view.nonmonotonic_sends(),
     ]
 
 
@@ -209,10 +220,16 @@ class _View:
 
     def duplicates(self) -> Iterator[Anomaly]:
         """One value at several offsets."""
+        acked_at = {
+            seen.value: (seen.partition, seen.offset) for seen in self._acked() if seen.offset >= 0
+        }
         for value, places in self._read_at.items():
-            if len(places) > 1:
-                (partition, _), *_ = sorted(places)
-                yield Anomaly(Kind.DUPLICATE, partition, value, f"read at {sorted(places)}")
+            acked = acked_at.get(value)
+            known = places if acked is None else places | {acked}
+            if len(known) > 1:
+                (partition, _), *_ = sorted(known)
+                detail = f"read at {sorted(places)}, acked at {acked}"
+                yield Anomaly(Kind.DUPLICATE, partition, value, detail)
 
     def aborted_reads(self) -> Iterator[Anomaly]:
         """Values of operations that failed."""
@@ -244,16 +261,62 @@ class _View:
                     detail = f"others of {operation.process}'s operation were read"
                     yield Anomaly(Kind.TORN, seen.partition, seen.value, detail)
 
-    def nonmonotonic_reads(self) -> Iterator[Anomaly]:
-        """Processes that read backwards."""
+    def unwritten(self) -> Iterator[Anomaly]:
+        """Values that came from nowhere."""
+        written = {seen.value for operation in self._operations for seen in operation.sends}
+        for value, places in self._read_at.items():
+            if value not in written:
+                (partition, offset), *_ = sorted(places)
+                yield Anomaly(Kind.UNWRITTEN, partition, value, f"read at {offset}")
+
+    def reads_out_of_order(self) -> Iterator[Anomaly]:
+        """Processes that read backwards, or passed over what others read."""
+        filled = self._filled_offsets()
         positions: dict[str, dict[Partition, int]] = {}
         for operation in self._operations:
             if operation.repositioned:
                 positions.pop(operation.process, None)
             of_process = positions.setdefault(operation.process, {})
             for seen in operation.reads:
-                last = of_process.get(seen.partition, -1)
+                last = of_process.get(seen.partition, seen.offset - 1)
                 if seen.offset <= last:
                     detail = f"{operation.process} read {seen.offset} after {last}"
                     yield Anomaly(Kind.NONMONOTONIC_READ, seen.partition, seen.value, detail)
+                offsets = filled[seen.partition]
+                passed = offsets[bisect_right(offsets, last) : bisect_left(offsets, seen.offset)]
+                if passed:
+                    detail = f"{operation.process} came to {seen.offset} from {last}, not {passed}"
+                    yield Anomaly(Kind.SKIPPED_READ, seen.partition, seen.value, detail)
                 of_process[seen.partition] = seen.offset
+
+    def _filled_offsets(self) -> dict[Partition, list[int]]:
+        """Where somebody read a value, in order."""
+        filled: dict[Partition, set[int]] = {}
+        for places in self._read_at.values():
+            for partition, offset in places:
+                filled.setdefault(partition, set()).add(offset)
+        return {partition: sorted(offsets) for partition, offsets in filled.items()}
+
+    def nonmonotonic_sends(self) -> Iterator[Anomaly]:
+        """Values of one process in another order than that of their sending."""
+        positions: dict[tuple[str, Partition], int] = {}
+        for operation in self._operations:
+            for seen in operation.sends:
+                offset = self._offset_of(seen)
+                last = positions.get((operation.process, seen.partition), -1)
+                if 0 <= offset < last:
+                    detail = f"{operation.process} sent it to {offset}, after one to {last}"
+                    yield Anomaly(Kind.NONMONOTONIC_SEND, seen.partition, seen.value, detail)
+                elif offset > last:
+                    positions[operation.process, seen.partition] = offset
+
+    def _offset_of(self, seen: Seen) -> int:
+        """Where a written value lies: by its ack, otherwise where it was read; -1 if unknown."""
+        if seen.offset >= 0:
+            return seen.offset
+        offsets = [
+            offset
+            for partition, offset in self._read_at.get(seen.value, ())
+            if partition == seen.partition
+        ]
+        return min(offsets, default=-1)
