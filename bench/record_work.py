@@ -96,32 +96,39 @@ def peak_mb(pid: int) -> float:
 
 
 def measure(server: Measured, name: str, topic: str | None, batch: bytes) -> None:
-    """One line of the table."""
+    """One line of the table: the load alone, then the other client beside it."""
+    if topic is None:
+        tell(name, latencies_ms(server.bootstrap), "")
+        return
     sent = SPAWN.Value("L", 0)
-    load = None
-    if topic is not None:
-        arguments = (server.bootstrap, topic, batch, sent)
-        load = SPAWN.Process(target=produce_forever, args=arguments, daemon=True)
-        load.start()
+    arguments = (server.bootstrap, topic, batch, sent)
+    load = SPAWN.Process(target=produce_forever, args=arguments, daemon=True)
+    load.start()
+    try:
         while not sent.value:
             if not load.is_alive():
                 raise RuntimeError("the load did not start")
             time.sleep(0.05)
-    count, (own, helper) = sent.value, all_cpu_seconds(server)
-    began = time.perf_counter()
-    found = latencies_ms(server.bootstrap)
-    took = time.perf_counter() - began
-    count, (own_after, helper_after) = sent.value - count, all_cpu_seconds(server)
-    if load is not None:
+        time.sleep(1)
+        count, cpu, began = sent.value, all_cpu_seconds(server), time.perf_counter()
+        time.sleep(SECONDS / 2)
+        took = time.perf_counter() - began
+        count = sent.value - count
+        own, helper = (
+            1000 * (after - before) / count
+            for after, before in zip(all_cpu_seconds(server), cpu, strict=True)
+        )
+        cost = f"{count / took:6.1f} batches/s alone, CPU {own:.1f} + {helper:.1f} ms each"
+        tell(name, latencies_ms(server.bootstrap), cost)
+    finally:
         load.kill()
         load.join()
+
+
+def tell(name: str, found: list[float], cost: str) -> None:
     cuts = statistics.quantiles(found, n=100)
-    line = f"{name:22} ack p50 {cuts[49]:6.2f}  p99 {cuts[98]:6.2f}  max {max(found):6.1f} ms"
-    if count:
-        cpu = (own_after - own, helper_after - helper)
-        per_batch = " + ".join(f"{1000 * each / count:.1f}" for each in cpu)
-        line += f"   {count / took:6.1f} batches/s, CPU {per_batch} ms each"
-    print(line, flush=True)
+    acks = f"ack p50 {cuts[49]:6.2f}  p99 {cuts[98]:6.2f}  max {max(found):6.1f} ms"
+    print(f"{name:22} {acks}   {cost}", flush=True)
 
 
 def run(server: Measured) -> None:
