@@ -1,11 +1,12 @@
 """A shard with a log, a clock and an in-memory append, as the server's shell drives it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
 from barnabas.cluster.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from barnabas.coordinator.consumer.regex import Matching, Wanted
 from barnabas.coordinator.output import Output, append_error
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
@@ -23,6 +24,14 @@ from barnabas.protocol.types import ZERO_UUID, Uuid
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"  # v0: topic "t", no data
 
 
+def matched(regex: str, topics: Iterable[str]) -> frozenset[str]:
+    """The topics that an expression stands for, looked at one at a time."""
+    matching = Matching(regex, topics)
+    while matching.advance(1):
+        pass
+    return matching.matched
+
+
 @attrs.define
 class Coordinator:
     """One shard as long as it leads; `restart` gives its log to a new one."""
@@ -33,6 +42,8 @@ class Coordinator:
     replies: list[tuple[Any, Any]] = attrs.Factory(list)
     appended: Callable[[Any], None] = lambda _record: None
     refuse_next: ErrorCode | None = None
+    wanted: list[Wanted] = attrs.Factory(list)
+    holds_regexes: bool = False
     image: MetadataImage = attrs.Factory(MetadataImage)
     shard: GroupShard = attrs.field(init=False)
 
@@ -84,8 +95,22 @@ class Coordinator:
             self.log.append((key, value))
             self.shard.replay(record.key, record.value, record_offset=offset)
             self.appended(record)
+        self.wanted += output.effects
         if output.then is not None:
             self.carry_out(output.then(self.now_ms))
+        if not self.holds_regexes:
+            self.resolve_regexes()
+
+    def resolve_regexes(self) -> None:
+        """Answer what the shard wanted to know of expressions."""
+        while self.wanted:
+            wanted = self.wanted.pop(0)
+            topics = self.image.topics_by_name
+            found = {one: matched(one, topics) for one in wanted.regexes}
+            version = self.image.offset
+            self.carry_out(
+                self.shard.regexes_resolved(wanted.group_id, found, version, self.now_ms)
+            )
 
     def settle(self) -> None:
         """Run the timers that are due."""
@@ -102,6 +127,7 @@ class Coordinator:
 
     def restart(self) -> None:
         """A new leader: only what the log says is left; who waited is told to go elsewhere."""
+        self.wanted.clear()
         self.carry_out(self.shard.unload(self.now_ms))
         self.shard = GroupShard(self.settings)
         self.shard.update_metadata(self.image, self.settings)

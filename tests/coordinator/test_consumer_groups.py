@@ -10,6 +10,7 @@ from barnabas.coordinator.consumer.assignors.base import GroupSpec
 from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import Assignment, MemberState
+from barnabas.coordinator.consumer.regex import Wanted
 from barnabas.coordinator.history import Cause, Histories, decode_causes, encode_causes
 from barnabas.coordinator.output import Caller
 from barnabas.coordinator.settings import GroupSettings
@@ -205,6 +206,48 @@ def test_a_restart_changes_nothing_that_was_written() -> None:
     ):
         assert getattr(after, field) == getattr(before, field), field
     assert after.subscriptions.resolved == before.subscriptions.resolved
+
+
+def test_expressions_are_asked_for_once_until_the_answer_comes() -> None:
+    made = coordinator()
+    made.holds_regexes = True
+    beat(made, "a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    beat(made, "b", subscribed_topic_names=None, subscribed_topic_regex="u.*")
+    beat(made, "c", subscribed_topic_names=None, subscribed_topic_regex="u.*")
+    (wanted,) = made.wanted
+    assert wanted == Wanted("g", frozenset({"t.*"}))
+    # Its members have nothing until then.
+    assert group_of(made).subscriptions.resolved == {}
+    made.resolve_regexes()
+    assert group_of(made).subscriptions.resolved["t.*"].topics == {"t"}
+    # The expressions that came meanwhile are resolved with the next heartbeat that may ask.
+    made.now_ms += 10_001
+    beat(made, "b", group_of(made).members["b"].member_epoch)
+    (wanted,) = made.wanted
+    assert wanted.regexes == {"t.*", "u.*"}
+
+
+def test_an_answer_for_members_that_have_gone_is_dropped() -> None:
+    made = coordinator()
+    made.holds_regexes = True
+    beat(made, "a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    beat(made, "b")
+    beat(made, "a", -1)
+    epoch = group_of(made).group_epoch
+    made.resolve_regexes()
+    assert group_of(made).subscriptions.resolved == {}
+    assert group_of(made).group_epoch == epoch
+    beat(made, "c", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    assert len(made.wanted) == 1
+
+
+def test_a_new_leader_asks_again_for_what_the_old_one_was_not_told() -> None:
+    made = coordinator()
+    made.holds_regexes = True
+    beat(made, "a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    made.restart()
+    beat(made, "a", group_of(made).members["a"].member_epoch)
+    assert [wanted.regexes for wanted in made.wanted] == [{"t.*"}]
 
 
 # Transactions

@@ -5,7 +5,7 @@ object that decides on its requests and the records that it replays.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from barnabas.cluster.image import MetadataImage
@@ -154,6 +154,15 @@ class GroupShard:
     ) -> Output:
         """ConsumerGroupHeartbeat; `fresh_uuid` is the id of a member of v0 that has none."""
         return self._consumers.heartbeat(request, caller, fresh_uuid, now_ms, token)
+
+    def regexes_resolved(
+        self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
+    ) -> Output:
+        """The topics that a group's expressions stand for, as the effect `Wanted` asked for.
+
+        `version` is the metadata offset that was looked at.
+        """
+        return self._consumers.regexes_resolved(group_id, found, version, now_ms)
 
     def _find_classic(self, group_id: str) -> ClassicGroup | None:
         group = self._groups.get(group_id)

@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Any
 
 from barnabas.cluster.replication import ReplicaManager
+from barnabas.coordinator.consumer.regex import Wanted
 from barnabas.coordinator.shard import GroupShard
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import BatchHeader, Record
@@ -34,6 +35,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
         codec: Codec,
+        resolve: "Callable[[GroupPartition, Wanted], None]",
     ) -> None:
         super().__init__(
             replicas,
@@ -44,8 +46,14 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
             commit_timeout_ms=commit_timeout_ms,
             codec=codec,
         )
+        self._resolve = resolve
         # Topics deleted while loading, whose offsets go once that is done.
         self.deleted_topics: dict[str, Any] = {}
+
+    def carry_out_effects(self, effects: list[Wanted]) -> None:
+        """Have expressions resolved."""
+        for wanted in effects:
+            self._resolve(self, wanted)
 
     def decode(self, key: bytes, value: bytes | None) -> DecodedRecord:
         """A record of groups or offsets."""

@@ -12,6 +12,7 @@ from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import GROUP_VERSION
 from barnabas.cluster.image import MetadataImage
 from barnabas.coordinator.consumer.assignors.base import Assignor, load_assignors
+from barnabas.coordinator.consumer.regex import Wanted
 from barnabas.coordinator.history import Cause
 from barnabas.coordinator.offsets import FetchedGroup, FetchGroup
 from barnabas.coordinator.output import Caller
@@ -42,6 +43,7 @@ from barnabas.server.coordinator_partition import ProducerBatch
 from barnabas.server.coordinator_service import CoordinatorService
 from barnabas.server.group_partition import GroupPartition
 from barnabas.server.internal_topics import OFFSETS_TOPIC
+from barnabas.server.regex_resolver import RegexResolver
 from barnabas.server.startup import StartupError
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
         self._settings = group_settings(node.config, self._assignors)
         protocols = node.config.get("group.coordinator.rebalance.protocols")
         self._serves_consumer_groups = "consumer" in protocols
+        self._regexes = RegexResolver(lambda: node.image)
 
     def new_partition(self, index: int) -> GroupPartition:
         """A partition of groups, not loaded yet."""
@@ -104,7 +107,20 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
             codec=Codec(node.config.get("offsets.topic.compression.codec")),
+            resolve=self._resolve,
         )
+
+    def _resolve(self, led: GroupPartition, wanted: Wanted) -> None:
+        """Have a group's expressions matched; the shard goes on when they are."""
+
+        def tell(found: Mapping[str, frozenset[str]], version: int) -> None:
+            if led.is_loaded:
+                shard, now_ms = led.shard, self.now_ms()
+                led.carry_out(shard.regexes_resolved(wanted.group_id, found, version, now_ms))
+                self.note_wakeup(led)
+
+        if self._regexes.ask(wanted.regexes, tell) and self.nursery is not None:
+            self.nursery.start_soon(self._regexes.run)
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The metadata has changed: groups hear of it, and deleted topics lose their offsets."""

@@ -4,7 +4,7 @@ Kafka: GroupMetadataManager, as far as consumer groups go.
 """
 
 import logging
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from typing import Any
 
 from barnabas.cluster.image import MetadataImage
@@ -64,7 +64,7 @@ class ConsumerGroups:
     ) -> None:
         self._groups = groups
         self._around = Surroundings(GroupConfigs(settings), timers, Topics(), histories, self.find)
-        rebalances = Rebalances(self._around)
+        self._rebalances = rebalances = Rebalances(self._around)
         downgrades = Downgrades(self._around, rebalancer)
         self._removals = Removals(self._around, downgrades)
         self._heartbeats = Heartbeats(self._around, rebalances, self._removals)
@@ -177,6 +177,12 @@ class ConsumerGroups:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
             raise
+
+    def regexes_resolved(
+        self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
+    ) -> Output:
+        """Takes the answer to a `regex.Wanted`."""
+        return self._rebalances.resolved(group_id, found, version, now_ms)
 
     def describe(self, group_id: str, token: Token) -> Output:
         """One group of ConsumerGroupDescribe."""

@@ -104,7 +104,7 @@ class Heartbeats:
         regexes = change.regexes
         if regexes:
             group_id = group.group_id
-            out.then = lambda then_ms: self._rebalances.resolve(group_id, regexes, then_ms)
+            out.then = lambda _then_ms: self._rebalances.ask_to_resolve(group_id, regexes)
         return out
 
     def _refuse_overfull(self, group: ConsumerGroup, member_id: str) -> None:

@@ -7,7 +7,7 @@ maybeUpdateTargetAssignment, maybeReconcile and maybeUpdateRegularExpressions.
 
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -83,6 +83,8 @@ class Rebalances:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        # Groups whose expressions are being looked up.
+        self._resolving: set[str] = set()
 
     def advance(
         self, change: Change, claimed: Claimed, *, cause: str, classic: bool = False
@@ -155,24 +157,36 @@ class Rebalances:
             or change.now_ms > last.timestamp_ms + interval_ms
         )
 
-    def resolve(self, group_id: str, regexes: frozenset[str], now_ms: int) -> Output:
-        """Looks which topics expressions stand for; the epoch rises if that has changed.
+    def ask_to_resolve(self, group_id: str, regexes: frozenset[str]) -> Output:
+        """Has the expressions looked up outside, unless that is under way for the group.
 
-        It is a decision of its own, after the one that asked for it was written.
+        It is a decision of its own, after the one that led to it was written.
         """
+        if group_id in self._resolving:
+            return Output()
+        self._resolving.add(group_id)
+        return Output(effects=[regex.Wanted(group_id, regexes)])
+
+    def resolved(
+        self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
+    ) -> Output:
+        """Takes in which topics expressions stand for; the epoch rises if that has changed.
+
+        `version` is the metadata offset that was looked at.
+        """
+        self._resolving.discard(group_id)
         around = self._around
         group = around.find(group_id)
         if group is None:
             return Output()
         subscriptions = group.subscriptions
-        topics = around.topics
         resolved = {
             one: names
-            for one, names in regex.resolve(regexes, topics.image.topics_by_name).items()
-            if subscriptions.regexes[one]
+            for one, names in found.items()
+            if subscriptions.regexes[one]  # else its last member has gone meanwhile
         }
         written = [
-            records.regular_expression(group_id, one, names, topics.version, now_ms)
+            records.regular_expression(group_id, one, names, version, now_ms)
             for one, names in resolved.items()
         ]
         nothing = regex.Resolved()
@@ -180,7 +194,7 @@ class Rebalances:
             subscriptions.resolved.get(one, nothing).topics != names
             for one, names in resolved.items()
         )
-        metadata_hash = topics.metadata_hash(subscriptions.topics_with(resolved))
+        metadata_hash = around.topics.metadata_hash(subscriptions.topics_with(resolved))
         if raises or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             written.append(records.group_epoch(group_id, epoch, metadata_hash))

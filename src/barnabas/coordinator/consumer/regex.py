@@ -1,9 +1,13 @@
 """Subscriptions by regular expression, in an engine that is linear in its input (RE2).
 
-Kafka: TopicRegexResolver, on re2j, which takes RE2's syntax as well.
+Matching an expression with all topics of a large cluster takes long, so a shard does not: it asks
+for it with an effect, `Wanted`, the shell takes a `Matching` through the topics a few at a time,
+and tells the shard the outcome. Kafka: TopicRegexResolver in an executor's thread, on re2j, which
+takes RE2's syntax as well.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -20,6 +24,43 @@ class Resolved:
     timestamp_ms: int = 0
 
 
+@attrs.frozen
+class Wanted:
+    """An effect: look which topics a group's expressions stand for now.
+
+    `GroupShard.regexes_resolved` takes the answer.
+    """
+
+    group_id: str
+    regexes: frozenset[str]
+
+
+class Matching:
+    """One expression on its way through the cluster's topics: which of them it matches whole.
+
+    An expression that does not parse matches none.
+    """
+
+    def __init__(self, regex: str, topics: Iterable[str]) -> None:
+        self._topics = iter(topics)
+        self._matched: list[str] = []
+        try:
+            self._pattern = _compile(regex)
+        except _re2().error:
+            self._topics = iter(())
+
+    def advance(self, count: int) -> bool:
+        """Looks at so many topics more; False once there were none left."""
+        names = list(islice(self._topics, count))
+        self._matched += [name for name in names if self._pattern.fullmatch(name)]
+        return bool(names)
+
+    @property
+    def matched(self) -> frozenset[str]:
+        """The topics that matched, of those looked at."""
+        return frozenset(self._matched)
+
+
 def validate(regex: str) -> None:
     """Raises INVALID_REGULAR_EXPRESSION with what is wrong."""
     try:
@@ -31,20 +72,6 @@ def validate(regex: str) -> None:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {text}.",
         ) from error
-
-
-def resolve(regexes: Iterable[str], topics: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The topics whose whole name each expression matches; none for one that does not parse."""
-    names = list(topics)
-    resolved: dict[str, frozenset[str]] = {}
-    for regex in regexes:
-        try:
-            pattern = _compile(regex)
-        except _re2().error:
-            resolved[regex] = frozenset()
-        else:
-            resolved[regex] = frozenset(name for name in names if pattern.fullmatch(name))
-    return resolved
 
 
 def _compile(regex: str) -> Any:

@@ -40,11 +40,6 @@ class Topics:
         for name in changed:
             self._hashes.pop(name, None)
 
-    @property
-    def version(self) -> int:
-        """The metadata offset that is known here."""
-        return self.image.offset
-
     def ids(self, names: Iterable[str]) -> frozenset[Uuid]:
         """The ids of those topics that exist."""
         by_name = self.image.topics_by_name

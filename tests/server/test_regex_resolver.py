@@ -1,0 +1,87 @@
+"""Expressions are matched with many topics without holding up the loop."""
+
+from time import perf_counter
+
+import trio
+
+from barnabas.cluster.image import MetadataImage, TopicImage
+from barnabas.protocol.types import ZERO_UUID
+from barnabas.server.regex_resolver import RegexResolver
+
+
+def cluster(topics: int, offset: int = 5) -> MetadataImage:
+    named = [TopicImage(f"topic-{number}", ZERO_UUID, {}) for number in range(topics)]
+    return MetadataImage(offset=offset, topics_by_name={topic.name: topic for topic in named})
+
+
+class World:
+    """A resolver, the cluster it sees, and what it told."""
+
+    def __init__(self, topics: int) -> None:
+        self.image = cluster(topics)
+        self.told: list[tuple[dict[str, int], int]] = []
+        self.resolver = RegexResolver(lambda: self.image)
+
+    def ask(self, *regexes: str) -> bool:
+        return self.resolver.ask(
+            regexes,
+            lambda found, version: self.told.append(
+                ({regex: len(topics) for regex, topics in found.items()}, version)
+            ),
+        )
+
+
+def test_who_asks_is_told_in_turn_and_by_one_task() -> None:
+    world = World(20)
+    assert world.ask("topic-1.*", "none")
+    assert not world.ask(".*")
+    trio.run(world.resolver.run)
+    assert world.told == [({"topic-1.*": 11, "none": 0}, 5), ({".*": 20}, 5)]
+    assert world.ask(".*")
+
+
+def test_others_go_on_while_many_topics_are_looked_at() -> None:
+    world = World(20_000)
+    for number in range(10):
+        world.ask(f".*{number}.*(a|b|7)$")
+    longest_s = 0.0
+
+    async def watch() -> None:
+        nonlocal longest_s
+        turns: list[float] = []
+        while len(world.told) < 10:
+            started = perf_counter()
+            await trio.lowlevel.checkpoint()
+            turns.append(perf_counter() - started)
+        longest_s = sorted(turns)[len(turns) // 2]
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.resolver.run)
+            nursery.start_soon(watch)
+
+    trio.run(main)
+    # The median: this machine may be busy with something else at any one turn.
+    assert longest_s < 0.01
+
+
+def test_an_expression_is_matched_once_until_topics_come_or_go() -> None:
+    world = World(10)
+    world.ask("topic-.*")
+    trio.run(world.resolver.run)
+    before = world.resolver._known["topic-.*"]
+    world.ask("topic-.*")
+    trio.run(world.resolver.run)
+    assert world.resolver._known["topic-.*"] is before
+    world.image = cluster(11, offset=9)
+    world.ask("topic-.*")
+    trio.run(world.resolver.run)
+    assert world.told[1:] == [({"topic-.*": 10}, 5), ({"topic-.*": 11}, 9)]
+
+
+def test_what_is_kept_is_bounded() -> None:
+    world = World(30_000)
+    world.ask(*(f"(topic|{number}).*" for number in range(5)))
+    trio.run(world.resolver.run)
+    assert set(world.told[0][0].values()) == {30_000}
+    assert len(world.resolver._known) < 4
