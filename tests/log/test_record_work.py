@@ -1,6 +1,7 @@
 """Record work in the loop and in the helper process: one result, whatever the batch is."""
 
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from crc32c import crc32c
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig
 from barnabas.log.files import FileSlice
 from barnabas.log.record_work import (
@@ -33,6 +36,7 @@ from barnabas.protocol.records.batch import (
     CorruptBatch,
     Record,
     build_batch,
+    crc_matches,
     read_header,
     read_records,
     record_times,
@@ -233,6 +237,73 @@ def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
         assert look == ((NOW_MS + found, found, 0), 1)
     assert resolved(log.offset_of_max_timestamp) == ((NOW_MS + 1999, 1999, 0), 1)
     assert log.offset_for_timestamp(NOW_MS + 2000, {}) is None, "the header tells that"
+    log.volume.unlock()
+
+
+# What the header says wrongly
+
+
+def patched(data: bytearray, at: int, form: str, value: int) -> bytearray:
+    """The batch with a field of its header changed, and its crc right."""
+    struct.pack_into(form, data, at, value)
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    return data
+
+
+BASE_TIMESTAMP, MAX_TIMESTAMP = 27, 35
+ANY_TIME = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("codec", [None, Codec.LZ4])
+def test_the_largest_timestamp_becomes_that_of_the_records(codec: Codec | None) -> None:
+    data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 5], codec=Codec.GZIP)
+    job = CompleteBatch(is_checked=True, codec=codec, max_message_bytes=1000)
+    made = job.do(patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS + 9))
+    assert made is not None
+    header = read_header(made)
+    assert header.max_timestamp == NOW_MS + 5
+    assert crc_matches(made, 0, header)
+    assert read_records(made, 0, header) == read_records(data, 0, read_header(data))
+
+
+def test_a_timestamp_beyond_all_time_is_refused() -> None:
+    data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 5])
+    job = CompleteBatch(
+        is_checked=True,
+        timestamp_before_max_ms=ANY_TIME,
+        timestamp_after_max_ms=ANY_TIME,
+        now_ms=NOW_MS,
+    )
+    with pytest.raises(RecordsRefusedError) as raised:
+        job.do(patched(data, BASE_TIMESTAMP, ">q", ANY_TIME - 1))
+    assert raised.value.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in raised.value.record_errors] == [1]
+
+
+def test_every_record_is_looked_at_where_the_node_is_told_to(tmp_path: Path) -> None:
+    log = new_log(open_volume(tmp_path / "data"), LogConfig(validate_records=True))
+    data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 7_200_000])
+    lying = patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS)
+    with pytest.raises(RecordsRefusedError) as raised:
+        log.append_as_leader(lying, leader_epoch=0, now_ms=NOW_MS)
+    assert raised.value.code is ErrorCode.INVALID_TIMESTAMP
+    torn = batch(b"x", b"y")
+    torn[-1] = 3  # the last record claims two headers
+    with pytest.raises(RecordsRefusedError):
+        log.append_as_leader(patched(torn, 57, ">i", 2), leader_epoch=0, now_ms=NOW_MS)
+    trusting = new_log(log.volume, topic="u")
+    assert trusting.append_as_leader(lying, leader_epoch=0, now_ms=NOW_MS).last_offset == 1
+    log.volume.unlock()
+
+
+def test_the_node_is_told_what_a_batch_may_unpack_to(tmp_path: Path) -> None:
+    config = NodeConfig.load(None, {"barnabas.decompression.max.bytes": "2000"})
+    topic = TopicConfig(config, {"compression.type": "lz4"})
+    log = new_log(open_volume(tmp_path / "data"), LogConfig.from_topic(topic))
+    data = batch(b"x" * 1900, codec=Codec.GZIP)
+    assert log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS).last_offset == 0
+    with pytest.raises(RecordsRefusedError):
+        log.append_as_leader(batch(b"x" * 2000, codec=Codec.GZIP), leader_epoch=0, now_ms=NOW_MS)
     log.volume.unlock()
 
 

@@ -32,6 +32,7 @@ from barnabas.testing import Node
 from tests.server.group_transcript import Connection
 
 LARGE = 1000
+UNPACKED_MAX = 8 << 20
 WAIT_S = 20.0
 NOW_MS = int(time.time() * 1000)
 
@@ -216,7 +217,7 @@ def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def node() -> Iterator[Node]:
-    with Node() as running:
+    with Node(config={"barnabas.decompression.max.bytes": str(UNPACKED_MAX)}) as running:
         client = admin(running)
         create(client, "recoded", {"compression.type": "lz4"})
         create(client, "table", {"cleanup.policy": "compact"})
@@ -442,7 +443,7 @@ def test_without_acks_a_batch_is_appended_and_a_bad_one_closes(connection: Conne
 
 
 def test_a_bomb_of_one_client_is_answered(connection: Connection) -> None:
-    bomb = bytes(build_batch([Record(0, NOW_MS, b"k", bytes(130 << 20))], codec=Codec.ZSTD))
+    bomb = bytes(build_batch([Record(0, NOW_MS, b"k", bytes(UNPACKED_MAX))], codec=Codec.ZSTD))
     assert answered(connection.ask(produce_request("recoded", bomb), 9))[0] == (
         ErrorCode.INVALID_RECORD
     )

@@ -43,6 +43,7 @@ class TopicConfig:
     __slots__ = (
         "_values",
         "compression_type",
+        "decompression_max_bytes",
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
@@ -61,6 +62,7 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "validate_records",
     )
 
     def __init__(self, node: NodeConfig, overrides: Mapping[str, str] | None = None) -> None:
@@ -90,6 +92,9 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
+        # No topic's own, but like those they decide on what its logs do with a batch.
+        self.validate_records: bool = node.get("barnabas.validate.records")
+        self.decompression_max_bytes: int = node.get("barnabas.decompression.max.bytes")
 
     def get(self, name: str) -> Any:
         """Give the effective value of a topic property, parsed; KeyError for an unknown one."""

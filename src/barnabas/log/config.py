@@ -5,7 +5,7 @@ from typing import Final, Self
 import attrs
 
 from barnabas.config import TopicConfig
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.records.compression import DEFAULT_MAX_BYTES, Codec
 
 LONG_MAX: Final = (1 << 63) - 1
 
@@ -23,7 +23,8 @@ _CODECS: Final = {
 class LogConfig:
     """Kafka's topic properties by their names; times in ms, sizes in bytes, -1 for no bound.
 
-    `codec` is the one that batches are stored in, None for the producer's own.
+    `codec` is the one that batches are stored in, None for the producer's own. `unpacked_max` is
+    what a batch may unpack to where its records are looked at; `validate_records` has it for all.
     """
 
     segment_bytes: int = 1 << 30
@@ -48,6 +49,8 @@ class LogConfig:
     timestamp_after_max_ms: int = 3_600_000
     codec: Codec | None = None
     codec_level: int | None = None
+    validate_records: bool = False
+    unpacked_max: int = DEFAULT_MAX_BYTES
 
     @classmethod
     def from_topic(cls, topic: TopicConfig) -> Self:
@@ -81,4 +84,6 @@ class LogConfig:
             timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
             codec=codec,
             codec_level=level,
+            validate_records=topic.validate_records,
+            unpacked_max=topic.decompression_max_bytes,
         )

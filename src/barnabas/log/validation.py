@@ -172,6 +172,7 @@ def needs_records(header: BatchHeader, config: LogConfig) -> bool:
         return False
     return (
         config.is_compacted
+        or config.validate_records
         or config.log_append_time
         or (config.codec is not None and config.codec != header.attributes & _CODEC_MASK)
         or config.timestamp_before_max_ms != LONG_MAX
@@ -213,11 +214,12 @@ def _record_job(
 ) -> CompleteBatch | None:
     """What has to be looked at or made anew; None where only the header changes."""
     codec = config.codec if config.codec != header.codec_id else None
-    before_ms: int | None = None
-    if not config.log_append_time and config.timestamp_before_max_ms != LONG_MAX:
-        before_ms = config.timestamp_before_max_ms
+    before_ms = None if config.log_append_time else config.timestamp_before_max_ms
     is_checked = origin == "client" and (
-        config.is_compacted or before_ms is not None or codec is not None
+        config.is_compacted
+        or config.validate_records
+        or codec is not None
+        or before_ms not in (None, LONG_MAX)
     )
     if not is_checked and codec is None:
         return None
@@ -230,6 +232,7 @@ def _record_job(
         codec=codec,
         codec_level=None if codec is None else config.codec_level,
         max_message_bytes=config.max_message_bytes,
+        unpacked_max=config.unpacked_max,
     )
 
 

@@ -7,11 +7,12 @@ from barnabas.config.schema import OneOf, Range
 # fmt: off
 PROPERTIES: tuple[P, ...] = (
     P("barnabas.validate.records", BOOLEAN, False, MEDIUM,
-      "Look at every record of a produced batch, as Kafka does, instead of at its header alone."),
+      "Look at every record of a produced batch, as Kafka does, instead of at its header alone.",
+      has_effect=True),
     P("barnabas.decompression.max.bytes", INT, 268_435_456, LOW,
       "Bytes to which one batch may decompress where its records must be read; a larger one is "
       "refused.",
-      validator=Range(1024)),
+      validator=Range(1024), has_effect=True),
     P("barnabas.metrics.port", INT, -1, MEDIUM,
       "Port of the HTTP endpoint with /metrics for Prometheus and /health; 0 takes a free one, "
       "-1 serves none.",

@@ -9,6 +9,7 @@ from barnabas.log.files import FileSlice
 from barnabas.log.record_work.refusal import RecordsRefusedError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
+    HEADER_SIZE,
     BatchHeader,
     CorruptBatch,
     InvalidRecords,
@@ -43,6 +44,7 @@ class CompleteBatch:
 
     `timestamp_before_max_ms` is None where timestamps are not looked at. `codec` is the one to
     pack into, None for that which the batch has; `max_message_bytes` then bounds the result.
+    `unpacked_max` are the bytes that the batch may unpack to.
     """
 
     is_checked: bool
@@ -53,19 +55,20 @@ class CompleteBatch:
     codec: Codec | None = attrs.field(default=None, converter=attrs.converters.optional(Codec))
     codec_level: int | None = None
     max_message_bytes: int = 0
+    unpacked_max: int = UNPACKED_MAX
 
     @property
     def is_slow(self) -> bool:
         """Whether even a small batch takes long."""
         return self.codec in (Codec.ZSTD, Codec.LZ4) and (self.codec_level or 0) >= _SLOW_LEVEL
 
-    def do(self, batch: Buffer, unpacked_max: int = UNPACKED_MAX) -> bytearray | None:
+    def do(self, batch: Buffer) -> bytearray | None:
         """The batch as it is to be stored, None for as it is.
 
         KafkaError with what Kafka answers to a batch that it refuses (`LogValidator`).
         """
         try:
-            return self.attempt(batch, unpacked_max)
+            return self.attempt(batch, self.unpacked_max)
         except InvalidRecords as error:
             raise RecordsRefusedError(ErrorCode.INVALID_RECORD, str(error)) from None
         except CorruptBatch as error:
@@ -75,13 +78,14 @@ class CompleteBatch:
         """As `do`, but CorruptBatch where the records do not parse or are too many."""
         header = read_header(batch)
         data = unpack_records(batch, 0, header, unpacked_max)
-        if self.is_checked:
-            self._check(data, header)
+        sound = self._checked(data, header) if self.is_checked else header
         if self.codec is None:
-            return None
+            if sound is header:
+                return None
+            return pack_batch(sound, memoryview(batch)[HEADER_SIZE:])
         attributes = header.attributes & ~_CODEC_MASK | self.codec
         body = compress(self.codec, data, self.codec_level)
-        packed = pack_batch(header._replace(attributes=attributes), body)
+        packed = pack_batch(sound._replace(attributes=attributes), body)
         if len(packed) > self.max_message_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -90,13 +94,14 @@ class CompleteBatch:
             )
         return packed
 
-    def _check(self, data: bytes, header: BatchHeader) -> None:
+    def _checked(self, data: bytes, header: BatchHeader) -> BatchHeader:
+        """The header, with the largest timestamp that the records really have."""
         lowest: int | None = None
         highest: int | None = None
         if self.timestamp_before_max_ms is not None:
             lowest = self.now_ms - self.timestamp_before_max_ms
             highest = self.now_ms + self.timestamp_after_max_ms
-        faults = validate_unpacked(
+        faults, largest = validate_unpacked(
             data,
             header,
             compacted=self.is_compacted,
@@ -105,6 +110,9 @@ class CompleteBatch:
         )
         if faults:
             raise _refusal(faults)
+        if largest == header.max_timestamp or header.is_log_append_time:
+            return header
+        return header._replace(max_timestamp=largest)
 
 
 def _refusal(faults: list[RecordFault]) -> RecordsRefusedError:
@@ -133,10 +141,10 @@ class FindTime:
 
     is_slow = False
 
-    def do(self, batch: Buffer, unpacked_max: int = UNPACKED_MAX) -> Found | None:
+    def do(self, batch: Buffer) -> Found | None:
         """Its timestamp and offset, None if there is no such record; KafkaError."""
         try:
-            return self.attempt(batch, unpacked_max)
+            return self.attempt(batch, UNPACKED_MAX)
         except CorruptBatch as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
 

@@ -52,6 +52,8 @@ FAULTS_MAX: Final = 1000
 """So many faults of a batch's records are told; a client is not helped by more."""
 
 _RECORD_SIZE_MIN: Final = 7  # length, attributes, two deltas, two sizes, header count
+_LONG_MIN: Final = -(1 << 63)
+_LONG_MAX: Final = (1 << 63) - 1
 _SEQUENCE_COUNT: Final = 1 << 31
 
 
@@ -299,13 +301,14 @@ def validate_records(
     records do not parse.
     """
     data = unpack_records(buf, pos, header, max_bytes)
-    return validate_unpacked(
+    faults, _ = validate_unpacked(
         data,
         header,
         compacted=compacted,
         timestamp_min=timestamp_min,
         timestamp_max=timestamp_max,
     )
+    return faults
 
 
 def validate_unpacked(
@@ -315,10 +318,14 @@ def validate_unpacked(
     compacted: bool = False,
     timestamp_min: int | None = None,
     timestamp_max: int | None = None,
-) -> list[RecordFault]:
-    """As `validate_records`, of what `unpack_records` gave."""
+) -> tuple[list[RecordFault], int]:
+    """As `validate_records`, of what `unpack_records` gave; and the largest timestamp (ms)."""
     faults: list[RecordFault] = []
     base_timestamp = header.base_timestamp
+    largest = NO_TIMESTAMP - base_timestamp
+    lowest = _LONG_MIN if timestamp_min is None else max(timestamp_min, _LONG_MIN)
+    highest = _LONG_MAX if timestamp_max is None else min(timestamp_max, _LONG_MAX)
+    lowest, highest = lowest - base_timestamp, highest - base_timestamp
     at, data_end = 0, len(data)
     try:
         for index in range(header.record_count):
@@ -332,6 +339,8 @@ def validate_unpacked(
                 delta, at = (byte >> 1) ^ -(byte & 1), at + 2
             else:
                 delta, at = _varint(data, at + 1)
+            if delta > largest:
+                largest = delta
             offset_delta, at = _varint(data, at)
             byte = data[at]
             if byte < 0x80:
@@ -345,19 +354,19 @@ def validate_unpacked(
             elif key_size < 0 and compacted:
                 text = "Compacted topic cannot accept message without key"
                 faults.append(RecordFault(index, "key", text))
-            elif not _within(base_timestamp + delta, timestamp_min, timestamp_max):
+            elif not lowest <= delta <= highest and base_timestamp + delta != NO_TIMESTAMP:
                 text = (
                     f"Timestamp {base_timestamp + delta} of message with offset {index} is out of "
                     f"range. The timestamp should be within [{timestamp_min}, {timestamp_max}]"
                 )
                 faults.append(RecordFault(index, "timestamp", text))
             if len(faults) == FAULTS_MAX:
-                return faults
+                return faults, base_timestamp + largest
     except IndexError:
         raise InvalidRecords("a batch ends inside a record") from None
     if at != data_end:
         raise InvalidRecords(f"{data_end - at} bytes behind the last record")
-    return faults
+    return faults, base_timestamp + largest
 
 
 def record_times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
@@ -511,12 +520,6 @@ def _skip_record_body(data: Buffer, at: int, end: int, key_size: int) -> int:
     if at != end:
         raise InvalidRecords(f"a record's fields take {at - start} bytes, not {end - start}")
     return at
-
-
-def _within(timestamp: int, lowest: int | None, highest: int | None) -> bool:
-    if timestamp == NO_TIMESTAMP:
-        return True
-    return (lowest is None or timestamp >= lowest) and (highest is None or timestamp <= highest)
 
 
 def _append_record(body: bytearray, record: Record, offset_delta: int, base_timestamp: int) -> None:
