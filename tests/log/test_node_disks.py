@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,22 @@ def create(bootstrap: str, partitions: int) -> None:
     admin.create_topics([NewTopic("t", partitions, 1)])["t"].result(10)
 
 
+def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
+    """By a client's Metadata request: the leader of each partition, and the error's name."""
+    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", timeout=10).topics["t"]
+    return {
+        number: (partition.leader, partition.error.name() if partition.error else None)
+        for number, partition in topic.partitions.items()
+    }
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def values(bootstrap: str, count: int) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition("t", 0, 0)])
@@ -76,12 +93,66 @@ def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch) -> None
             "offline for good"
         )
         assert produce(node.bootstrap, good, b"fine") is None
+        assert leaders(node.bootstrap) == {good: (1, None), bad: (-1, "LEADER_NOT_AVAILABLE")}
         assert node.server is not None
+        [ours] = [volume for volume in node.server.logs.volumes if volume.path == first]
+        assert node.server.image.brokers[1].directories == (ours.directory_id,)
         assert not node.server.is_stopping
     assert (first / ".kafka_cleanshutdown").exists()
     assert not (second / ".kafka_cleanshutdown").exists()
     with node:
+        assert leaders(node.bootstrap) == {0: (1, None), 1: (1, None)}
         assert produce(node.bootstrap, bad, b"again") is None, "a disk that works again is used"
+
+
+def test_the_metadata_says_where_each_replica_is(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 4)
+        wait_until(lambda: None not in assigned(node).values())
+        assert sorted(assigned(node).values()) == [first, first, second, second]
+        before = assigned(node)
+        for partition in range(4):
+            assert produce(node.bootstrap, partition, b"x") is None
+        assert {n: path for n in range(4) for path in (first, second) if lies(path, n)} == before
+        there = second if before[0] == first else first
+        ask_to_move(node.port, there)
+        wait_until(lambda: assigned(node) == {**before, 0: there})
+    with node:
+        assert assigned(node) == {**before, 0: there}
+    # A directory that is gone, for as long as it is.
+    second.rename(tmp_path / "away")
+    second.write_text("a file, not a directory")
+    with node:
+        expected = {
+            n: (1, None) if path == first else (-1, "LEADER_NOT_AVAILABLE")
+            for n, path in {**before, 0: there}.items()
+        }
+        assert leaders(node.bootstrap) == expected
+        for number, (leader, _) in expected.items():
+            if leader == -1:
+                assert produce(node.bootstrap, number, b"x", timeout_ms=500) is not None
+                ask_to_move(node.port, first, number, code=56)
+    second.unlink()
+    (tmp_path / "away").rename(second)
+    with node:
+        assert leaders(node.bootstrap) == dict.fromkeys(range(4), (1, None))
+        for partition in range(4):
+            assert produce(node.bootstrap, partition, b"y") is None
+
+
+def lies(path: Path, number: int) -> bool:
+    return (path / f"t-{number}").exists()
+
+
+def assigned(node: Node) -> dict[int, Path | None]:
+    """By the metadata: the directory of each partition."""
+    assert node.server is not None
+    paths = {volume.directory_id: volume.path for volume in node.server.logs.volumes}
+    partitions = node.server.image.topics_by_name["t"].partitions
+    return {number: paths.get(image.directory(1)) for number, image in partitions.items()}
 
 
 def test_without_a_working_directory_the_node_ends_and_acknowledges_nothing() -> None:
@@ -133,12 +204,12 @@ def ask(port: int, request: Message, version: int, response_type: type[Message])
     return response_type.decode(body[5:], version)
 
 
-def ask_to_move(port: int, path: Path) -> None:
-    topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="t", partitions=[0])
+def ask_to_move(port: int, path: Path, number: int = 0, code: int = 0) -> None:
+    topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name="t", partitions=[number])
     move = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=str(path), topics=[topic])
     request = AlterReplicaLogDirsRequest(dirs=[move])
     answer = ask(port, request, 2, AlterReplicaLogDirsResponse)
-    assert [p.error_code for p in answer.results[0].partitions] == [0]
+    assert [p.error_code for p in answer.results[0].partitions] == [code]
 
 
 def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Registering, fencing and unfencing nodes (Kafka's `ClusterControlManager`)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
+from barnabas.cluster import directory_changes
 from barnabas.cluster.image import (
     NO_LEADER,
     BrokerImage,
@@ -14,7 +15,6 @@ from barnabas.cluster.image import (
 from barnabas.cluster.image_records import broker_record, controller_record
 from barnabas.cluster.result import ControllerResult
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -23,6 +23,8 @@ from barnabas.protocol.types import Uuid
 
 # Values of `fenced` and `in_controlled_shutdown` in a BrokerRegistrationChangeRecord.
 _UNFENCE, _FENCE, _SHUTTING_DOWN = -1, 1, 1
+# org.apache.kafka.metadata.LeaderRecoveryState
+_RECOVERING = 1
 
 
 @attrs.frozen(slots=True)
@@ -95,42 +97,55 @@ def heartbeat(
     *,
     want_fence: bool,
     want_shutdown: bool,
+    offline_directories: Collection[Uuid] = (),
 ) -> ControllerResult[bool]:
     """Fence or unfence as the broker asks; unfenced, it takes partitions that have no leader.
 
-    Raises KafkaError STALE_BROKER_EPOCH when it was registered anew since.
+    What lies in `offline_directories` is led by it no more (KIP-858). Raises KafkaError
+    STALE_BROKER_EPOCH when it was registered anew since.
     """
-    broker = image.brokers.get(broker_id)
-    if broker is None or broker.epoch != broker_epoch:
-        raise KafkaError(
-            ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {broker_epoch}"
-        )
+    broker = directory_changes.registered_broker(image, broker_id, broker_epoch)
+    records = list(directory_changes.directories_failed(image, broker, offline_directories))
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch)
     if want_fence != broker.fenced:
         change.fenced = _FENCE if want_fence else _UNFENCE
     if want_shutdown and not broker.in_controlled_shutdown:
         change.in_controlled_shutdown = _SHUTTING_DOWN
     if not change.fenced and not change.in_controlled_shutdown:
-        return ControllerResult([], broker.fenced)
-    records: list[Message] = [change]
+        return ControllerResult(records, broker.fenced)
+    records.append(change)
     if not want_fence and not want_shutdown:
         records += _leaderless_partitions_for(image, broker)
+        # It led them when it was last here, perhaps with a directory that it does not have now.
+        records += directory_changes.leave_offline(image, broker)
     return ControllerResult(records, want_fence)
 
 
 def _leaderless_partitions_for(
     image: MetadataImage, broker: BrokerImage
 ) -> Iterable[PartitionChangeRecord]:
-    """Partitions that wait for this broker: nobody leads them, and it is in sync."""
+    """Partitions that wait for this broker: nobody leads them, and it is in sync.
+
+    Or it was the last one that was, and nobody is any more: electing it may be unclean.
+    """
     for topic in image.topics_by_id.values():
         for number, partition in topic.partitions.items():
-            if partition.leader == NO_LEADER and broker.id in (*partition.isr, *partition.elr):
-                change = PartitionChangeRecord(
-                    topic_id=topic.id, partition_id=number, leader=broker.id
-                )
-                if broker.id not in partition.isr:
-                    change.isr = [broker.id]
-                    change.eligible_leader_replicas = [
-                        replica for replica in partition.elr if replica != broker.id
-                    ]
-                yield change
+            if partition.leader != NO_LEADER or not broker.has_online(
+                partition.directory(broker.id)
+            ):
+                continue
+            in_sync = (*partition.isr, *partition.elr)
+            if broker.id not in (in_sync or partition.last_known_elr[:1]):
+                continue
+            change = PartitionChangeRecord(topic_id=topic.id, partition_id=number, leader=broker.id)
+            if broker.id not in partition.isr:
+                change.isr = [broker.id]
+            if broker.id in partition.elr:
+                change.eligible_leader_replicas = [
+                    replica for replica in partition.elr if replica != broker.id
+                ]
+            if not in_sync:
+                change.leader_recovery_state = _RECOVERING
+            if partition.last_known_elr:
+                change.last_known_elr = []
+            yield change

@@ -7,15 +7,17 @@ ones. What Kafka does in its `*ControlManager` classes is in `topic_changes`, `c
 `feature_changes` and `broker_changes`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import attrs
 
 from barnabas.cluster import (
     broker_changes,
     config_changes,
+    directory_changes,
     elections,
     feature_changes,
+    reassignments,
     topic_changes,
 )
 from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegistration
@@ -24,6 +26,14 @@ from barnabas.cluster.result import Context, ControllerResult, IdBlock
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -81,6 +91,12 @@ class Controller:
         """Give topics more partitions."""
         return topic_changes.create_partitions(self._context(), request)
 
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
+        """Give partitions other replicas, or stop doing so."""
+        return reassignments.alter_partition_reassignments(self._context(), request)
+
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
         """Have partitions led by their preferred leader, or by whoever is there."""
         return elections.elect_leaders(self.image, request)
@@ -118,7 +134,13 @@ class Controller:
         return broker_changes.register_broker(self.image, broker, self.next_offset)
 
     def broker_heartbeat(
-        self, broker_id: int, broker_epoch: int, *, want_fence: bool, want_shutdown: bool = False
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        *,
+        want_fence: bool,
+        want_shutdown: bool = False,
+        offline_directories: Collection[Uuid] = (),
     ) -> ControllerResult[bool]:
         """Fence or unfence a broker as it asks; gives whether it is fenced then."""
         return broker_changes.heartbeat(
@@ -127,7 +149,14 @@ class Controller:
             broker_epoch,
             want_fence=want_fence,
             want_shutdown=want_shutdown,
+            offline_directories=offline_directories,
         )
+
+    def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> ControllerResult[AssignReplicasToDirsResponse]:
+        """Take down in which directories a broker's replicas are."""
+        return directory_changes.assign_replicas_to_dirs(self.image, request)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[IdBlock]:
         """Give a broker the next block of producer ids (KIP-730)."""

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from barnabas.cluster.image import (
-    DIRECTORY_UNASSIGNED,
+    DIRECTORY_MIGRATING,
     BrokerImage,
     ControllerImage,
     Endpoint,
@@ -310,7 +310,7 @@ def _merged(old: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any
 
 
 def _directories(directories: list[Uuid], replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
-    return tuple(directories) or (DIRECTORY_UNASSIGNED,) * len(replicas)
+    return tuple(directories) or (DIRECTORY_MIGRATING,) * len(replicas)
 
 
 def _moved_directories(

@@ -8,9 +8,6 @@ from collections.abc import Iterable
 import attrs
 
 from barnabas.cluster.image import (
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
     NO_LEADER,
     MetadataImage,
     PartitionImage,
@@ -124,10 +121,7 @@ def may_lead(image: MetadataImage, partition: PartitionImage, replica: int) -> b
     broker = image.brokers.get(replica)
     if broker is None or not broker.is_active:
         return False
-    directory = partition.directory(replica)
-    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not broker.directories:
-        return True
-    return directory != DIRECTORY_LOST and directory in broker.directories
+    return broker.has_online(partition.directory(replica))
 
 
 def _change(

@@ -12,6 +12,8 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
+# Not served yet (KIP-966), but a directory of Apache Kafka's has it finalized.
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 # org.apache.kafka.server.common.MetadataVersion: IBP_3_3_IV3 is 7, the oldest that 4.x knows.
 METADATA_VERSION_MIN = 7

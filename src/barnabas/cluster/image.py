@@ -17,9 +17,11 @@ NO_LEADER: Final = -1
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = Uuid(b"\x00" * 15 + b"\x01")
 # org.apache.kafka.common.DirectoryId
-DIRECTORY_UNASSIGNED: Final = ZERO_UUID
-DIRECTORY_LOST: Final = Uuid(b"\x00" * 15 + b"\x01")
-DIRECTORY_MIGRATING: Final = Uuid(b"\x00" * 15 + b"\x02")
+DIRECTORY_MIGRATING: Final = ZERO_UUID
+DIRECTORY_UNASSIGNED: Final = Uuid(b"\x00" * 15 + b"\x01")
+DIRECTORY_LOST: Final = Uuid(b"\x00" * 15 + b"\x02")
+# What does not say where a replica is.
+NO_DIRECTORY: Final = frozenset({DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST})
 
 # org.apache.kafka.common.config.ConfigResource.Type
 RESOURCE_TOPIC: Final = 2
@@ -100,6 +102,14 @@ class BrokerImage:
     def is_active(self) -> bool:
         """Whether it may lead partitions: neither fenced nor on its way out."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online(self, directory: Uuid) -> bool:
+        """Whether a replica that was assigned to the directory works (`DirectoryId.isOnline`)."""
+        if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
+            return True
+        if directory == DIRECTORY_LOST:
+            return False
+        return not self.directories or directory in self.directories
 
 
 @attrs.frozen(slots=True)

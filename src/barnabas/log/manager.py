@@ -159,19 +159,36 @@ class LogManager:
             log.load(recover=not log.volume.was_clean)
         return log
 
-    def create(self, topic: str, topic_id: Uuid, partition: int, config: LogConfig) -> PartitionLog:
-        """A new log, in the working directory that has the fewest.
+    def create(
+        self,
+        topic: str,
+        topic_id: Uuid,
+        partition: int,
+        config: LogConfig,
+        directory_id: Uuid | None = None,
+    ) -> PartitionLog:
+        """A new log, in the directory of that id, or in the working one that has the fewest.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR without any, or when the disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR when that one is offline, without any, or when the
+        disk refuses.
         """
-        working = [volume for volume in self.volumes if volume.failure is None]
-        if not working:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
-        volume = min(working, key=lambda each: len(each.logs))
+        volume = self._place(directory_id)
         log = PartitionLog(volume, topic, partition, config)
         log.create(topic_id)
         volume.logs[topic, partition] = self._logs[topic, partition] = log
         return log
+
+    def _place(self, directory_id: Uuid | None) -> Volume:
+        working = self._working()
+        if directory_id is not None:
+            for volume in working:
+                if volume.directory_id == directory_id:
+                    return volume
+            # It may have the log: a new one elsewhere would hide it.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"directory {directory_id} is offline")
+        if not working:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
+        return min(working, key=lambda each: len(each.logs))
 
     def begin_move(self, topic: str, partition: int, path: str) -> Move | None:
         """Begin to move a log to the data directory at `path`; None if it is there already.

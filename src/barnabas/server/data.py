@@ -78,12 +78,14 @@ def _check_enough_left(logs: LogManager) -> None:
 
 
 def _tell_of_failures(node: "Node", logs: LogManager) -> None:
-    """Stop the node when it cannot go on: the quorum's directory failed, or the last one."""
+    """Tell the controller; stop when it cannot go on: the quorum's one failed, or the last."""
     in_loop = trio.lowlevel.current_trio_token()
 
     def failed(_: Volume) -> None:
         if logs.is_lost:
             in_loop.run_sync_soon(node.disks_lost.set)
+        else:
+            in_loop.run_sync_soon(node.directories.failed)
 
     for volume in {*logs.volumes, logs.metadata_volume}:
         volume.on_failure = failed

@@ -46,8 +46,12 @@ class MetadataLog:
 
     @property
     def directory_ids(self) -> tuple[Uuid, ...]:
-        """The ids of the directories that hold partitions (KIP-858)."""
-        return tuple(volume.directory_id or ZERO_UUID for volume in self._logs.volumes)
+        """The ids of the directories that hold partitions and work (KIP-858)."""
+        return tuple(
+            volume.directory_id or ZERO_UUID
+            for volume in self._logs.volumes
+            if volume.failure is None
+        )
 
     def load(self, image: MetadataImage) -> MetadataLoader:
         """Read the latest snapshot and all that follows it.

@@ -57,6 +57,7 @@ class Mover:
             move.finish()
             logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
             node.logs.end_move(move)
+            node.directories.log_moved(log)
             await node.disk.run(node.logs.checkpoint)
         except (MoveLostError, FileNotFoundError):
             logger.warning("move given up, the log changed log=%s", log.directory)

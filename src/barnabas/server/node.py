@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.coordinator.consumer.assignors.base import Assignor
     from barnabas.log import LogManager
     from barnabas.server.background import Background
+    from barnabas.server.directories import Directories
     from barnabas.server.groups import GroupCoordinator
     from barnabas.server.quorum import Quorum
     from barnabas.server.record_helper import RecordHelper
@@ -57,6 +58,7 @@ class Node:
     transactions: "TransactionCoordinator"
     records: "RecordHelper"
     background: "Background"
+    directories: "Directories"
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -168,13 +170,16 @@ class Node:
 
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager
+        from barnabas.server.directories import Directories
         from barnabas.server.quorum import Quorum
 
+        self.directories = Directories(self)
         self.quorum = Quorum(self)
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
         )
         await nursery.start(self.quorum.run)
+        nursery.start_soon(self.directories.run)
 
     async def _start_metrics(self, nursery: trio.Nursery) -> None:
         port = self.config.get_int("barnabas.metrics.port")

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from barnabas.cluster.delta import MetadataDelta
-from barnabas.cluster.image import RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas.cluster.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager, Origin, PartitionLog
@@ -42,15 +42,15 @@ class ReplicaManager:
     def partition(self, topic: str, partition: int) -> Partition:
         """The partition, led by this broker.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when it is led or
-        held elsewhere.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when it is led or held
+        elsewhere, or KAFKA_STORAGE_ERROR when its directory failed.
         """
         try:
             found = self._by_name[topic][partition]
         except KeyError:
             raise self._unknown(topic, partition) from None
         if not found.is_leader:
-            found.check_leader()
+            self._check_leader(found)
         return found
 
     def partition_by_id(self, topic_id: Uuid, partition: int) -> Partition:
@@ -65,8 +65,15 @@ class ReplicaManager:
                 ) from None
             raise self._unknown(topic.name, partition) from None
         if not found.is_leader:
-            found.check_leader()
+            self._check_leader(found)
         return found
+
+    def _check_leader(self, found: Partition) -> None:
+        """Raise KAFKA_STORAGE_ERROR for a replica in a failed directory (`HostedPartition`)."""
+        log = self.logs.known(found.topic, found.partition)
+        if log is not None and log.volume.failure is not None:
+            raise log.volume.offline()
+        found.check_leader()
 
     def hosted(self, topic: str, partition: int) -> Partition | None:
         """The replica held here, led here or not."""
@@ -186,7 +193,14 @@ class ReplicaManager:
         if log is not None:  # found on disk, where its configuration was not known
             log.update_config(config)
             return log
-        return self.logs.create(partition.topic, partition.topic_id, partition.partition, config)
+        directory = partition.image.directory(self.broker_id) if partition.image else None
+        return self.logs.create(
+            partition.topic,
+            partition.topic_id,
+            partition.partition,
+            config,
+            None if directory in NO_DIRECTORY else directory,
+        )
 
     def _configure(self, topic: str) -> None:
         """Give the topic's partitions its configuration as it is now."""

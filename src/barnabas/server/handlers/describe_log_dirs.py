@@ -45,15 +45,21 @@ def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirRes
         if volume.failure is not None:
             results[volume.path].error_code = ErrorCode.KAFKA_STORAGE_ERROR
     working = [volume for volume in volumes if volume.failure is None]
-    # A partition has no directory before it is used; it is told where its log would be now.
+    # Before it is used a partition lies where it was assigned to, or where its log would be now.
     emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
+    by_id = {volume.directory_id: volume for volume in volumes}
     topics: dict[tuple[Path, str], TopicResult] = {}
     for partition in node.replicas.partitions():
         name, number = partition.topic, partition.partition
         if wanted is not None and (name, number) not in wanted:
             continue
         log = node.logs.known(name, number)
-        volume = log.volume if log is not None else emptiest
+        if log is not None:
+            volume = log.volume
+        else:
+            image = partition.image
+            volume = by_id.get(image.directory(node.node_id)) if image is not None else None
+            volume = volume or emptiest
         if volume is None or volume.failure is not None:
             continue
         topic = topics.get((volume.path, name))

@@ -184,11 +184,15 @@ def _partition(
 def offline_replicas(
     brokers: Mapping[int, BrokerImage], partition: PartitionImage, listener_name: str
 ) -> list[int]:
-    """The replicas whose brokers are away, or not reached through the client's listener."""
+    """The replicas whose brokers are away, or not reached through the client's listener.
+
+    And those in directories that failed (`KRaftMetadataCache.isReplicaOffline`).
+    """
     return [
         replica
         for replica in partition.replicas
         if (broker := brokers.get(replica)) is None
         or broker.fenced
         or listener_name not in broker.endpoints
+        or not broker.has_online(partition.directory(replica))
     ]

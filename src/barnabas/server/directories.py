@@ -1,0 +1,169 @@
+"""Tells the controller in which directories the replicas are, and which directories failed.
+
+The broker's side of KIP-858 (Kafka's `AssignmentsManager`): with
+several log directories a replica is given one as soon as the metadata has it, though its log is
+made when it is first used.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.image import NO_DIRECTORY, MetadataImage, TopicImage
+from barnabas.log import PartitionLog
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from barnabas.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S: Final = 1.0
+
+DirectoryData = AssignReplicasToDirsRequest.DirectoryData
+TopicData = AssignReplicasToDirsRequest.TopicData
+PartitionData = AssignReplicasToDirsRequest.PartitionData
+
+
+class Directories:
+    """Keeps the metadata in step with where this node's replicas are."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._assigned: dict[tuple[Uuid, int], Uuid] = {}  # to be told
+        self._told_offline: set[Uuid] = set()
+        self._wanted = trio.Event()
+
+    async def run(self) -> None:
+        """Follow the metadata and tell the controller, until cancelled."""
+        quorum = self._node.quorum
+        quorum.subscribe(self._follow)
+        for topic in quorum.image.topics_by_id.values():
+            self._look_at(quorum.image, topic, topic.partitions)
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            try:
+                await self._tell_of_failures()
+                await self._tell_of_assignments()
+            except KafkaError as error:
+                logger.warning("the controller was not told of directories error=%s", error)
+                await trio.sleep(_RETRY_S)
+                self._wanted.set()
+
+    def failed(self) -> None:
+        """A directory has failed."""
+        self._wanted.set()
+
+    def log_moved(self, log: PartitionLog) -> None:
+        """A log lies in another directory from now on."""
+        topic = self._node.image.topics_by_name.get(log.topic)
+        if topic is not None:
+            self._look_at(self._node.image, topic, [log.partition])
+
+    # What there is to tell
+
+    def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        for changed in delta.topics.values():
+            self._look_at(image, image.topics_by_id[changed.id], changed.changed)
+
+    def _look_at(self, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]) -> None:
+        node = self._node
+        reserved: Counter[Uuid] | None = None
+        for number in numbers:
+            partition = topic.partitions[number]
+            if node.node_id not in partition.replicas:
+                continue
+            assigned = partition.directory(node.node_id)
+            log = node.logs.known(topic.name, number)
+            if log is not None:
+                place = log.volume.directory_id if log.volume.failure is None else None
+            elif assigned in NO_DIRECTORY:
+                if reserved is None:
+                    reserved = self._reserved(image)
+                place = self._emptiest(reserved)
+            else:
+                continue
+            if place is not None and place != assigned:
+                self._assigned[topic.id, number] = place
+                self._wanted.set()
+
+    def _reserved(self, image: MetadataImage) -> "Counter[Uuid]":
+        """How many replicas each directory has or will have."""
+        node_id = self._node.node_id
+        counts = Counter(
+            partition.directory(node_id)
+            for topic in image.topics_by_id.values()
+            for partition in topic.partitions.values()
+            if node_id in partition.replicas
+        )
+        counts.update(self._assigned.values())
+        return counts
+
+    def _emptiest(self, reserved: "Counter[Uuid]") -> Uuid | None:
+        """The working directory with the fewest replicas, which gets another one."""
+        volumes = [each for each in self._node.logs.volumes if each.failure is None]
+        ids = [volume.directory_id for volume in volumes]
+        known = [directory for directory in ids if directory is not None]
+        chosen = min(known, key=reserved.__getitem__, default=None)
+        if chosen is not None:
+            reserved[chosen] += 1
+        return chosen
+
+    # Telling
+
+    async def _tell_of_failures(self) -> None:
+        node = self._node
+        failed = {
+            volume.directory_id
+            for volume in node.logs.volumes
+            if volume.failure is not None and volume.directory_id is not None
+        }
+        if failed - self._told_offline:
+            await node.quorum.submit(
+                lambda controller, _: controller.broker_heartbeat(
+                    node.node_id,
+                    node.logs.broker_epoch,
+                    want_fence=False,
+                    offline_directories=failed,
+                )
+            )
+            self._told_offline |= failed
+
+    async def _tell_of_assignments(self) -> None:
+        node = self._node
+        told = dict(self._assigned)
+        if not told:
+            return
+        request = AssignReplicasToDirsRequest(
+            broker_id=node.node_id,
+            broker_epoch=node.logs.broker_epoch,
+            directories=_by_directory(told),
+        )
+        await node.quorum.submit(lambda controller, _: controller.assign_replicas_to_dirs(request))
+        for key, directory in told.items():
+            if self._assigned.get(key) == directory:
+                del self._assigned[key]
+
+
+def _by_directory(assigned: dict[tuple[Uuid, int], Uuid]) -> list[DirectoryData]:
+    topics: dict[Uuid, dict[Uuid, list[PartitionData]]] = {}
+    for (topic_id, number), directory in assigned.items():
+        partitions = topics.setdefault(directory, {}).setdefault(topic_id, [])
+        partitions.append(PartitionData(partition_index=number))
+    return [
+        DirectoryData(
+            id=directory,
+            topics=[
+                TopicData(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in by_topic.items()
+            ],
+        )
+        for directory, by_topic in topics.items()
+    ]

@@ -1,0 +1,162 @@
+"""Directories of a broker: replicas are assigned to them, and what lies in a failed one is offline.
+
+The records are those of Apache Kafka 4.3 with two log.dirs, one of which is taken away.
+"""
+
+import attrs
+import pytest
+
+from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.image import DIRECTORY_UNASSIGNED, PartitionImage
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+)
+from barnabas.protocol.types import Uuid
+from tests.cluster.states import Cluster, registration, uuid
+
+FIRST, SECOND = uuid(601), uuid(602)
+
+
+def with_two_directories(brokers: int = 1, *, elr: bool = False) -> Cluster:
+    cluster = Cluster(brokers=0)
+    if elr:
+        cluster.replay([FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)])
+    for broker_id in range(1, brokers + 1):
+        start(cluster, broker_id, FIRST, SECOND)
+    return cluster
+
+
+def start(cluster: Cluster, broker_id: int, *directories: Uuid, incarnation: int = 0) -> None:
+    broker = registration(broker_id, incarnation=broker_id + incarnation)
+    broker = attrs.evolve(broker, directories=directories)
+    epoch = cluster.take(cluster.controller.register_broker(broker))
+    cluster.take(cluster.controller.broker_heartbeat(broker_id, epoch, want_fence=False))
+
+
+def assign(
+    cluster: Cluster, topic_id: Uuid, number: int, directory: Uuid, broker_id: int = 1
+) -> tuple[ErrorCode, list[Message]]:
+    data = AssignReplicasToDirsRequest
+    partition = data.PartitionData(partition_index=number)
+    topic = data.TopicData(topic_id=topic_id, partitions=[partition])
+    request = data(
+        broker_id=broker_id,
+        broker_epoch=cluster.image.brokers[broker_id].epoch,
+        directories=[data.DirectoryData(id=directory, topics=[topic])],
+    )
+    result = cluster.controller.assign_replicas_to_dirs(request)
+    response = cluster.take(result)
+    return ErrorCode(response.directories[0].topics[0].partitions[0].error_code), result.records
+
+
+def fail(cluster: Cluster, *directories: Uuid, broker_id: int = 1) -> list[Message]:
+    epoch = cluster.image.brokers[broker_id].epoch
+    result = cluster.controller.broker_heartbeat(
+        broker_id, epoch, want_fence=False, offline_directories=directories
+    )
+    cluster.take(result)
+    return result.records
+
+
+def partitions(cluster: Cluster) -> dict[int, PartitionImage]:
+    return dict(cluster.image.topics_by_name["t"].partitions)
+
+
+def a_topic(cluster: Cluster, replicas: int = 1) -> Uuid:
+    """Two partitions, each in its directory."""
+    topic_id = cluster.create("t", partitions=2, replicas=replicas).topic_id
+    assert partitions(cluster)[0].directories == (DIRECTORY_UNASSIGNED,) * replicas
+    for number, directory in enumerate((FIRST, SECOND)):
+        for broker_id in range(1, replicas + 1):
+            assert assign(cluster, topic_id, number, directory, broker_id)[0] == ErrorCode.NONE
+    return topic_id
+
+
+def test_a_broker_says_where_its_replicas_are() -> None:
+    cluster = with_two_directories()
+    topic_id = cluster.create("t").topic_id
+    change = PartitionChangeRecord(topic_id=topic_id, partition_id=0, directories=[SECOND])
+    assert assign(cluster, topic_id, 0, SECOND) == (ErrorCode.NONE, [change])
+    assert assign(cluster, topic_id, 0, SECOND) == (ErrorCode.NONE, [])
+    assert assign(cluster, uuid(9), 0, SECOND)[0] == ErrorCode.UNKNOWN_TOPIC_ID
+    assert assign(cluster, topic_id, 1, SECOND)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    start(cluster, 2, uuid(700))
+    assert assign(cluster, topic_id, 0, uuid(700), 2)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    request = AssignReplicasToDirsRequest(broker_id=1, broker_epoch=9999)
+    with pytest.raises(KafkaError) as refusal:
+        cluster.controller.assign_replicas_to_dirs(request)
+    assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_what_lies_in_a_failed_directory_has_no_leader() -> None:
+    cluster = with_two_directories()
+    topic_id = a_topic(cluster)
+    epoch = cluster.image.brokers[1].epoch
+    assert fail(cluster, SECOND) == [
+        PartitionChangeRecord(topic_id=topic_id, partition_id=1, leader=-1),
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, log_dirs=[FIRST]),
+    ]
+    assert [partitions(cluster)[n].leader for n in (0, 1)] == [1, -1]
+    assert partitions(cluster)[1].isr == (1,)
+    assert fail(cluster, SECOND) == [], "said again, it is known"
+    assert assign(cluster, topic_id, 0, SECOND)[1][1:] == [
+        PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=-1)
+    ]
+
+
+def test_where_the_cluster_keeps_eligible_leaders_it_becomes_one() -> None:
+    cluster = with_two_directories(elr=True)
+    topic_id = a_topic(cluster)
+    assert fail(cluster, SECOND)[0] == PartitionChangeRecord(
+        topic_id=topic_id,
+        partition_id=1,
+        leader=-1,
+        isr=[],
+        eligible_leader_replicas=[1],
+        last_known_elr=[1],
+    )
+    start(cluster, 1, FIRST, SECOND, incarnation=50)
+    back = partitions(cluster)[1]
+    assert (back.leader, back.isr, back.elr, back.last_known_elr) == (1, (1,), (), ())
+    assert back.leader_recovery_state == 0
+
+
+def test_the_last_known_leader_is_elected_where_nobody_is_eligible() -> None:
+    """As Apache Kafka leaves it when it was not stopped cleanly."""
+    cluster = with_two_directories(elr=True)
+    topic_id = a_topic(cluster)
+    fail(cluster, SECOND)
+    nobody = PartitionChangeRecord(
+        topic_id=topic_id, partition_id=1, eligible_leader_replicas=[], last_known_elr=[1]
+    )
+    cluster.replay([nobody])
+    start(cluster, 1, FIRST, SECOND, incarnation=50)
+    back = partitions(cluster)[1]
+    assert (back.leader, back.isr, back.leader_recovery_state) == (1, (1,), 1)
+
+
+def test_another_replica_takes_over() -> None:
+    cluster = with_two_directories(brokers=2)
+    a_topic(cluster, replicas=2)
+    leader = partitions(cluster)[1].leader
+    other = 3 - leader
+    fail(cluster, SECOND, broker_id=leader)
+    assert (partitions(cluster)[1].leader, partitions(cluster)[1].isr) == (other, (other,))
+    assert partitions(cluster)[0].isr == partitions(cluster)[0].replicas
+
+
+def test_a_directory_that_is_back_is_led_from_again_and_one_that_is_gone_is_not() -> None:
+    cluster = with_two_directories()
+    a_topic(cluster)
+    fail(cluster, SECOND)
+    start(cluster, 1, FIRST, incarnation=50)
+    assert [partitions(cluster)[n].leader for n in (0, 1)] == [1, -1]
+    start(cluster, 1, FIRST, SECOND, incarnation=60)
+    assert [partitions(cluster)[n].leader for n in (0, 1)] == [1, 1]
+    start(cluster, 1, SECOND, incarnation=70)
+    assert [partitions(cluster)[n].leader for n in (0, 1)] == [-1, 1]
