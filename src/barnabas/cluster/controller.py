@@ -17,6 +17,7 @@ from barnabas.cluster import (
     directory_changes,
     elections,
     feature_changes,
+    reassignments,
     topic_changes,
 )
 from barnabas.cluster.broker_changes import BrokerRegistration, ControllerRegistration
@@ -25,6 +26,10 @@ from barnabas.cluster.result import Context, ControllerResult, IdBlock
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -85,6 +90,12 @@ class Controller:
     ) -> ControllerResult[CreatePartitionsResponse]:
         """Give topics more partitions."""
         return topic_changes.create_partitions(self._context(), request)
+
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
+        """Give partitions other replicas, or stop doing so."""
+        return reassignments.alter_partition_reassignments(self._context(), request)
 
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
         """Have partitions led by their preferred leader, or by whoever is there."""

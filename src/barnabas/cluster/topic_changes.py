@@ -205,7 +205,7 @@ def _manual_placements(image: MetadataImage, topic: CreatableTopic) -> list[Plac
             raise _bad_assignment(
                 f"Found multiple manual partition assignments for partition {number}"
             )
-        _check_manual(image, replicas, replication_factor)
+        check_manual(image, replicas, replication_factor)
         replication_factor = len(replicas)
         if not _active(image.brokers, replicas):
             raise _bad_assignment(
@@ -221,9 +221,10 @@ def _manual_placements(image: MetadataImage, topic: CreatableTopic) -> list[Plac
     ]
 
 
-def _check_manual(
+def check_manual(
     image: MetadataImage, replicas: Sequence[int], replication_factor: int | None
 ) -> None:
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless the replicas can be given by hand."""
     subject = "The manual partition assignment includes"
     if not replicas:
         raise _bad_assignment(f"{subject} an empty replica list.")
@@ -257,11 +258,13 @@ def _partition_records(
             leader=placement.isr[0],
             leader_epoch=0,
             partition_epoch=0,
-            directories=[_directory(image.brokers[broker]) for broker in placement.replicas],
+            directories=[
+                assigned_directory(image.brokers[broker]) for broker in placement.replicas
+            ],
         )
 
 
-def _directory(broker: BrokerImage) -> Uuid:
+def assigned_directory(broker: BrokerImage) -> Uuid:
     """Where the replica will lie, if the broker has no choice; else it tells later (KIP-858)."""
     return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
 
@@ -420,7 +423,7 @@ def _add_partitions(
 def _manual_addition(
     image: MetadataImage, replicas: tuple[int, ...], replication_factor: int
 ) -> Placement:
-    _check_manual(image, replicas, replication_factor)
+    check_manual(image, replicas, replication_factor)
     active = _active(image.brokers, replicas)
     if not active:
         raise _bad_assignment(

@@ -75,6 +75,10 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
             ("resource_type", "resource_name"),
         ),
     ),
+    "AlterPartitionReassignments": (
+        _Level("topics", "responses", "ReassignableTopicResponse", ("name",)),
+        _Level("partitions", "partitions", "ReassignablePartitionResponse", ("partition_index",)),
+    ),
     "ElectLeaders": (
         _Level("topic_partitions", "replica_election_results", "ReplicaElectionResult", ("topic",)),
         _Level("partitions", "partition_result", "PartitionResult", ("partition_id",)),
@@ -137,8 +141,8 @@ _OFFSET_FETCH_V1 = (
 # How the field is called; AddPartitionsToTxn has its own name for it.
 _CODES = ("error_code", "partition_error_code")
 
-# Metadata since v13 and ElectLeaders since v1 have one at the top beside those of the items.
-_NEVER_ONLY_TOP_LEVEL = frozenset({"ElectLeaders", "Metadata"})
+# These have one at the top beside those of the items (Metadata since v13, ElectLeaders since v1).
+_NEVER_ONLY_TOP_LEVEL = frozenset({"AlterPartitionReassignments", "ElectLeaders", "Metadata"})
 _DELETE_TOPICS_BY_NAME_UNTIL = 5
 
 
@@ -171,7 +175,7 @@ def error_response(
         if api.name == "Metadata" and answer.name is None:
             answer.name = ""
     if _has(response, "error_code", version):
-        response.error_code = code
+        _set_code(response, version, code, message)
     return response
 
 

@@ -1,0 +1,121 @@
+"""Moves of partitions: what a partition states while it moves, and when it has moved."""
+
+from barnabas.cluster.image import PartitionImage
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from barnabas.protocol.records.metadata import FenceBrokerRecord, PartitionChangeRecord
+from tests.cluster.states import Cluster, uuid
+
+
+class Case:
+    """Four brokers, and a topic `t` whose partition 0 has the replicas 1, 2, 3."""
+
+    def __init__(self, **configs: str) -> None:
+        self.cluster = Cluster(brokers=4)
+        self.topic_id = self.cluster.create("t", replicas=3, **configs).topic_id
+        self.change(replicas=[1, 2, 3], isr=[1, 2, 3], leader=1)
+
+    def change(self, **changes: object) -> None:
+        record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=0)
+        for name, value in changes.items():
+            setattr(record, name, value)
+        self.cluster.replay([record])
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.cluster.image.topics_by_name["t"].partitions[0]
+
+    def move(
+        self, replicas: list[int] | None, *, name: str = "t", number: int = 0, **options: bool
+    ) -> tuple[int, str | None]:
+        """The code and message that a move gets; its records take effect."""
+        request = AlterPartitionReassignmentsRequest(
+            topics=[
+                AlterPartitionReassignmentsRequest.ReassignableTopic(
+                    name=name,
+                    partitions=[
+                        AlterPartitionReassignmentsRequest.ReassignablePartition(
+                            partition_index=number, replicas=replicas
+                        )
+                    ],
+                )
+            ],
+            **options,
+        )
+        answer = self.cluster.take(self.cluster.controller.alter_partition_reassignments(request))
+        ((result,),) = (topic.partitions for topic in answer.responses)
+        return result.error_code, result.error_message
+
+    def state(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """The replicas, those that come and those that go."""
+        partition = self.partition
+        return partition.replicas, partition.adding_replicas, partition.removing_replicas
+
+
+def test_the_same_replicas_change_nothing_and_another_order_takes_at_once() -> None:
+    case = Case()
+    epoch = case.partition.partition_epoch
+    assert case.move([1, 2, 3]) == (0, None)
+    assert case.partition.partition_epoch == epoch
+    assert case.move([3, 2, 1]) == (0, None)
+    assert case.state() == ((3, 2, 1), (), ())
+    assert (case.partition.leader, case.partition.leader_epoch) == (1, 1)
+
+
+def test_a_move_states_who_comes_and_goes_and_can_be_cancelled() -> None:
+    case = Case()
+    directories = case.partition.directories
+    assert case.move([4, 3, 2]) == (0, None)
+    assert case.state() == ((4, 3, 2, 1), (4,), (1,))
+    assert case.partition.directory(4) == uuid(504)
+    assert case.partition.isr == (1, 2, 3)
+    assert case.move(None) == (0, None)
+    assert case.state() == ((3, 2, 1), (), ())
+    assert case.partition.directories == directories[::-1]
+    assert case.move(None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
+
+
+def test_replicas_that_only_go_go_at_once_and_the_epoch_rises() -> None:
+    case = Case()
+    epoch = case.partition.leader_epoch
+    assert case.move([2, 3]) == (0, None)
+    assert case.state() == ((2, 3), (), ())
+    partition = case.partition
+    assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2, 3), epoch + 1)
+
+
+def test_replicas_go_only_when_those_that_stay_are_in_sync() -> None:
+    case = Case()
+    case.change(isr=[1, 2])
+    assert case.move([2, 3]) == (0, None)
+    assert case.state() == ((2, 3, 1), (), (1,))
+    assert case.partition.leader == 1
+
+
+def test_going_back_may_take_an_unclean_election_where_the_topic_allows_it() -> None:
+    for allowed, code in (("false", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("true", 0)):
+        case = Case(unclean_leader_election_enable=allowed)
+        case.move([4])
+        case.change(isr=[4], leader=4)
+        case.cluster.replay([FenceBrokerRecord(id=4)])
+        assert case.move(None)[0] == code
+    assert (case.partition.leader, case.partition.isr) == (1, (1,))
+
+
+def test_what_cannot_be_is_refused_in_kafkas_words() -> None:
+    case = Case()
+    includes = "The manual partition assignment includes"
+    assert case.move([]) == (39, f"{includes} an empty replica list.")
+    assert case.move([1, 9]) == (39, f"{includes} broker 9, but no such broker is registered.")
+    assert case.move([1, 1]) == (39, f"{includes} the broker 1 more than once.")
+    assert case.move([1], name="no") == (3, "Unable to find a topic named no.")
+    assert case.move([1], number=7) == (3, "Unable to find partition t:7.")
+    assert case.move([1, 2], allow_replication_factor_change=False) == (
+        38,
+        "The replication factor is changed from 3 to 2",
+    )
+    assert case.move([1, 2, 4], allow_replication_factor_change=False) == (0, None)
+    # While it moves, those count that it will have.
+    assert case.move([1, 2, 3, 4], allow_replication_factor_change=False)[0] == 38
