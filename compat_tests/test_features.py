@@ -190,35 +190,40 @@ needs_jars = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing(
 
 
 @pytest.fixture(params=["3.9", "4.0-IV1"])
-def older(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
-    """A server on a directory that Apache Kafka's tool formatted for an older release.
+def both(request: pytest.FixtureRequest) -> Iterator[tuple[ServerProcess, KafkaProcess]]:
+    """A server, and Apache Kafka on the same directory and addresses; neither is started yet.
 
-    3.9 with voters in the configuration (kraft.version 0), 4.0-IV1 with voters in the log.
+    Kafka's tool formatted it for an older release: 3.9 with voters in the configuration
+    (kraft.version 0), 4.0-IV1 with voters in the log.
     """
     if request.config.getoption("--bootstrap"):
         pytest.skip("needs a server of its own, so not with --bootstrap")
-    server = KINDS[request.config.getoption("--server")]()
-    formatting = KafkaProcess()
-    formatting.data = server.data
+    server, kafka = KINDS[request.config.getoption("--server")](), KafkaProcess()
+    kafka.data, kafka.port = server.data, server.port
+    kafka.controller_port = controller_port(server)
     voters = ["--standalone"]
     if request.param == "3.9":
         static = {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port(server)}",
+            "controller.quorum.voters": f"1@127.0.0.1:{kafka.controller_port}",
             "controller.quorum.bootstrap.servers": "",
         }
-        formatting.properties.update(static)
+        kafka.properties.update(static)
         server.properties.update(static)
         voters = []
-    formatting.controller_port = controller_port(server)
-    formatting.port = server.port
-    formatting.write_properties()
+    kafka.write_properties()
     identity = ["-t", "MkU3OEVBNTcwNTJENDM2Qg", "--release-version", request.param]
-    file = str(formatting.properties_file)
+    file = str(kafka.properties_file)
     jars.java("kafka.tools.StorageTool", "format", *identity, *voters, "-c", file)
-    server.start()
-    yield server
+    yield server, kafka
     server.close()
-    formatting.close()
+    kafka.close()
+
+
+@pytest.fixture
+def older(both: tuple[ServerProcess, KafkaProcess]) -> ServerProcess:
+    """A server that runs on a directory of an older release."""
+    both[0].start()
+    return both[0]
 
 
 def controller_port(server: ServerProcess) -> int:
@@ -286,3 +291,37 @@ def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, uni
     producer.begin_transaction()
     producer.produce("before", b"after")
     producer.commit_transaction(30)
+
+
+@needs_jars
+@pytest.mark.barnabas_only
+def test_an_older_directory_is_kafkas_again_before_and_after_it_is_raised(both) -> None:
+    ours, kafka = both
+    at = ours.bootstrap
+    ours.start()
+    before = levels(at)
+    create(at, "ours")
+    ours.stop()
+    kafka.start()
+    assert levels(at)[0] == before[0]
+    create(at, "kafkas")
+    kafka.stop()
+    ours.start()
+    wanted = [(name, level, UPGRADE) for name, level in SERVED.items()]
+    assert update(at, *wanted) == (0, None, [])
+    create(at, "raised")
+    ours.stop()
+    kafka.start()
+    assert levels(at)[0].items() >= SERVED.items()
+    topics = AdminClient({"bootstrap.servers": at}).list_topics(timeout=30).topics
+    assert {"ours", "kafkas", "raised"} <= topics.keys()
+    assert {len(topics[name].partitions) for name in ("ours", "kafkas", "raised")} == {2}
+
+
+def create(bootstrap: str, topic: str) -> None:
+    """Make a topic and write a record to it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"value")
+    assert producer.flush(30) == 0
