@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# A bomb of 128 MB that holds nothing but the smallest records takes about as long.
+# A batch of a million records takes two; longer takes what was made to take long.
 _JOB_S_MAX: Final = 20.0
 _ATTEMPTS: Final = 2
 _IDLE_S: Final = 300.0

@@ -6,6 +6,7 @@ It ends when stdin does, which is when the node does.
 import os
 import resource
 import sys
+from contextlib import suppress
 from io import FileIO
 from typing import Final
 
@@ -16,36 +17,37 @@ from barnabas.protocol.records.compression import Buffer
 
 # Behind the loop, but before compaction (10): a produce waits for it.
 _NICE: Final = 5
-# Of address space: a batch of 128 MB, packed, unpacked and packed again, and zstd's largest tables.
+# Of address space: a batch of 256 MB unpacked and packed again, and zstd's largest tables.
 _MEMORY_BYTES_MAX: Final = 2 << 30
 
 
 def main() -> None:
     """Do one job after the other."""
     os.nice(_NICE)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+    with suppress(OSError, ValueError):  # macOS knows no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     # Unbuffered: a batch goes through without a copy beside it.
-    with open(sys.stdin.fileno(), "rb", buffering=0) as asked:
+    with open(sys.stdin.fileno(), "rb", buffering=0) as asked, suppress(BrokenPipeError):
         while sizes := _read(asked, SIZES.size):
-            text_bytes, batch_bytes = SIZES.unpack(sizes)
-            if batch_bytes > BATCH_BYTES_MAX:
-                raise ValueError(f"a batch of {batch_bytes} bytes")
-            job = decode_job(bytes(_read(asked, text_bytes)))
-            batch = _read(asked, batch_bytes)
-            outcome: Outcome | KafkaError
-            try:
-                outcome = job.do(batch)
-            except KafkaError as error:
-                outcome = error
-            except MemoryError:
-                message = f"the batch takes more than {_MEMORY_BYTES_MAX} bytes of memory"
-                outcome = KafkaError(ErrorCode.INVALID_RECORD, message)
-            del batch
-            try:
-                for part in encode_outcome(outcome):
-                    _write(part)
-            except BrokenPipeError:
-                return
+            # In a function, whose end lets go of the batches.
+            _do_one(asked, *SIZES.unpack(sizes))
+
+
+def _do_one(asked: FileIO, text_bytes: int, batch_bytes: int) -> None:
+    if batch_bytes > BATCH_BYTES_MAX:
+        raise ValueError(f"a batch of {batch_bytes} bytes")
+    job = decode_job(bytes(_read(asked, text_bytes)))
+    batch = _read(asked, batch_bytes)
+    outcome: Outcome | KafkaError
+    try:
+        outcome = job.do(batch)
+    except KafkaError as error:
+        outcome = error
+    except MemoryError:
+        message = f"the batch takes more than {_MEMORY_BYTES_MAX} bytes of memory"
+        outcome = KafkaError(ErrorCode.INVALID_RECORD, message)
+    for part in encode_outcome(outcome):
+        _write(part)
 
 
 def _read(file: FileIO, size: int) -> bytearray:
