@@ -17,6 +17,7 @@ from barnabas.testing.process import NodeProcess
 
 KEYS = 20_000
 VALUE = b"." * 200
+STARTED = "helper process started module=barnabas.log.compaction"
 
 
 def fill(bootstrap: str, megabytes: int) -> None:
@@ -75,10 +76,10 @@ def main() -> None:
         resource = ConfigResource(ResourceType.TOPIC, "table", incremental_configs=[entry])
         for future in admin.incremental_alter_configs([resource]).values():
             future.result(10)
-        while not any("helper process started" in line for line in node.log):
+        while not any(STARTED in line for line in node.log):
             time.sleep(0.01)
         tell("while it compacts", latencies_ms(node.bootstrap, time.monotonic() + 120, node))
-        [started] = [line for line in node.log if "helper process started" in line]
+        [started] = [line for line in node.log if STARTED in line]
         helper = int(started.rsplit("pid=", 1)[1])
         print(f"helper process: at most {resident_mb(helper):.0f} MB")
         print(next(line for line in node.log if "compacted log=" in line).strip())

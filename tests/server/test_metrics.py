@@ -15,6 +15,7 @@ from barnabas.server.compaction import Compactor
 from barnabas.server.http import serve_http
 from barnabas.server.logs import JsonFormatter, TextFormatter
 from barnabas.server.metrics import Metrics
+from barnabas.server.scrubber import Scrubber
 
 
 def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -37,7 +38,7 @@ def fake_node() -> Any:
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
     )
-    node.background = SimpleNamespace(compactor=Compactor(node))
+    node.background = SimpleNamespace(compactor=Compactor(node), scrubber=Scrubber(node))
     node.metrics = Metrics(node)
     return node
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "cluster": "barnabas.cli.cluster:cluster",
     "config": "barnabas.cli.config:config",
     "inspect": "barnabas.cli.inspect:inspect",
+    "log": "barnabas.cli.log:log",
     "completion": "barnabas.cli.completion:completion",
 }
 

@@ -15,6 +15,7 @@ READ_CHUNK: Final = 1 << 20
 """Bytes read at a time where a whole file is walked through."""
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_FLAGS_AS_IT_IS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 
 
 class OpenFile:
@@ -48,32 +49,36 @@ class FileOwner(Protocol):
 class FileCache:
     """At most `limit` open files, over all logs; the longest unused is closed first.
 
+    Without `create` files are only read, and one that is not there is FileNotFoundError: for who
+    looks at a log that is another process's.
+
     Owners mark their file as used (`is_used`), which costs the hot path one attribute; eviction
     passes over those once (the "second chance" algorithm).
     """
 
-    __slots__ = ("_limit", "_owners")
+    __slots__ = ("_flags", "_limit", "_owners")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, create: bool = True) -> None:
         self._limit = max(limit, 1)
+        self._flags = _FLAGS if create else _FLAGS_AS_IT_IS
         self._owners: dict[FileOwner, None] = {}
 
     def __len__(self) -> int:
         return len(self._owners)
 
     def open(self, owner: FileOwner) -> OpenFile:
-        """Open the owner's file for reading and writing, created if it is not there; OSError."""
+        """Open the owner's file; OSError."""
         if len(self._owners) >= self._limit:
             self._evict()
         try:
-            fd = os.open(owner.path, _FLAGS, 0o644)
+            fd = os.open(owner.path, self._flags, 0o644)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._owners:
                 raise
             # Connections took what was left: logs make do with what they can give back.
             for other in list(self._owners):
                 self.close(other)
-            fd = os.open(owner.path, _FLAGS, 0o644)
+            fd = os.open(owner.path, self._flags, 0o644)
         file = owner.file = OpenFile(fd)
         self._owners[owner] = None
         return file

@@ -14,6 +14,7 @@ from barnabas.cluster.replication.partition import Partition
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.server.compaction import Compactor
 from barnabas.server.moves import Mover
+from barnabas.server.scrubber import Scrubber
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -37,6 +38,7 @@ class Background:
         self._node = node
         self.compactor = Compactor(node)
         self.mover = Mover(node)
+        self.scrubber = Scrubber(node)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -55,6 +57,7 @@ class Background:
             nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
             nursery.start_soon(self.compactor.run)
             nursery.start_soon(self.mover.run)
+            nursery.start_soon(self.scrubber.run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
         for count, log in enumerate(list(self._node.logs.logs())):

@@ -7,6 +7,7 @@ A helper process is started when a log first needs it and told a log at a time, 
 
 import errno
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -77,7 +78,7 @@ class Compactor:
 
     async def _work(self, chosen: Candidate | None) -> None:
         """Clean one log after the other while any needs it."""
-        helper = self._idle.pop() if self._idle else Helper()
+        helper = self._idle.pop() if self._idle else Helper("barnabas.log.compaction")
         try:
             while chosen is not None:
                 await self._clean_one(helper, chosen)
@@ -179,6 +180,11 @@ class Compactor:
         await helper.send(attrs.asdict(job, recurse=False))
         is_current = True
         while "end_offset" not in (message := await helper.message()):
+            if message.get("errno") == errno.ENOENT:  # deleted while it was read
+                is_current = False
+                with suppress(OSError):  # of a log that is no more, or elsewhere
+                    await node.disk.run(swap.discard_all, log.directory)
+                break
             if "error" in message:
                 raise self._error(log, message)
             group = list(zip(message["group"], message["sizes"], strict=True))

@@ -18,9 +18,13 @@ class HelperGoneError(Exception):
 
 
 class Helper:
-    """The process that works on records; low in priority, its memory bounded by its jobs."""
+    """A process that works on records; low in priority, its memory bounded by its jobs.
 
-    def __init__(self) -> None:
+    `module` is what it runs.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._process: trio.Process | None = None
         self._received = bytearray()
 
@@ -28,12 +32,14 @@ class Helper:
         process = self._process
         if process is None or process.returncode is not None:
             self._received.clear()
+            # A group of its own: Ctrl-C is for the node, which then ends its helper.
             process = self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "barnabas.log.compaction"],
+                [sys.executable, "-m", self._module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                process_group=0,
             )
-            logger.info("helper process started pid=%d", process.pid)
+            logger.info("helper process started module=%s pid=%d", self._module, process.pid)
         return process
 
     async def send(self, job: dict[str, Any]) -> None:

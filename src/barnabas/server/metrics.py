@@ -49,6 +49,7 @@ class Metrics:
         yield from self._connections()
         yield from self._state()
         yield from self._cleaner()
+        yield from self._scrubber()
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
@@ -143,3 +144,16 @@ class Metrics:
             sizes.add_metric([str(volume.path)], sum(log.size_bytes for log in mine))
         yield partitions
         yield sizes
+
+    def _scrubber(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        scrubber = self._node.background.scrubber
+        yield CounterMetricFamily(
+            "barnabas_scrubber_bytes", "Bytes of segments read by the scrubber", scrubber.bytes
+        )
+        yield GaugeMetricFamily(
+            "barnabas_scrubber_rotten_segments",
+            "Segments that the scrubber's last round found damaged",
+            len(scrubber.rotten),
+        )

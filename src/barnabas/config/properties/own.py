@@ -30,6 +30,14 @@ PROPERTIES: tuple[P, ...] = (
     P("barnabas.log.format", STRING, "text", MEDIUM,
       "Form of the node's own log lines: text for people, json for programs.",
       validator=OneOf("text", "json"), has_effect=True),
+    P("barnabas.scrub.interval.ms", LONG, -1, LOW,
+      "Milliseconds between rounds in which a helper process reads all closed segments and checks "
+      "their batches' crcs, so that bit rot is found before a consumer finds it (604800000 is a "
+      "week). The first round begins after ten minutes at most; -1 is never.",
+      validator=Range(-1), has_effect=True),
+    P("barnabas.scrub.bytes.per.second", LONG, 10_485_760, LOW,
+      "Bytes a second that such a round reads.",
+      validator=Range(1), has_effect=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
       validator=Range(0)),

@@ -9,8 +9,9 @@ import os
 import sys
 import traceback
 
-from barnabas.log.compaction.cleaner import MapTooSmallError, OrphanedError, clean
+from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.job import CleanJob
+from barnabas.log.throttle import OrphanedError
 from barnabas.protocol.records.batch import CorruptBatch
 
 _NICE = 10

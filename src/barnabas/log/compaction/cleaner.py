@@ -5,7 +5,6 @@ more, the pass ends early, and the next one goes on from there.
 """
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, Final
@@ -25,6 +24,7 @@ from barnabas.log.files import FileCache, replace_file, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, encode_aborted
 from barnabas.log.producer_state import decode_marker
 from barnabas.log.segment import Segment, file_name
+from barnabas.log.throttle import Throttle
 from barnabas.protocol.records.batch import BatchHeader, read_records
 
 CLEANED: Final = ".cleaned"
@@ -37,36 +37,13 @@ class MapTooSmallError(Exception):
     """The configuration leaves no room for the keys of a single batch."""
 
 
-class OrphanedError(Exception):
-    """The node that wanted this is gone; another one may use the directory already."""
-
-
-class Throttle:
-    """Keeps reading and writing below so many bytes a second, and ends the work with the node."""
-
-    def __init__(self, bytes_per_second: float) -> None:
-        self._rate = bytes_per_second
-        self._parent = os.getppid()
-        self._began = time.monotonic()
-        self._bytes = 0
-
-    def __call__(self, count: int) -> None:
-        """Count bytes, and sleep when there were too many; OrphanedError."""
-        if os.getppid() != self._parent:
-            raise OrphanedError
-        self._bytes += count
-        ahead = self._bytes / self._rate - (time.monotonic() - self._began)
-        if ahead > 0.01:
-            time.sleep(ahead)
-
-
 def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
     """Do the pass; yields a message for each group of segments that is ready to be swapped.
 
     The last message says up to which offset the log is clean. CorruptBatch, MapTooSmallError,
     OSError, OrphanedError.
     """
-    files = FileCache(64)
+    files = FileCache(64, create=False)
     segments = [Segment(job.directory, base, files, size) for base, size in job.segments]
     throttle = Throttle(job.bytes_per_second)
     offsets = _build_map(job, segments, throttle)

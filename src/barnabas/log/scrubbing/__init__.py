@@ -1,0 +1,10 @@
+"""Bit rot is looked for before somebody needs the records: every batch is read, its crc checked.
+
+Kafka has nothing like it: a consumer's client is the first to notice there. The node has it done
+in a helper process (`python -m barnabas.log.scrubbing`), slowly; `barnabas log verify` does it to a
+directory that no node uses.
+"""
+
+from barnabas.log.scrubbing.check import Checked, check_log
+
+__all__ = ["Checked", "check_log"]

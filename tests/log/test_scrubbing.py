@@ -1,0 +1,103 @@
+"""Bit rot is found: in a stopped directory at once, in a running node by the scrubber."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.log import LogConfig, PartitionLog
+from barnabas.log.scrubbing import check_log
+from barnabas.server.metrics import Metrics
+from barnabas.testing import Node
+from tests.log.batches import append, new_log, open_volume
+
+SMALL = LogConfig(segment_bytes=800)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[PartitionLog]:
+    log = new_log(open_volume(tmp_path / "data"), SMALL)
+    for number in range(60):
+        append(log, b"%04d" % number)
+    yield log
+    log.volume.unlock()
+
+
+def faults(log: PartitionLog, *, with_active: bool = False) -> list[tuple[str, str]]:
+    return [
+        (Path(each.path).name, each.fault)
+        for each in check_log(log.directory, lambda _: None, with_active=with_active)
+        if each.fault is not None
+    ]
+
+
+def change(path: str, at: int, to: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(to)
+
+
+def test_a_sound_log_is_read_whole_and_nothing_is_said(log) -> None:
+    read: list[int] = []
+    found = list(check_log(log.directory, read.append, with_active=True))
+    assert [each.path for each in found] == [segment.path for segment in log.segments]
+    assert {each.fault for each in found} == {None}
+    assert sum(read) == sum(each.size for each in found) == log.size_bytes
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "fault"),
+    [(70, b"!!", "wrong crc"), (8, b"\x7f", "no batch"), (16, b"\x01", "no batch")],
+)
+def test_each_damage_is_told_with_its_segment(log, at, to, fault) -> None:
+    victim = log.segments[1]
+    change(victim.path, at, to)
+    [(name, told)] = faults(log)
+    assert name == Path(victim.path).name
+    assert fault in told
+
+
+def test_what_was_cut_or_follows_in_no_order_is_told(log) -> None:
+    first, second, third = (segment.path for segment in log.segments[:3])
+    content = Path(first).read_bytes()
+    Path(first).write_bytes(content[:-5])
+    Path(second).write_bytes(content)
+    Path(third).write_bytes(Path(third).read_bytes() * 2)
+    assert [name for name, _ in faults(log)] == [Path(p).name for p in (first, second, third)]
+
+
+def test_the_segment_that_is_written_to_may_end_anywhere(log) -> None:
+    with open(log.active.path, "ab") as file:
+        file.write(b"half a batch")
+    assert faults(log) == []
+    assert len(faults(log, with_active=True)) == 1
+
+
+def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
+    config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
+    with Node(config=config) as node:
+        assert node.server is not None
+        scrubber = node.server.background.scrubber
+        producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
+        for number in range(300):
+            producer.produce("t", b"%04d" % number * 2000)
+        assert producer.flush(20) == 0
+        wait_for_a_round(scrubber)
+        assert (scrubber.rotten, scrubber.bytes > 1_000_000) == ({}, True)
+        [first, *_] = sorted((node.data / "t-0").glob("*.log"))
+        change(str(first), 5_000, b"!")
+        wait_for_a_round(scrubber)
+        assert list(scrubber.rotten) == [str(first)]
+        assert "barnabas_scrubber_rotten_segments 1.0" in Metrics(node.server).text().decode()
+        [line, *_] = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert f"bit rot found segment={first}" in line
+
+
+def wait_for_a_round(scrubber) -> None:
+    """One that begins from now on, to its end."""
+    rounds, deadline = scrubber.rounds, time.monotonic() + 20
+    while scrubber.rounds < rounds + 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
