@@ -1,5 +1,6 @@
 """Brokers come, are let in, and get producer ids."""
 
+import attrs
 import pytest
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +23,15 @@ def test_the_same_incarnation_keeps_its_epoch_and_a_new_one_does_not() -> None:
     again = cluster.controller.register_broker(registration(1, incarnation=77))
     assert cluster.take(again) > known.epoch
     assert cluster.image.brokers[1].fenced
+
+
+def test_the_same_incarnation_amends_what_is_known_of_it() -> None:
+    cluster = Cluster()
+    known = cluster.image.brokers[1]
+    amended = attrs.evolve(registration(1, rack="rack-0"), directories=(uuid(7), uuid(8)))
+    assert cluster.take(cluster.controller.register_broker(amended)) == known.epoch
+    assert cluster.image.brokers[1] == attrs.evolve(known, directories=(uuid(7), uuid(8)))
+    assert not cluster.image.brokers[1].fenced
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:

@@ -66,16 +66,14 @@ def register_broker(
 ) -> ControllerResult[int]:
     """Register a broker under a new `epoch` (the offset of its record), fenced for now.
 
-    The same incarnation asking again keeps its epoch. Raises KafkaError INCONSISTENT_CLUSTER_ID.
+    The same incarnation asking again amends what is known of it and stays as it is, epoch and
+    all. Raises KafkaError INCONSISTENT_CLUSTER_ID.
     """
     if broker.cluster_id != image.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {image.cluster_id}, but got cluster ID {broker.cluster_id}",
         )
-    known = image.brokers.get(broker.broker_id)
-    if known is not None and known.incarnation_id == broker.incarnation_id:
-        return ControllerResult([], known.epoch)
     registered = BrokerImage(
         id=broker.broker_id,
         epoch=epoch,
@@ -87,7 +85,18 @@ def register_broker(
         in_controlled_shutdown=False,
         directories=broker.directories,
     )
-    return ControllerResult([broker_record(registered)], epoch)
+    known = image.brokers.get(broker.broker_id)
+    if known is not None and known.incarnation_id == broker.incarnation_id:
+        registered = attrs.evolve(
+            registered,
+            epoch=known.epoch,
+            fenced=known.fenced,
+            in_controlled_shutdown=known.in_controlled_shutdown,
+            cordoned_directories=known.cordoned_directories,
+        )
+        if registered == known:
+            return ControllerResult([], known.epoch)
+    return ControllerResult([broker_record(registered)], registered.epoch)
 
 
 def heartbeat(

@@ -74,6 +74,7 @@ class Quorum:
         self._subscribers: list[Subscriber] = []
         self._appended = trio.Event()
         self._waiters = trio.lowlevel.ParkingLot()
+        self._incarnation_id = Uuid.random()
 
     # For the node and its handlers
 
@@ -169,25 +170,29 @@ class Quorum:
         node, controller = self.node, self._controller
         if self.image.is_empty:
             self._append(self.log.bootstrap_records())
-        incarnation_id = Uuid.random()
+        node.logs.broker_epoch = broker_epoch = self._register()
+        unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
+        self._append(unfence.records)
+
+    def _register(self) -> int:
+        """State all of this node that the metadata.version has room for; the broker's epoch."""
+        node, controller = self.node, self._controller
         registration = ControllerRegistration(
-            node.node_id, incarnation_id, self.core.local.endpoints, SUPPORTED
+            node.node_id, self._incarnation_id, self.core.local.endpoints, SUPPORTED
         )
         self._append(controller.register_controller(registration).records)
         broker = BrokerRegistration(
             broker_id=node.node_id,
             cluster_id=node.cluster_id,
-            incarnation_id=incarnation_id,
+            incarnation_id=self._incarnation_id,
             endpoints=registered(node, node.config.advertised_listeners),
             features=SUPPORTED,
             rack=node.config.rack,
             directories=self.log.directory_ids,
         )
-        registration_result = controller.register_broker(broker)
-        self._append(registration_result.records)
-        node.logs.broker_epoch = broker_epoch = registration_result.response
-        unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
-        self._append(unfence.records)
+        result = controller.register_broker(broker)
+        self._append(result.records)
+        return result.response
 
     # Appending and committing
 
@@ -277,6 +282,8 @@ class Quorum:
         """The first subscriber: this node's own configuration and replicas."""
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
             self._configure_node()
+        if METADATA_VERSION in delta.features:
+            self._register()
         self.node.replicas.apply(image, delta)
 
     def _configure_node(self) -> None:

@@ -1,0 +1,95 @@
+"""A node at an older metadata.version writes no more than that knows, and follows when it rises."""
+
+import socket
+import struct
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.cluster.features import METADATA_VERSION, METADATA_VERSION_LATEST
+from barnabas.cluster.format import format_metadata_directory
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshot import SnapshotId, decode_snapshot
+from barnabas.protocol.frames import encode_request
+from barnabas.protocol.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from barnabas.protocol.records.metadata import PartitionRecord, RegisterBrokerRecord
+from barnabas.server import data as data_directories
+from barnabas.testing import Node
+
+# IBP_3_4_IV0: controllers do not register, and nothing is said of directories.
+OLD = 8
+SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "300"}
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that will be formatted for an older release."""
+    formatted = partial(format_metadata_directory, features={METADATA_VERSION: OLD})
+    monkeypatch.setattr(data_directories, "format_metadata_directory", formatted)
+    return tmp_path
+
+
+def image_of(node: Node) -> MetadataImage:
+    assert node.server is not None
+    return node.server.image
+
+
+def create(node: Node, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+
+
+def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=METADATA_VERSION_LATEST
+    )
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as connection:
+        connection.sendall(b"".join(encode_request(1, "test", request, 2)))
+        with connection.makefile("rb") as stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            frame = stream.read(size)
+    return UpdateFeaturesResponse.decode(frame[5:], 2)  # behind the response header
+
+
+def test_a_node_says_only_what_its_level_knows_and_all_once_that_is_raised(old: Path) -> None:
+    with Node(old) as node:
+        create(node, "before")
+        image = image_of(node)
+        assert image.features == {METADATA_VERSION: OLD}
+        assert image.controllers == {}
+        assert image.brokers[1].directories == ()
+        epoch = image.brokers[1].epoch
+        answer = raise_metadata_version(node)
+        assert (answer.error_code, answer.error_message) == (0, None)
+        create(node, "after")
+        image = image_of(node)
+        assert image.features == {METADATA_VERSION: METADATA_VERSION_LATEST}
+        assert list(image.controllers) == [1]
+        (directory,) = image.brokers[1].directories
+        assert (image.brokers[1].epoch, image.brokers[1].fenced) == (epoch, False)
+        assert image.topics_by_name["after"].partitions[0].directory(1) == directory
+        node.stop()
+        node.start()
+        assert {"before", "after"} <= image_of(node).topics_by_name.keys()
+
+
+def test_a_snapshot_says_only_what_its_level_knows(old: Path) -> None:
+    with Node(old, SNAPSHOTS) as node:
+        for number in range(10):
+            create(node, f"topic-{number}")
+    directory = old / "__cluster_metadata-0"
+    found = (SnapshotId.parse(path.name) for path in directory.iterdir())
+    latest = max(each for each in found if each is not None)
+    assert latest.end_offset > 0
+    records = decode_snapshot((directory / latest.file_name).read_bytes()).records
+    partitions = [each for each in records if isinstance(each, PartitionRecord)]
+    brokers = [each for each in records if isinstance(each, RegisterBrokerRecord)]
+    assert len(partitions) > 2
+    assert not any(partition.directories for partition in partitions)
+    assert [broker.log_dirs for broker in brokers] == [[]]
