@@ -267,8 +267,8 @@ class PartitionLog:
         (None: it is done here). A batch that its producer sent before is not appended again.
         """
         config = self.config
-        header = check_batch(records, config, now_ms, origin)
-        if needs_records(header, config):
+        header = check_batch(records, config, origin)
+        if needs_records(header, config, now_ms, origin):
             records, header = complete_batch(records, header, config, now_ms, origin, done)
         if len(records) > config.segment_bytes:
             raise KafkaError(

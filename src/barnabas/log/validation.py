@@ -6,7 +6,6 @@ That is a job of `barnabas.log.record_work`, here for a small batch, elsewhere f
 The header's own statements (its largest timestamp, say) are trusted.
 """
 
-from contextlib import suppress
 from struct import Struct
 from struct import error as StructError  # noqa: N812  (its own name says nothing here)
 from typing import Final, Literal
@@ -21,10 +20,8 @@ from barnabas.protocol.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
-    CorruptBatch,
     read_header,
     set_log_append_time,
-    validate_records,
 )
 
 Origin = Literal["client", "coordinator", "raft"]
@@ -38,13 +35,10 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _CONTROL: Final = 0x20
 _CODEC_ID_MAX: Final = 4
-# Of a refused batch up to this size the response says which records are at fault.
-_EXPLAINED_MAX: Final = 64 * 1024
-_EXPLAINED_UNPACKED_MAX: Final = 1024 * 1024
 _RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
 
 
-def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origin) -> BatchHeader:
+def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHeader:
     """Judge the one batch in `records` by its header; KafkaError as Kafka answers it.
 
     Order as in `UnifiedLog.analyzeAndValidateRecords`, then `LogValidator.validateBatch`.
@@ -76,8 +70,13 @@ def check_batch(records: Writable, config: LogConfig, now_ms: int, origin: Origi
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}"
         )
-    if origin != "raft" and not attributes & _CONTROL:
-        _check_timestamps(records, header, config, now_ms)
+    if attributes & _LOG_APPEND_TIME and not (
+        config.log_append_time or origin == "raft" or attributes & _CONTROL
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Producer should not set timestamp type to LogAppendTime",
+        )
     return header
 
 
@@ -120,53 +119,7 @@ def _check_client(header: BatchHeader) -> None:
     raise RecordsRefusedError(ErrorCode.INVALID_RECORD, reason)
 
 
-def _check_timestamps(
-    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int
-) -> None:
-    """What the header tells of the records' timestamps; the topic's own clock needs none."""
-    if header.attributes & _LOG_APPEND_TIME:
-        if config.log_append_time:
-            return
-        raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP,
-            "Producer should not set timestamp type to LogAppendTime",
-        )
-    if config.log_append_time:
-        return
-    latest = header.max_timestamp
-    lowest, highest = _timestamp_bounds(config, now_ms)
-    if latest <= highest and (latest < 0 or latest >= lowest):
-        return
-    reason = f"Timestamp {latest} of message is out of range: not within [{lowest}, {highest}]"
-    faults: list[tuple[int, str]] = []
-    if len(records) <= _EXPLAINED_MAX:
-        with suppress(CorruptBatch):
-            faults = _faults(records, header, config, now_ms)
-    raise RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, reason, faults)
-
-
-def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that the topic takes, in ms."""
-    return now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
-
-
-def _faults(
-    records: Writable, header: BatchHeader, config: LogConfig, now_ms: int
-) -> list[tuple[int, str]]:
-    """Which records have a timestamp out of bounds, and why."""
-    lowest, highest = _timestamp_bounds(config, now_ms)
-    faults = validate_records(
-        records,
-        0,
-        header,
-        timestamp_min=lowest,
-        timestamp_max=highest,
-        max_bytes=_EXPLAINED_UNPACKED_MAX,
-    )
-    return [(fault.index, fault.message) for fault in faults if fault.kind == "timestamp"]
-
-
-def needs_records(header: BatchHeader, config: LogConfig) -> bool:
+def needs_records(header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin) -> bool:
     """Whether the header leaves something to be decided by the records."""
     if header.attributes & _CONTROL:
         return False
@@ -176,7 +129,13 @@ def needs_records(header: BatchHeader, config: LogConfig) -> bool:
         or config.log_append_time
         or (config.codec is not None and config.codec != header.attributes & _CODEC_MASK)
         or config.timestamp_before_max_ms != LONG_MAX
+        or (_is_ahead(header, config, now_ms) and origin == "client")
     )
+
+
+def _is_ahead(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether it says to hold a later timestamp than the topic takes: the records tell which."""
+    return header.max_timestamp > now_ms + config.timestamp_after_max_ms
 
 
 def complete_batch(
@@ -219,7 +178,7 @@ def _record_job(
         config.is_compacted
         or config.validate_records
         or codec is not None
-        or before_ms not in (None, LONG_MAX)
+        or (before_ms is not None and (before_ms != LONG_MAX or _is_ahead(header, config, now_ms)))
     )
     if not is_checked and codec is None:
         return None
