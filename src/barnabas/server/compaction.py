@@ -14,13 +14,13 @@ import attrs
 import trio
 
 from barnabas.log import PartitionLog
-from barnabas.log.compaction import plan, swap
-from barnabas.log.compaction.plan import Candidate
+from barnabas.log.compaction import swap
 from barnabas.log.compaction.setbacks import Setbacks
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.helper import Helper, HelperGoneError
 
 if TYPE_CHECKING:
+    from barnabas.log.compaction.plan import Candidate, Limits
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Compactor:
             for helper in self._idle:
                 await helper.kill()
 
-    async def _work(self, chosen: Candidate | None) -> None:
+    async def _work(self, chosen: "Candidate | None") -> None:
         """Clean one log after the other while any needs it."""
         helper = self._idle.pop() if self._idle else Helper("barnabas.log.compaction")
         try:
@@ -88,7 +88,7 @@ class Compactor:
             if len(self._idle) + len(self._busy) > self._helpers_max:  # fewer are wanted now
                 await self._idle.pop().kill()
 
-    async def _claimed(self) -> Candidate | None:
+    async def _claimed(self) -> "Candidate | None":
         """The log that needs it most, claimed; None if none does or all helpers are busy."""
         if not self._has_room:
             return None
@@ -103,7 +103,7 @@ class Compactor:
         self._busy.add(chosen.log)
         return chosen
 
-    async def _clean_one(self, helper: Helper, chosen: Candidate) -> None:
+    async def _clean_one(self, helper: Helper, chosen: "Candidate") -> None:
         log = chosen.log
         directory = log.directory
         try:
@@ -139,7 +139,9 @@ class Compactor:
         except OSError as more:
             logger.warning("cleaned files stay log=%s error=%s", log.directory, more)
 
-    async def _chosen(self) -> Candidate | None:
+    async def _chosen(self) -> "Candidate | None":
+        from barnabas.log.compaction import plan
+
         node = self._node
         now_ms, here_ms = node.now_ms(), trio.current_time() * 1000
         self.setbacks.prune()
@@ -160,18 +162,22 @@ class Compactor:
                 logger.error("cannot compact partition=%r error=%s", partition, error)
         return plan.filthiest(candidates)
 
-    def _limits(self) -> plan.Limits:
+    def _limits(self) -> "Limits":
         """What one helper may use: its share of what all may (`CleanerThread`)."""
+        from barnabas.log.compaction.plan import Limits
+
         config = self._node.config
         share = max(self._helpers_max, 1)
-        return plan.Limits(
+        return Limits(
             config.get_int("log.cleaner.dedupe.buffer.size") // share,
             config.get("log.cleaner.io.buffer.load.factor"),
             config.get_int("log.cleaner.io.buffer.size") // share // 2,  # to read, and to write
             config.get("log.cleaner.io.max.bytes.per.second") / share,
         )
 
-    async def _clean(self, helper: Helper, chosen: Candidate) -> None:
+    async def _clean(self, helper: Helper, chosen: "Candidate") -> None:
+        from barnabas.log.compaction import plan
+
         node, log = self._node, chosen.log
         job = plan.job_for(chosen, self._limits(), node.now_ms())
         # A log with holes behind its recovery point would look torn after a kill.
