@@ -94,6 +94,17 @@ def test_each_record_without_a_key_is_named(bootstrap, topics, codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_time_out_of_bounds_is_told_of_its_record(bootstrap, topics, codec) -> None:
+    topic = topics.create("plain")
+    answer = produce(bootstrap, topic, batch(codec, late=300))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [each.batch_index for each in answer.record_errors] == [300]
+    sound = says_latest(batch(codec), NOW_MS + 48 * HOUR_MS)
+    assert produce(bootstrap, topic, sound).error_code == 0, "only its header is wrong"
+    assert stored(bootstrap, topic)[0].max_timestamp == NOW_MS + COUNT - 1
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_a_time_out_of_bounds_is_found_behind_a_header_that_lies(bootstrap, topics, codec) -> None:
     topic = topics.create("table", config={"cleanup.policy": "compact"})
     data = says_latest(batch(codec, late=300), NOW_MS)
