@@ -23,7 +23,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.groups import GroupCoordinator
+from barnabas.server.groups import GroupCoordinator, assignors_of
 from barnabas.server.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.server.transaction_admission import Admission, Support
 from barnabas.server.transaction_guards import Guards
@@ -56,6 +56,7 @@ class World:
             1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()
         )
         self.replicas.apply(self.image)
+        self.assignors = assignors_of(self.config)
         self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
         self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
         self.transactions.producer_ids.next = self.next_producer_id  # type: ignore[method-assign]
