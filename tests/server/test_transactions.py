@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager
+from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import (
@@ -30,7 +31,7 @@ from barnabas.server.transaction_guards import Guards
 from barnabas.server.transaction_markers import LocalMarkers
 from barnabas.server.transactions import TransactionCoordinator
 from barnabas.testing import Node
-from tests.cluster.states import Cluster
+from tests.cluster.states import CLUSTER_ID, Cluster
 from tests.log.batches import batch, open_volume
 from tests.server.transaction_transcript import Transcript
 
@@ -46,6 +47,8 @@ class World:
             None, {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
         )
         cluster = Cluster(brokers=2)
+        (directory,) = cluster.image.brokers[1].directories
+        volume.write_properties(MetaProperties(CLUSTER_ID, 1, directory))
         for topic in ("t", TRANSACTION_TOPIC, OFFSETS_TOPIC):
             assert not cluster.create(topic, partitions=4, replicas=2).error_code
         self.image = cluster.image
