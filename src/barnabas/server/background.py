@@ -12,6 +12,7 @@ import trio
 
 from barnabas.cluster.replication.partition import Partition
 from barnabas.log import LogConfig, PartitionLog
+from barnabas.protocol.errors import KafkaError
 from barnabas.server.compaction import Compactor
 from barnabas.server.moves import Mover
 from barnabas.server.scrubber import Scrubber
@@ -114,7 +115,10 @@ class Background:
         now_ms = self._node.now_ms()
         for log in list(self._node.logs.logs()):
             if log.needs_flush(now_ms):
-                await self._node.disk.fsync(log, log.flush)
+                try:
+                    await self._node.disk.fsync(log, log.flush)
+                except KafkaError as error:  # deleted meanwhile, or its disk failed
+                    logger.warning("flush failed log=%s error=%s", log.directory, error)
 
     async def remove_deleted(self) -> None:
         """Remove the files of segments and logs whose file.delete.delay.ms is over."""
