@@ -1,8 +1,9 @@
 """What records that must be looked at cost the others: `python -m bench.record_work [--kafka]`.
 
 One client sends compressed batches of 1 MB of records, one request in flight, to a topic that has
-another codec or is compacted. Meanwhile another client writes one small record after the other to
-an ordinary topic, and the time of its acks is told, with the server's CPU, its helper's included.
+another codec or is compacted, or asks for times inside such batches. Meanwhile another client
+writes one small record after the other to an ordinary topic, and the time of its acks is told, with
+the server's CPU and its helper's.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.records.batch import Record, build_batch
 from barnabas.protocol.records.compression import Codec
@@ -26,22 +28,25 @@ from compat_tests.wire import Connection
 BATCH_BYTES = 1_000_000
 RECORD_BYTES = 200
 SECONDS = 6.0
-PRODUCE_VERSION = 9
+PRODUCE_VERSION, LIST_OFFSETS_VERSION = 9, 7
 SPAWN = multiprocessing.get_context("spawn")
 NOW_MS = int(time.time() * 1000)
+# In the second half of a batch.
+LATE_MS = NOW_MS + BATCH_BYTES // RECORD_BYTES * 3 // 4
 
 TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
     "recoded": {"compression.type": "lz4"},
     "table": {"cleanup.policy": "compact"},
 }
-LOADS = (
-    ("nothing else", None, Codec.NONE),
+LOADS: tuple[tuple[str, str | None, Codec | None], ...] = (
+    ("nothing else", None, None),
     ("zstd, kept as it is", "plain", Codec.ZSTD),
     ("gzip to lz4", "recoded", Codec.GZIP),
     ("zstd to lz4", "recoded", Codec.ZSTD),
     ("gzip, compacted topic", "table", Codec.GZIP),
     ("zstd, compacted topic", "table", Codec.ZSTD),
+    ("times inside zstd", "plain", None),
 )
 
 
@@ -51,21 +56,28 @@ def big_batch(codec: Codec) -> bytearray:
     words = [bytes(chosen.choices(b"abcdefghijklmnop", k=6)) for _ in range(300)]
     values = (b" ".join(chosen.choices(words, k=RECORD_BYTES // 7)) for _ in range(1 << 30))
     count = BATCH_BYTES // RECORD_BYTES
-    records = [Record(n, NOW_MS, b"key-%d" % n, next(values)) for n in range(count)]
+    records = [Record(n, NOW_MS + n, b"key-%d" % n, next(values)) for n in range(count)]
     return build_batch(records, codec=codec)
 
 
-def produce_forever(bootstrap: str, topic: str, batch: bytes, sent: Any) -> None:
-    """Send the batch again and again, each after the answer to the last; counts into `sent`."""
-    partition = ProduceRequest.PartitionProduceData(index=0, records=batch)
-    data = ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])
-    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+def ask_forever(bootstrap: str, topic: str, what: bytes | int, sent: Any) -> None:
+    """Send a batch, or a time (ms), again and again, one at a time; counts into `sent`."""
     with Connection(bootstrap) as connection:
         while True:
-            answer = connection.call(request, PRODUCE_VERSION)
-            code = answer.responses[0].partition_responses[0].error_code
-            if code:
-                raise RuntimeError(f"refused with error {code}")
+            if isinstance(what, int):
+                moment = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=what)
+                asked = ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[moment])
+                request = ListOffsetsRequest(replica_id=-1, topics=[asked])
+                found = connection.call(request, LIST_OFFSETS_VERSION).topics[0].partitions[0]
+                if found.offset < 0:
+                    raise RuntimeError(f"not found: {found}")
+            else:
+                data = ProduceRequest.PartitionProduceData(index=0, records=what)
+                to = ProduceRequest.TopicProduceData(name=topic, partition_data=[data])
+                request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[to])
+                answer = connection.call(request, PRODUCE_VERSION)
+                if answer.responses[0].partition_responses[0].error_code:
+                    raise RuntimeError(f"refused: {answer}")
             sent.value += 1
 
 
@@ -95,14 +107,14 @@ def peak_mb(pid: int) -> float:
     return 0.0
 
 
-def measure(server: Measured, name: str, topic: str | None, batch: bytes) -> None:
+def measure(server: Measured, name: str, topic: str | None, what: bytes | int) -> None:
     """One line of the table: the load alone, then the other client beside it."""
     if topic is None:
         tell(name, latencies_ms(server.bootstrap), "")
         return
     sent = SPAWN.Value("L", 0)
-    arguments = (server.bootstrap, topic, batch, sent)
-    load = SPAWN.Process(target=produce_forever, args=arguments, daemon=True)
+    arguments = (server.bootstrap, topic, what, sent)
+    load = SPAWN.Process(target=ask_forever, args=arguments, daemon=True)
     load.start()
     try:
         while not sent.value:
@@ -118,7 +130,7 @@ def measure(server: Measured, name: str, topic: str | None, batch: bytes) -> Non
             1000 * (after - before) / count
             for after, before in zip(all_cpu_seconds(server), cpu, strict=True)
         )
-        cost = f"{count / took:6.1f} batches/s alone, CPU {own:.1f} + {helper:.1f} ms each"
+        cost = f"{count / took:6.1f} a second alone, CPU {own:.1f} + {helper:.1f} ms each"
         tell(name, latencies_ms(server.bootstrap), cost)
     finally:
         load.kill()
@@ -145,7 +157,8 @@ def run(server: Measured) -> None:
             future.result(30)
         latencies_ms(server.bootstrap)
         for name, topic, codec in LOADS:
-            measure(server, name, topic, bytes(big_batch(codec)))
+            what = LATE_MS if codec is None else bytes(big_batch(codec))
+            measure(server, name, topic, what)
         for pid in children(server.pid):
             print(f"helper process: at most {peak_mb(pid):.0f} MB")
     finally:
