@@ -33,10 +33,12 @@ from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_outco
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
     FAULTS_MAX,
+    BatchHeader,
     CorruptBatch,
     Record,
     build_batch,
     crc_matches,
+    pack_batch,
     read_header,
     read_records,
     record_times,
@@ -137,6 +139,44 @@ def test_the_helper_gives_what_the_loop_gives(helper: Ask, job: Job, data: bytes
     assert outcome_of(lambda: helper(job, data)) == here
     with suppress(RecordWorkNeeded):
         assert outcome_of(lambda: do_in_loop(job, data, read_header(data))) == here
+
+
+longs = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    complete_jobs | find_jobs,
+    st.builds(
+        BatchHeader,
+        base_offset=longs,
+        batch_length=st.just(0),
+        partition_leader_epoch=st.just(0),
+        magic=st.just(2),
+        crc=st.just(0),
+        attributes=st.integers(-(1 << 15), (1 << 15) - 1) | st.sampled_from((0, 8)),
+        last_offset_delta=st.integers(-(1 << 31), (1 << 31) - 1),
+        base_timestamp=longs,
+        max_timestamp=longs,
+        producer_id=longs,
+        producer_epoch=st.just(0),
+        base_sequence=st.just(0),
+        record_count=st.integers(0, 3) | st.integers(-(1 << 31), (1 << 31) - 1),
+    ),
+    st.binary(max_size=60)
+    | st.lists(st.tuples(longs, st.integers(-2, 300)), min_size=1, max_size=3).map(
+        lambda times: build_batch([Record(at, time, None, b"") for time, at in times])[61:]
+    ),
+)
+def test_any_bytes_have_an_outcome(job: Job, header: BatchHeader, body: bytes) -> None:
+    """Another exception would end the helper, and the next, and be tried again for ever."""
+    data = pack_batch(header, body)
+    with suppress(KafkaError):
+        outcome = job.do(data)
+        if isinstance(outcome, bytearray):
+            assert crc_matches(outcome, 0, read_header(outcome))
+        elif outcome is not None:
+            struct.pack(">qq", *outcome)
 
 
 @settings(max_examples=100, deadline=None)
@@ -278,6 +318,8 @@ def test_a_timestamp_beyond_all_time_is_refused() -> None:
         job.do(patched(data, BASE_TIMESTAMP, ">q", ANY_TIME - 1))
     assert raised.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in raised.value.record_errors] == [1]
+    with pytest.raises(KafkaError):
+        FindTime(base_offset=0, crc=0, start_offset=1).do(data)
 
 
 def test_every_record_is_looked_at_where_the_node_is_told_to(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+from barnabas.log.config import LONG_MAX
 from barnabas.log.files import FileSlice
 from barnabas.log.record_work.refusal import RecordsRefusedError
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -152,16 +153,19 @@ class FindTime:
         """As `do`, but CorruptBatch."""
         header = read_header(batch)
         data = unpack_records(batch, 0, header, unpacked_max)
-        largest: Found | None = None
+        found: Found | None = None
         for timestamp, offset in record_times(data, header):
             if offset < self.start_offset:
                 continue
             if self.timestamp is None:
-                if largest is None or timestamp > largest[0]:
-                    largest = timestamp, offset
+                if found is None or timestamp > found[0]:
+                    found = timestamp, offset
             elif timestamp >= self.timestamp:
-                return timestamp, offset
-        return largest
+                found = timestamp, offset
+                break
+        if found is not None and max(map(abs, found)) > LONG_MAX:
+            raise CorruptBatch(f"a record at {found[1]} of the time {found[0]}")
+        return found
 
 
 Job = CompleteBatch | FindTime
