@@ -1,5 +1,6 @@
 """Many more logs than a process may have files: all are written, read, rolled and retained."""
 
+import gc
 import os
 import resource
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=50, retention_bytes=1
 @pytest.fixture
 def few_files() -> Iterator[int]:
     """The process may open `OPEN_FILES`, of which half are for logs, as `serve` shares them."""
+    gc.collect()  # and with it the files that earlier tests left open
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))
     yield OPEN_FILES // 2
