@@ -20,11 +20,11 @@ from barnabas.protocol.records.batch import (
     crc_matches,
     iter_batches,
     read_records,
-    validate_records,
 )
 from barnabas.protocol.records.compression import Codec, CompressionError, compress, decompress
 from barnabas.protocol.records.groups import decode_group_record
 from barnabas.protocol.records.metadata import decode_metadata_record, encode_metadata_record
+from barnabas.protocol.records.walk import validate_records
 from tests.protocol.facts import all_messages, versions_of
 from tests.protocol.generator import random_message
 

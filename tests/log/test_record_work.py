@@ -32,7 +32,6 @@ from barnabas.log.record_work import (
 from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import (
-    FAULTS_MAX,
     BatchHeader,
     CorruptBatch,
     Record,
@@ -41,10 +40,10 @@ from barnabas.protocol.records.batch import (
     pack_batch,
     read_header,
     read_records,
-    record_times,
     unpack_records,
 )
 from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.records.walk import FAULTS_MAX, record_times
 from tests.log.batches import NOW_MS, batch, new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]

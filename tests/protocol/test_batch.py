@@ -25,8 +25,8 @@ from barnabas.protocol.records.batch import (
     read_header,
     read_records,
     set_log_append_time,
-    validate_records,
 )
+from barnabas.protocol.records.walk import validate_records
 
 with warnings.catch_warnings():  # kafka-python reads its schemas through a deprecated call
     warnings.simplefilter("ignore", DeprecationWarning)

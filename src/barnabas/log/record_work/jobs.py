@@ -14,14 +14,12 @@ from barnabas.protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     InvalidRecords,
-    RecordFault,
     pack_batch,
     read_header,
-    record_times,
     unpack_records,
-    validate_unpacked,
 )
 from barnabas.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec, compress
+from barnabas.protocol.records.walk import RecordFault, record_times, validate_unpacked
 
 UNPACKED_MAX: Final = DEFAULT_MAX_BYTES
 """Bytes that a batch may unpack to, where its records are looked at."""

@@ -8,7 +8,7 @@ a batch). Layout: KIP-98, `DefaultRecordBatch` and `DefaultRecord`.
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import attrs
 from crc32c import crc32c
@@ -48,12 +48,7 @@ _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 
-FAULTS_MAX: Final = 1000
-"""So many faults of a batch's records are told; a client is not helped by more."""
-
 _RECORD_SIZE_MIN: Final = 7  # length, attributes, two deltas, two sizes, header count
-_LONG_MIN: Final = -(1 << 63)
-_LONG_MAX: Final = (1 << 63) - 1
 _SEQUENCE_COUNT: Final = 1 << 31
 
 
@@ -78,15 +73,6 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-@attrs.frozen
-class RecordFault:
-    """What is wrong with the record at `index` of its batch."""
-
-    index: int
-    kind: Literal["key", "timestamp", "offset"]
-    message: str
 
 
 class BatchHeader(NamedTuple):
@@ -264,12 +250,12 @@ def read_records(
     at = 0
     try:
         for _ in range(header.record_count):
-            size, at = _varint(data, at)
+            size, at = read_varint(data, at)
             end = at + size
             if size < 0 or end > len(data):
                 raise InvalidRecords(f"a record of {size} bytes, {len(data) - at} are left")
-            delta, at = _varint(data, at + 1)
-            offset_delta, at = _varint(data, at)
+            delta, at = read_varint(data, at + 1)
+            offset_delta, at = read_varint(data, at)
             key, at = _nullable_bytes(data, at, end)
             value, at = _nullable_bytes(data, at, end)
             headers, at = _headers(data, at, end)
@@ -282,111 +268,6 @@ def read_records(
     if at != len(data):
         raise InvalidRecords(f"{len(data) - at} bytes behind the last record")
     return records
-
-
-def validate_records(
-    buf: Buffer,
-    pos: int,
-    header: BatchHeader,
-    *,
-    compacted: bool = False,
-    timestamp_min: int | None = None,
-    timestamp_max: int | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> list[RecordFault]:
-    """The checks that need records (`LogValidator`), without building any record.
-
-    A key in every record of a compacted topic, offsets in steps of one, and timestamps (ms)
-    within the topic's bounds where given; it ends at `FAULTS_MAX`. Raises `CorruptBatch` where the
-    records do not parse.
-    """
-    data = unpack_records(buf, pos, header, max_bytes)
-    faults, _ = validate_unpacked(
-        data,
-        header,
-        compacted=compacted,
-        timestamp_min=timestamp_min,
-        timestamp_max=timestamp_max,
-    )
-    return faults
-
-
-def validate_unpacked(
-    data: bytes,
-    header: BatchHeader,
-    *,
-    compacted: bool = False,
-    timestamp_min: int | None = None,
-    timestamp_max: int | None = None,
-) -> tuple[list[RecordFault], int]:
-    """As `validate_records`, of what `unpack_records` gave; and the largest timestamp (ms)."""
-    faults: list[RecordFault] = []
-    base_timestamp = header.base_timestamp
-    largest = NO_TIMESTAMP - base_timestamp
-    lowest = _LONG_MIN if timestamp_min is None else max(timestamp_min, _LONG_MIN)
-    highest = _LONG_MAX if timestamp_max is None else min(timestamp_max, _LONG_MAX)
-    lowest, highest = lowest - base_timestamp, highest - base_timestamp
-    at, data_end = 0, len(data)
-    try:
-        for index in range(header.record_count):
-            size, at = _varint(data, at)
-            end = at + size
-            if size < 0 or end > data_end:
-                raise InvalidRecords(f"a record of {size} bytes, {data_end - at} are left")
-            # Most of these varints are a byte long: looked at here, they cost no call.
-            byte = data[at + 1]
-            if byte < 0x80:
-                delta, at = (byte >> 1) ^ -(byte & 1), at + 2
-            else:
-                delta, at = _varint(data, at + 1)
-            if delta > largest:
-                largest = delta
-            offset_delta, at = _varint(data, at)
-            byte = data[at]
-            if byte < 0x80:
-                key_size, at = (byte >> 1) ^ -(byte & 1), at + 1
-            else:
-                key_size, at = _varint(data, at)
-            at = _skip_record_body(data, at, end, key_size)
-            if offset_delta != index:
-                text = f"Record offset delta {offset_delta} at index {index}"
-                faults.append(RecordFault(index, "offset", text))
-            elif key_size < 0 and compacted:
-                text = "Compacted topic cannot accept message without key"
-                faults.append(RecordFault(index, "key", text))
-            elif not lowest <= delta <= highest and base_timestamp + delta != NO_TIMESTAMP:
-                text = (
-                    f"Timestamp {base_timestamp + delta} of message with offset {index} is out of "
-                    f"range. The timestamp should be within [{timestamp_min}, {timestamp_max}]"
-                )
-                faults.append(RecordFault(index, "timestamp", text))
-            if len(faults) == FAULTS_MAX:
-                return faults, base_timestamp + largest
-    except IndexError:
-        raise InvalidRecords("a batch ends inside a record") from None
-    if at != data_end:
-        raise InvalidRecords(f"{data_end - at} bytes behind the last record")
-    return faults, base_timestamp + largest
-
-
-def record_times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Timestamp (ms) and offset of each record in what `unpack_records` gave; `CorruptBatch`."""
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    at = 0
-    try:
-        for _ in range(header.record_count):
-            size, at = _varint(data, at)
-            end = at + size
-            if size < 0 or end > len(data):
-                raise InvalidRecords(f"a record of {size} bytes, {len(data) - at} are left")
-            delta, at = _varint(data, at + 1)
-            offset_delta, _ = _varint(data, at)
-            timestamp = base_timestamp + delta if append_time is None else append_time
-            yield timestamp, base_offset + offset_delta
-            at = end
-    except IndexError:
-        raise InvalidRecords("a batch ends inside a record") from None
 
 
 def build_batch(
@@ -454,7 +335,7 @@ def pack_batch(header: BatchHeader, body: Buffer) -> bytearray:
     return batch
 
 
-def _varint(data: Buffer, at: int) -> tuple[int, int]:
+def read_varint(data: Buffer, at: int) -> tuple[int, int]:
     """A zigzag varint of at most ten bytes, and the position behind it."""
     byte = data[at]
     if byte < 0x80:
@@ -473,7 +354,7 @@ def _varint(data: Buffer, at: int) -> tuple[int, int]:
 
 
 def _nullable_bytes(data: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _varint(data, at)
+    size, at = read_varint(data, at)
     if size < 0:
         return None, at
     if size > end - at:
@@ -482,7 +363,7 @@ def _nullable_bytes(data: Buffer, at: int, end: int) -> tuple[bytes | None, int]
 
 
 def _headers(data: Buffer, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, at = _varint(data, at)
+    count, at = read_varint(data, at)
     if count == 0:
         return (), at
     if not 0 < count <= end - at:
@@ -496,30 +377,6 @@ def _headers(data: Buffer, at: int, end: int) -> tuple[tuple[tuple[str, bytes | 
         # A key that is not UTF-8 is kept readable, as Java's decoder does.
         headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), at
-
-
-def _skip_record_body(data: Buffer, at: int, end: int, key_size: int) -> int:
-    """Walk over key, value and headers; the position behind them, which is `end`."""
-    start = at
-    if key_size > 0:
-        at += key_size
-    value_size, at = _varint(data, at)
-    if value_size > 0:
-        at += value_size
-    if at + 1 == end and not data[at]:
-        return end  # no headers, as in most records
-    count, at = _varint(data, at)
-    if not 0 <= count <= max(end - at, 0):
-        raise InvalidRecords(f"{count} headers in {end - at} bytes")
-    for _ in range(count):
-        size, at = _varint(data, at)
-        if size < 0:
-            raise InvalidRecords("a header without a key")
-        size, at = _varint(data, at + size)
-        at += max(size, 0)
-    if at != end:
-        raise InvalidRecords(f"a record's fields take {at - start} bytes, not {end - start}")
-    return at
 
 
 def _append_record(body: bytearray, record: Record, offset_delta: int, base_timestamp: int) -> None:
