@@ -37,6 +37,7 @@ def fake_node() -> Any:
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
+        records=SimpleNamespace(asked=9, waiting=1, starts=2),
     )
     node.background = SimpleNamespace(compactor=Compactor(node), scrubber=Scrubber(node))
     node.metrics = Metrics(node)
@@ -72,6 +73,7 @@ async def test_prometheus_finds_the_figures_of_the_node() -> None:
         assert b"text/plain; version=0.0.4" in head
         lines = body.decode().splitlines()
         assert 'barnabas_request_seconds_count{api="Produce",version="13"} 5.0' in lines
+        assert "barnabas_record_jobs_total 9.0" in lines
         assert 'barnabas_request_seconds_sum{api="Produce",version="13"} 0.25' in lines
         assert 'barnabas_request_errors_total{api="Produce"} 1.0' in lines
         assert "barnabas_connections 2.0" in lines

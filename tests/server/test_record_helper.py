@@ -142,6 +142,7 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
             os.kill(pid, signal.SIGKILL)
         assert helper.pid != pid
         assert helper.pid is not None
+        assert (helper.asked, helper.waiting, helper.starts) == (2, 0, 2)
 
     with_helper(story)
 
@@ -287,7 +288,7 @@ def warmed_up(connection: Connection) -> None:
 def is_waiting(node: Node) -> bool:
     """Whether a request waits for the helper."""
     assert node.server is not None
-    return any(each.handling for each in list(node.server.transport.connections))
+    return node.server.records.waiting > 0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

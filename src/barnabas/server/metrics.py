@@ -48,6 +48,7 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
+        yield from self._record_helper()
         yield from self._cleaner()
         yield from self._scrubber()
 
@@ -103,6 +104,20 @@ class Metrics:
         )
         yield CounterMetricFamily(
             "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
+        )
+
+    def _record_helper(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        helper = self._node.records
+        yield CounterMetricFamily(
+            "barnabas_record_jobs", "Batches whose records the helper looked at", helper.asked
+        )
+        yield GaugeMetricFamily(
+            "barnabas_record_jobs_waiting", "Requests that wait for that", helper.waiting
+        )
+        yield CounterMetricFamily(
+            "barnabas_record_helper_starts", "Starts of the helper for records", helper.starts
         )
 
     def _cleaner(self) -> Iterator[Any]:

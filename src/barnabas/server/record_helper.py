@@ -69,8 +69,10 @@ class RecordHelper:
 
     def __init__(self, disk: "DiskWorker") -> None:
         self._disk = disk
+        self.asked = self.waiting = 0  # jobs ever, and jobs that somebody waits for
+        self.starts = 0
         self._process: trio.Process | None = None
-        self._ask, self._asked = trio.open_memory_channel[_Asked](math.inf)
+        self._queue_in, self._queue_out = trio.open_memory_channel[_Asked](math.inf)
 
     @property
     def pid(self) -> int | None:
@@ -104,10 +106,13 @@ class RecordHelper:
         if isinstance(batch, FileSlice):
             batch = await self._disk.run(batch.read)
         asked = _Asked(needed.job, batch)
-        self._ask.send_nowait(asked)
+        self._queue_in.send_nowait(asked)
+        self.asked += 1
+        self.waiting += 1
         try:
             await asked.done.wait()
         finally:
+            self.waiting -= 1
             asked.batch = None
         if isinstance(asked.outcome, Exception):
             raise asked.outcome
@@ -121,7 +126,7 @@ class RecordHelper:
             while True:
                 asked: _Asked | None = None
                 with trio.move_on_after(math.inf if self._process is None else _IDLE_S):
-                    asked = await self._asked.receive()
+                    asked = await self._queue_out.receive()
                 if asked is None:
                     await self._end()
                 elif asked.batch is not None:
@@ -183,6 +188,7 @@ class RecordHelper:
                 stdout=subprocess.PIPE,
                 process_group=0,
             )
+            self.starts += 1
             _widen(process.stdin, process.stdout)
             logger.info("record helper process started pid=%d", process.pid)
         return process
