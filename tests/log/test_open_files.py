@@ -17,7 +17,7 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=50, retention_bytes=1
 
 @pytest.fixture
 def few_files() -> Iterator[int]:
-    """The process may open `OPEN_FILES` more, of which half are for logs, as `serve` shares them."""
+    """The process may open `OPEN_FILES` more, half of them for logs, as `serve` shares them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     others = len(os.listdir("/dev/fd"))  # that earlier tests left open, say
     resource.setrlimit(resource.RLIMIT_NOFILE, (others + OPEN_FILES, hard))
