@@ -6,7 +6,8 @@
 #   make bench    figures, beside Apache Kafka where Java and Maven are there
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
-#   make soak     a node killed under load (SECONDS=60), and simulated coordinators (SEEDS=10000)
+#   make soak     a node killed under load (CYCLES=200, or SECONDS=n of it), every loss of power, and
+#                 simulated coordinators (SEEDS=10000)
 #   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
@@ -18,7 +19,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
 ARGS ?=
+CYCLES ?= 200
 SECONDS ?= 60
+# A soak ends by its cycles, unless it is given seconds.
+SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
@@ -60,7 +64,8 @@ fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 soak: $(DEV)
-	$(BIN)/python -m tests.crash --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(SOAK_SECONDS) $(ARGS)
+	BARNABAS_EXAMPLES=1000 $(BIN)/python -m pytest tests/log/test_power_loss.py --timeout 3600
 	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
 	  -n $(WORKERS) --timeout 3600
 

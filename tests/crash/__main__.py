@@ -1,27 +1,37 @@
-"""`make soak SECONDS=n`: kill a node under load for so long."""
+"""`make soak`: kill a node under load, so often or for so long, and say how it went."""
 
 import argparse
 import sys
 import time
 
-from tests.crash.kills import run, run_compacted
+from tests.crash.kills import run
+
+# Kills of one node; then everything is read, and a fresh one follows.
+_ROUND = 25
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--round-s", type=float, default=60, help="seconds of each fresh node")
-    arguments = parser.parse_args()
-    deadline = time.monotonic() + arguments.seconds
-    seed = int(time.time())
-    while (left := deadline - time.monotonic()) > 0:
-        print(f"seed {seed}")
-        faults = run(seconds=min(left, arguments.round_s), seed=seed)
-        faults += run_compacted(cycles=10, seed=seed)
-        if faults:
-            print("\n".join(faults[:20]))
+    """Return 1 as soon as a round finds a fault."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--cycles", type=int, default=200, help="kills in all")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no round after so long")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    began, seed = time.monotonic(), options.seed
+    kills = acked = 0
+    while kills < options.cycles:
+        took = time.monotonic() - began
+        if options.seconds and took > options.seconds:
+            break
+        result = run(cycles=min(_ROUND, options.cycles - kills), seed=seed)
+        kills, acked = kills + result.kills, acked + result.acked
+        print(f"seed {seed}: {result}", flush=True)
+        if result.faults:
+            print("\n".join(result.faults[:20]))
             return 1
         seed += 1
+    took = time.monotonic() - began
+    print(f"killed {kills} times in {took:.0f} s: {acked} acknowledged, all is there")
     return 0
 
 

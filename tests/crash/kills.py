@@ -1,25 +1,56 @@
 """A node killed with -9 at random moments under load: what was acknowledged is there, unchanged.
 
-Idempotent producers write numbered records to several partitions of topics with tiny segments, so
-that kills fall into rolls, index writes and checkpoints too. Each record's outcome is kept (offset,
-or unknown); after some kills all partitions are read and held to it.
+Two data directories, tiny segments, and a cleaner, retention and checkpoints that never rest, so
+that kills fall into rolls, index writes, swaps, deletions and checkpoints too. A part of the kills
+comes while the node still recovers from the one before. After some kills everything is read, and
+held to what the loads were told.
 """
 
+import os
 import random
+import signal
+import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+import attrs
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.testing.history import History, Outcome, check
 from barnabas.testing.process import NodeProcess
+from tests.crash.loads import (
+    CLIENT,
+    COMMITS_GROUP,
+    LEDGER,
+    PARTITIONS,
+    PLAIN,
+    SHORT,
+    TABLE,
+    Commits,
+    Idempotent,
+    Load,
+    Reader,
+    Table,
+    Topics,
+    Transactional,
+)
 
-TOPIC = "killed"
-PARTITIONS = 4
 SETTINGS = {
+    "auto.create.topics.enable": "false",  # producers ask for topics that they remember
     "log.flush.offset.checkpoint.interval.ms": "100",
     "log.flush.scheduler.interval.ms": "100",
+    "log.retention.check.interval.ms": "150",
+    "log.cleaner.backoff.ms": "20",
+    "log.segment.delete.delay.ms": "50",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
 SMALL_SEGMENTS = {
@@ -28,202 +59,238 @@ SMALL_SEGMENTS = {
     "retention.ms": "-1",
     "flush.ms": "200",
 }
-
-
-@dataclass
-class Load:
-    """One idempotent producer and what it was told of each record."""
-
-    bootstrap: str
-    codec: str
-    acked: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    sent: int = 0
-
-    def __post_init__(self) -> None:
-        self.stopping = threading.Event()
-        self.producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "enable.idempotence": True,
-                "compression.type": self.codec,
-                "linger.ms": 1,
-                "batch.size": 8000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "message.timeout.ms": 120_000,
-                "log_level": 0,
-            }
-        )
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-
-    def run(self) -> None:
-        generator = random.Random(self.codec)
-        while not self.stopping.is_set():
-            value = b"%s %d " % (self.codec.encode(), self.sent)
-            value += generator.randbytes(generator.randrange(300))
-            try:
-                self.producer.produce(TOPIC, value, on_delivery=self.on_delivery)
-                self.sent += 1
-            except BufferError:
-                self.producer.poll(0.05)
-            self.producer.poll(0)
-            if self.sent % 20 == 0:
-                time.sleep(0.004)
-
-    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.faults.append(f"{error} for {message.value()[:20]}")
-            return
-        where = message.partition(), message.offset()
-        if where in self.acked:
-            self.faults.append(f"{where} acknowledged twice")
-        self.acked[where] = message.value()
-
-    def finish(self) -> None:
-        """Stop, and wait for the outcome of what is under way."""
-        self.stopping.set()
-        self.thread.join()
-        if self.producer.flush(120):
-            self.faults.append("some records have no outcome")
-
-
-def read_all(bootstrap: str) -> dict[tuple[int, int], bytes]:
-    """Read every partition from its start to its end, crcs checked."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "check.crcs": True})
-    partitions = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
-    ends = {each.partition: consumer.get_watermark_offsets(each, 30)[1] for each in partitions}
-    consumer.assign(partitions)
-    found: dict[tuple[int, int], bytes] = {}
-    left = sum(ends.values())
-    while left:
-        messages = consumer.consume(min(left, 2000), timeout=20)
-        if not messages:
-            raise AssertionError(f"{left} records do not come")
-        for each in messages:
-            if each.error() is not None:
-                raise AssertionError(str(each.error()))
-            found[each.partition(), each.offset()] = each.value()
-        left -= len(messages)
-    consumer.close()
-    return found
-
-
-def judge(loads: list[Load], found: dict[tuple[int, int], bytes]) -> list[str]:
-    """Say what is lost, changed, twice there or out of order."""
-    faults = [fault for load in loads for fault in load.faults]
-    for load in loads:
-        for where, value in load.acked.items():
-            if found.get(where) != value:
-                faults.append(f"acknowledged at {where}: {value[:20]}, found {found.get(where)}")
-    last: dict[tuple[int, bytes], int] = {}
-    for (partition, offset), value in sorted(found.items()):
-        codec, number = value.split(b" ")[:2]
-        if int(number) <= last.get((partition, codec), -1):
-            faults.append(f"{value[:20]} at {partition, offset} is there twice or out of order")
-        last[partition, codec] = int(number)
-    return faults
-
-
-def run(*, cycles: int | None = None, seconds: float | None = None, seed: int = 0) -> list[str]:
-    """Kill a node again and again; returns the faults found, and prints how it went."""
-    generator = random.Random(seed)
-    deadline = time.monotonic() + (seconds if seconds is not None else 1e9)
-    with NodeProcess(config=SETTINGS) as node:
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        topic = NewTopic(TOPIC, PARTITIONS, 1, config=SMALL_SEGMENTS)
-        admin.create_topics([topic])[TOPIC].result(30)
-        loads = [Load(node.bootstrap, codec) for codec in ("none", "lz4")]
-        killed = 0
-        while killed != cycles and time.monotonic() < deadline:
-            time.sleep(generator.choice((0.05, 0.3, 0.6)) * generator.random() * 2)
-            node.kill()
-            node.start()
-            killed += 1
-        for load in loads:
-            load.finish()
-        node.kill()
-        node.start()
-        found = read_all(node.bootstrap)
-    acked = sum(len(load.acked) for load in loads)
-    print(f"killed {killed} times: {acked} records acknowledged, {len(found)} found")
-    if acked < 100 * killed**0.5:
-        return ["hardly anything was acknowledged"]
-    return judge(loads, found)
-
-
-TABLE = "table"
-TABLE_KEYS = 60
-CLEANED_SOON = {
-    "cleanup.policy": "compact",
-    "internal.segment.bytes": "20000",
-    "min.cleanable.dirty.ratio": "0.05",
-    "file.delete.delay.ms": "50",
+TOPICS = {
+    PLAIN: SMALL_SEGMENTS,
+    LEDGER: SMALL_SEGMENTS,
+    SHORT: {**SMALL_SEGMENTS, "internal.segment.bytes": "8000", "retention.bytes": "60000"},
+    TABLE: {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "20000",
+        "min.cleanable.dirty.ratio": "0.05",
+        "file.delete.delay.ms": "50",
+    },
 }
+# How many kills come before the node is ready again.
+_EARLY = 0.2
+# A reader that hears nothing for so long gives up.
+_SILENCE_S = 30.0
 
 
-def run_compacted(*, cycles: int, seed: int = 0) -> list[str]:
-    """Kill a node that compacts all the time; of each key, the last value must be there."""
-    generator = random.Random(seed)
-    settings = {**SETTINGS, "log.cleaner.backoff.ms": "20"}
-    with NodeProcess(config=settings) as node:
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        topic = NewTopic(TABLE, 1, 1, config=CLEANED_SOON)
-        admin.create_topics([topic])[TABLE].result(30)
-        producer = Producer(
-            {
-                "bootstrap.servers": node.bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "batch.size": 4000,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
-            }
+@attrs.define
+class Result:
+    """How a round went."""
+
+    kills: int = 0
+    early_kills: int = 0
+    acked: int = 0
+    faults: list[str] = attrs.Factory(list[str])
+    done: dict[str, int] = attrs.Factory(dict[str, int])
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{what} {count}" for what, count in self.done.items())
+        return (
+            f"killed {self.kills} times ({self.early_kills} in recovery), "
+            f"acknowledged {self.acked}: {done}"
         )
-        table: dict[bytes, bytes] = {}
-        number = 0
-        for _ in range(cycles):
-            deadline = time.monotonic() + 0.5 + generator.random() * 0.8
-            while time.monotonic() < deadline:
-                for _ in range(40):
-                    key, value = b"%d" % generator.randrange(TABLE_KEYS), b"%d" % number + b"." * 80
-                    producer.produce(TABLE, value, key=key)
-                    table[key], number = value, number + 1
-                producer.poll(0.004)
-            node.kill()
+
+
+def run(*, cycles: int, seed: int = 0) -> Result:
+    """Kill a node `cycles` times; what was found wrong is in the result."""
+    generator = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="killed-") as path:
+        directories = ",".join(f"{path}/{name}" for name in ("first", "second"))
+        settings = {**SETTINGS, "log.dirs": directories}
+        with NodeProcess(Path(path), settings) as node:
+            return _round(node, generator, cycles, seed)
+
+
+def _round(node: NodeProcess, generator: random.Random, cycles: int, seed: int) -> Result:
+    result = Result()
+    admin = AdminClient({**CLIENT, "bootstrap.servers": node.bootstrap})
+    topics = [NewTopic(name, PARTITIONS[name], 1, config=given) for name, given in TOPICS.items()]
+    for created in admin.create_topics(topics).values():
+        created.result(30)
+    history, where = History(), node.bootstrap
+    table, made = Table(where, history, seed), Topics(where, history, seed)
+    commits = Commits(where, history, seed)
+    loads: list[Load] = [
+        *(Idempotent(where, history, PLAIN, codec, seed) for codec in ("none", "lz4")),
+        Idempotent(where, history, SHORT, "zstd", seed),
+        *(table, made, commits),
+        Transactional(where, history, seed),
+        Reader(where, history, seed),
+    ]
+    for load in loads:
+        load.start()
+    while result.kills < cycles:
+        time.sleep(generator.choice((0.05, 0.3, 0.8)) * generator.random() * 2)
+        _kill_and_start(node, generator, result)
+    for load in loads:
+        load.finish()
+        result.faults += load.faults
+        result.acked += load.acked
+        result.done[load.name] = load.acked
+    log = "".join(node.log)
+    result.done["compactions"] = log.count("compacted log=")
+    result.done["segments retained away"] = log.count("retention deleted segments=")
+    node.kill()
+    node.start()
+    result.faults += _complaints(node.log)
+    result.faults += judge(node.bootstrap, history)
+    result.faults += _judge_table(node.bootstrap, table)
+    result.faults += _judge_topics(node.bootstrap, made)
+    result.faults += _judge_commits(node.bootstrap, commits)
+    return result
+
+
+def _kill_and_start(node: NodeProcess, generator: random.Random, result: Result) -> None:
+    node.kill()
+    result.kills += 1
+    if generator.random() < _EARLY:
+        again = threading.Timer(0.2 + generator.random() * 0.5, _kill, (node,))
+        again.start()
+        try:
             node.start()
-        faults = ["some records have no outcome"] if producer.flush(60) else []
-        compacted = sum("compacted log=" in line for line in node.log)
+        except RuntimeError:
+            result.kills += 1
+            result.early_kills += 1
+        again.join()
         node.kill()
-        node.start()
-        found, count = read_table(node.bootstrap)
-    print(f"killed {cycles} times, compacted {compacted}: {count} of {number} records are left")
-    wrong = {key for key in table if found.get(key) != table[key]} | (found.keys() - table.keys())
-    faults += [f"{key}: {found.get(key)} instead of {table.get(key)}" for key in wrong]
-    if not compacted:
-        faults.append("nothing was compacted")
-    return faults
+    node.start()
 
 
-def read_table(bootstrap: str) -> tuple[dict[bytes, bytes], int]:
-    """The last value of each key, and how many records there are."""
+def _kill(node: NodeProcess) -> None:
+    try:
+        os.kill(node.pid, signal.SIGKILL)
+    except (RuntimeError, ProcessLookupError):
+        return
+
+
+def _complaints(log: list[str]) -> list[str]:
+    """The errors that the node told of, with what follows each."""
+    return [
+        "".join(log[at : at + 40])
+        for at, line in enumerate(log)
+        if " error " in line or (line.startswith("Traceback") and " error " not in log[at - 1])
+    ]
+
+
+# What was left
+
+
+Found = dict[tuple[str, int], list[tuple[int, str, str]]]
+"""Of each partition the offsets, keys and values, in their order."""
+
+
+def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[str, int], int]]:
+    """Read committed records from each partition's start to its end, crcs checked.
+
+    Returns them, and where each partition starts.
+    """
     consumer = Consumer(
         {
+            **CLIENT,
             "bootstrap.servers": bootstrap,
             "group.id": "judge",
             "check.crcs": True,
+            "isolation.level": "read_committed",
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(TABLE, 0, 0)])
-    found: dict[bytes, bytes] = {}
-    count, reached = 0, -1
-    while (message := consumer.poll(20)) is not None and message.error() is None:
-        if message.offset() <= reached:
-            raise AssertionError(f"offset {message.offset()} behind {reached}")
-        count, reached = count + 1, message.offset()
-        found[message.key()] = message.value()
+    wanted = [TopicPartition(topic, n, 0) for topic, count in topics.items() for n in range(count)]
+    starts: dict[tuple[str, int], int] = {}
+    for each in wanted:
+        each.offset = starts[each.topic, each.partition] = consumer.get_watermark_offsets(each)[0]
+    consumer.assign(wanted)
+    found: Found = {key: [] for key in starts}
+    left = set(starts)
+    deadline = time.monotonic() + _SILENCE_S
+    while left:
+        messages = consumer.consume(2000, timeout=0.1)
+        if messages:
+            deadline = time.monotonic() + _SILENCE_S
+        elif time.monotonic() > deadline:
+            raise AssertionError(f"the end of {left} does not come")
+        for each in messages:
+            key, error = (each.topic(), each.partition()), each.error()
+            if error is None:
+                name = (each.key() or b"").decode()
+                found[key].append((each.offset(), name, each.value().decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(key)
+            else:
+                raise AssertionError(f"{key}: {error}")
     consumer.close()
-    return found, count
+    return found, starts
+
+
+def judge(bootstrap: str, history: History) -> list[str]:
+    """Read what the history wrote, and say what is lost, changed, doubled or out of order."""
+    topics = {seen.partition[0]: 1 for each in history.operations for seen in each.sends}
+    found, starts = read_all(bootstrap, {name: PARTITIONS.get(name, 2) for name in topics})
+    reading = history.begin("judge")
+    for (topic, partition), records in found.items():
+        for offset, _, value in records:
+            reading.read(topic, partition, offset, value)
+    return wrong_with(history, found, starts)
+
+
+def wrong_with(history: History, found: Found, starts: dict[tuple[str, int], int]) -> list[str]:
+    """Judge a history that ends with the reading of all that is there."""
+    written = {seen.value for each in history.operations for seen in each.sends}
+    foreign = {seen.value for seen in history.reads()} - written
+    faults = [f"nobody wrote {value!r}" for value in foreign]
+    for each in history.operations:
+        if each.outcome is Outcome.OK:  # what retention and DeleteRecords took is not lost
+            each.sends = [
+                seen for seen in each.sends if seen.offset < 0 or not _is_gone(seen, starts)
+            ]
+    for key, records in found.items():
+        last: dict[str, int] = {}
+        for offset, _, value in records:
+            name, number, *_ = value.split(" ")
+            if int(number) <= last.get(name, -1):
+                faults.append(f"{key} at {offset}: {value[:20]} is out of order")
+            last[name] = int(number)
+    return faults + [str(each) for each in check(history, everything_was_read=True)]
+
+
+def _is_gone(seen: object, starts: dict[tuple[str, int], int]) -> bool:
+    return seen.partition[0] == SHORT and seen.offset < starts[seen.partition]
+
+
+def _judge_table(bootstrap: str, table: Table) -> list[str]:
+    found, _ = read_all(bootstrap, {TABLE: 1})
+    records = found[TABLE, 0]
+    last = {key: value for _, key, value in records}
+    offsets = [offset for offset, _, _ in records]
+    faults = [] if offsets == sorted(set(offsets)) else ["the table's offsets do not ascend"]
+    return faults + [
+        f"{key}: {last.get(key)} instead of {table.last.get(key)}"
+        for key in last.keys() | table.last.keys()
+        if last.get(key) != table.last.get(key)
+    ]
+
+
+def _judge_topics(bootstrap: str, made: Topics) -> list[str]:
+    there = set(
+        AdminClient({**CLIENT, "bootstrap.servers": bootstrap}).list_topics(timeout=20).topics
+    )
+    _, starts = read_all(bootstrap, {SHORT: 1})
+    faults = [f"{topic} is gone" for topic in made.kept if topic not in there]
+    faults += [f"{topic} is there again" for topic in made.deleted if topic in there]
+    if starts[SHORT, 0] < made.low:
+        faults.append(f"{SHORT} starts at {starts[SHORT, 0]}, it was deleted to {made.low}")
+    return faults
+
+
+def _judge_commits(bootstrap: str, commits: Commits) -> list[str]:
+    admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
+    asked = [ConsumerGroupTopicPartitions(COMMITS_GROUP)]
+    answer = admin.list_consumer_group_offsets(asked)[COMMITS_GROUP].result(20)
+    offsets = {each.partition: each.offset for each in answer.topic_partitions}
+    return [
+        f"committed {sure}, tried {commits.tried[partition]}, found {offsets.get(partition)}"
+        for partition, sure in commits.sure.items()
+        if not sure <= offsets.get(partition, -1001) <= commits.tried[partition]
+    ]
