@@ -22,10 +22,10 @@ from barnabas.log.checkpoints import (
 from barnabas.log.compaction import swap
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
-from barnabas.log.producer_state import ProducerState, SnapshotError, decode_marker
+from barnabas.log.producer_state import ProducerState, SnapshotError, read_marker
 from barnabas.log.retention import DELETED, remove_now
 from barnabas.log.segment import Segment, file_name
-from barnabas.protocol.records.batch import BatchHeader, read_records
+from barnabas.protocol.records.batch import BatchHeader
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -285,8 +285,7 @@ def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -
 def _replay_marker(
     segment: Segment, position: int, header: BatchHeader, state: ProducerState, repair: bool
 ) -> None:
-    records = read_records(segment.read_batch(position, header), 0, header)
-    marker = decode_marker(records[0].key, records[0].value) if records else None
+    marker = read_marker(segment.read_batch(position, header), header)
     if marker is not None:
         aborted = state.end_transaction(header, header.base_offset, marker)
         if repair and aborted is not None:

@@ -6,12 +6,11 @@ Plain calls that block at most on the page cache; the server decides which of th
 
 import logging
 import random
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
-from barnabas.log import loading, lookup, retention
+from barnabas.log import loading, lookup, reading, retention
 from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
 from barnabas.log.compaction import swap
 from barnabas.log.config import LONG_MAX, LogConfig
@@ -22,7 +21,7 @@ from barnabas.log.producer_state import (
     BatchMetadata,
     EndTxnMarker,
     ProducerState,
-    decode_marker,
+    read_marker,
 )
 from barnabas.log.record_work import Outcomes
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment, file_name
@@ -41,7 +40,6 @@ from barnabas.protocol.records.batch import (
     CorruptBatch,
     assign_offset,
     iter_batches,
-    read_records,
 )
 from barnabas.protocol.types import Uuid
 
@@ -56,7 +54,6 @@ _T = TypeVar("_T")
 _CONTROL: Final = 0x20
 # Places where reads of the log's end stopped, which is where the next ones begin.
 _READ_ENDS_MAX: Final = 64
-# The process is short of something; the disk is not to blame.
 
 
 class AppendInfo(NamedTuple):
@@ -278,7 +275,7 @@ class PartitionLog:
         marker: EndTxnMarker | None = None
         if header.producer_id >= 0:
             if header.attributes & _CONTROL:
-                marker = self._marker(records, header)
+                marker = read_marker(records, header)
                 if marker is not None:
                     self.producers.check_marker(header, marker)
             elif origin == "client":
@@ -313,7 +310,7 @@ class PartitionLog:
             batch = view[position : position + header.size]
             marker: EndTxnMarker | None = None
             if header.producer_id >= 0 and header.attributes & _CONTROL:
-                marker = self._marker(batch, header)
+                marker = read_marker(batch, header)
             first, epoch = header.base_offset, header.partition_leader_epoch
             self._guarded(
                 self._append, batch, header, first, header.last_offset, epoch, now_ms, marker
@@ -338,7 +335,7 @@ class PartitionLog:
         if epochs.is_dirty:
             self._write_epochs()
         segment = self.segments[-1]
-        if self._must_roll(segment, len(batch), header, last, now_ms):
+        if segment.is_due_to_roll(config, len(batch), header.max_timestamp, last, now_ms):
             # Only a batch far behind the end, from a leader that compacted, leaves a hole here.
             end = self.log_end_offset
             segment = self._roll(end if last - end <= RELATIVE_OFFSET_MAX else first, now_ms)
@@ -363,10 +360,6 @@ class PartitionLog:
         except OSError as error:
             # The marker is in the log already: without its entry readers would see what it aborts.
             raise self.volume.fail(error) from error
-
-    def _marker(self, batch: bytes | Writable, header: BatchHeader) -> EndTxnMarker | None:
-        records = read_records(batch, 0, header)
-        return decode_marker(records[0].key, records[0].value) if records else None
 
     def _duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         producers = self.producers
@@ -396,27 +389,6 @@ class PartitionLog:
             self.producers.high_watermark_advanced(offset)
 
     # Rolling
-
-    def _must_roll(
-        self, segment: Segment, size: int, header: BatchHeader, last: int, now_ms: int
-    ) -> bool:
-        """`LogSegment.shouldRoll`: by size, by age, by full indexes, by offsets out of reach."""
-        config = self.config
-        if not segment.size:
-            return last - segment.base_offset > RELATIVE_OFFSET_MAX
-        if (
-            segment.size > config.segment_bytes - size
-            or last - segment.base_offset > RELATIVE_OFFSET_MAX
-            or segment.is_full(config.segment_index_bytes)
-        ):
-            return True
-        segment.load_first_timestamp()
-        if segment.first_timestamp >= 0:
-            waited = header.max_timestamp - segment.first_timestamp
-        else:
-            segment.created_ms = segment.created_ms or now_ms
-            waited = now_ms - segment.created_ms
-        return waited > config.segment_ms - segment.roll_jitter_ms
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, unless the active one is empty."""
@@ -525,11 +497,7 @@ class PartitionLog:
 
     def segment_number(self, offset: int) -> int:
         """The segment that holds `offset` (the first, for one below all)."""
-        segments = self.segments
-        last = len(segments) - 1
-        if offset >= segments[last].base_offset:
-            return last
-        return max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
+        return reading.segment_number(self.segments, offset)
 
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one_message: bool = True
@@ -559,32 +527,15 @@ class PartitionLog:
     def _read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one_message: bool
     ) -> FileSlice:
-        number = self.segment_number(offset)
-        while number < len(self.segments):
-            segment = self.segments[number]
-            found = segment.find(offset)
-            if found is None:  # the rest of this segment was compacted away
-                number += 1
-                continue
-            position, header = found
-            end = self._end_position(number, upper_bound)
-            if header.size > max_bytes and not min_one_message:
-                return EMPTY_SLICE
-            limit = max(max_bytes, header.size)
-            size = min(end - position, limit)
-            return self._slice(segment, position, size) if size > 0 else EMPTY_SLICE
-        return EMPTY_SLICE
-
-    def _end_position(self, number: int, upper_bound: int) -> int:
-        """Where in a segment what is below `upper_bound` ends."""
-        segment, following = self.segments[number], number + 1
-        is_last = following == len(self.segments)
-        end_offset = self.log_end_offset if is_last else self.segments[following].base_offset
-        if upper_bound < end_offset:
-            found = segment.find(upper_bound)
-            if found is not None:
-                return found[0]
-        return segment.size
+        found = reading.find(
+            self.segments,
+            offset,
+            max_bytes,
+            upper_bound=upper_bound,
+            end_offset=self.log_end_offset,
+            min_one_message=min_one_message,
+        )
+        return EMPTY_SLICE if found is None else self._slice(*found)
 
     def _slice(self, segment: Segment, position: int, size: int) -> FileSlice:
         if segment is self.segments[-1] and position + size == segment.size:
@@ -618,17 +569,7 @@ class PartitionLog:
 
     def aborted_transactions(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """Those with records between the two offsets, for read_committed consumers."""
-        return self._guarded(self._aborted, first_offset, upper_bound)
-
-    def _aborted(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        found: list[AbortedTxn] = []
-        for segment in self.segments[self.segment_number(first_offset) :]:
-            for aborted in segment.transaction_index.read():
-                if aborted.last_offset >= first_offset and aborted.first_offset < upper_bound:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= upper_bound:
-                    return found
-        return found
+        return self._guarded(reading.aborted, self.segments, first_offset, upper_bound)
 
     # Forgetting
 

@@ -14,7 +14,8 @@ from crc32c import crc32c
 
 from barnabas.log.index import AbortedTxn
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import BatchHeader
+from barnabas.protocol.records.batch import BatchHeader, read_records
+from barnabas.protocol.records.compression import Buffer
 
 WINDOW: Final = 5
 """Batches of a producer that a repeated one is compared with."""
@@ -137,6 +138,12 @@ def decode_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker | None
         return None
     _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
     return EndTxnMarker(kind == MARKER_COMMIT, coordinator_epoch)
+
+
+def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
+    """What a control batch says of the end of a transaction; None if it is of another kind."""
+    records = read_records(batch, 0, header)
+    return decode_marker(records[0].key, records[0].value) if records else None
 
 
 class ProducerState:

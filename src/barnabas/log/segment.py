@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from barnabas.log.config import LogConfig
 from barnabas.log.files import FileCache, OpenFile, read_at, sync_path, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.records.batch import (
@@ -158,6 +159,29 @@ class Segment:
         return (offsets is not None and len(offsets) >= index_bytes_max // 8) or (
             times is not None and len(times) >= index_bytes_max // 12 - 1
         )
+
+    def is_due_to_roll(
+        self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> bool:
+        """Whether a batch of `size` bytes that ends with `last_offset` belongs into a new segment.
+
+        By size, age, full indexes and offsets out of reach (`LogSegment.shouldRoll`); OSError.
+        """
+        if not self.size:
+            return last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        if (
+            self.size > config.segment_bytes - size
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or self.is_full(config.segment_index_bytes)
+        ):
+            return True
+        self.load_first_timestamp()
+        if self.first_timestamp >= 0:
+            waited = max_timestamp - self.first_timestamp
+        else:
+            self.created_ms = self.created_ms or now_ms
+            waited = now_ms - self.created_ms
+        return waited > config.segment_ms - self.roll_jitter_ms
 
     def finish(self) -> None:
         """Write the indexes whole: nothing more is appended here for now. OSError."""
