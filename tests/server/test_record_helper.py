@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -21,7 +22,10 @@ from confluent_kafka.admin import (
 
 from barnabas.log.record_work import CompleteBatch, Outcome, Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.records.batch import Record, build_batch, iter_batches, read_records
@@ -40,7 +44,11 @@ Job = CompleteBatch(is_checked=True, is_compacted=True, codec=Codec.LZ4, max_mes
 
 
 def large_batch(
-    name: bytes, *, key: bytes | None = b"k", producer: tuple[int, int, int] = (-1, -1, -1)
+    name: bytes,
+    *,
+    key: bytes | None = b"k",
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
 ) -> bytes:
     """A batch that the loop leaves to the helper; each record tells whose it is."""
     made = [Record(number, NOW_MS, key, b"%s-%d" % (name, number)) for number in range(LARGE)]
@@ -51,6 +59,7 @@ def large_batch(
             producer_id=producer[0],
             producer_epoch=producer[1],
             base_sequence=producer[2],
+            is_transactional=transactional,
         )
     )
 
@@ -241,13 +250,17 @@ def connection(node: Node) -> Iterator[Connection]:
     opened.close()
 
 
-def produce_request(topic: str, *batches: bytes, acks: int = -1) -> ProduceRequest:
+def produce_request(
+    topic: str, *batches: bytes, acks: int = -1, transactional_id: str | None = None
+) -> ProduceRequest:
     partitions = [
         ProduceRequest.PartitionProduceData(index=index, records=data)
         for index, data in enumerate(batches)
     ]
     data = ProduceRequest.TopicProduceData(name=topic, partition_data=partitions)
-    return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data])
+    return ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=[data]
+    )
 
 
 def answered(response: Any) -> tuple[ErrorCode, int]:
@@ -474,3 +487,67 @@ def test_times_are_found_inside_large_batches(node: Node, connection: Connection
     pid = pid_of(node)
     os.kill(pid, signal.SIGKILL)
     assert offset(NOW_MS + 4) == (0, NOW_MS + 4, 4)
+
+
+def test_a_transaction_of_large_batches_is_read_once_it_is_committed(node: Node) -> None:
+    settings = {"bootstrap.servers": node.bootstrap, "log_level": 0}
+    packing = {"compression.type": "gzip", "linger.ms": 50, "transactional.id": "t"}
+    producer = Producer({**settings, **packing})
+    producer.init_transactions(20)
+    for outcome in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for number in range(2 * LARGE):
+            producer.produce(("recoded", "plain")[number % 2], b"%d" % number, key=b"k")
+        producer.flush(20)
+        outcome(20)
+    consumer = Consumer({**settings, "group.id": "g", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition("recoded", 0, 0)])
+    read = [message.value() for message in consumer.consume(LARGE, timeout=10)]
+    assert read == [b"%d" % number for number in range(0, 2 * LARGE, 2)]
+    assert consumer.consume(1, timeout=0.3) == []
+    consumer.close()
+    assert node.server is not None
+    assert node.server.records.asked > 0
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_a_transaction_that_is_ended_meanwhile_takes_nothing(
+    node: Node, connection: Connection, has_written: bool
+) -> None:
+    """With the first write the broker itself adds the partition to the transaction (v12)."""
+    other = Connection(node.bootstrap)
+    begin = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+    other.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 4)
+    found: list[tuple[int, int]] = []
+
+    def begun() -> bool:
+        answer = other.ask(begin, 5)
+        found.append((answer.producer_id, answer.producer_epoch))
+        return answer.error_code == ErrorCode.NONE
+
+    wait_for(begun)
+    producer_id, epoch = found[-1]
+    if has_written:
+        first = large_batch(b"a", producer=(producer_id, epoch, 0), transactional=True)
+        answer = connection.ask(produce_request("recoded", first, transactional_id="t"), 12)
+        assert answered(answer) == (ErrorCode.NONE, 0)
+    else:
+        warmed_up(connection)
+    sequence = LARGE if has_written else 0
+    second = large_batch(b"b", producer=(producer_id, epoch, sequence), transactional=True)
+    pid = pid_of(node)
+    os.kill(pid, signal.SIGSTOP)
+    connection.send(produce_request("recoded", second, transactional_id="t"), 12)
+    wait_for(lambda: is_waiting(node))
+    abort = EndTxnRequest(
+        transactional_id="t", producer_id=producer_id, producer_epoch=epoch, committed=False
+    )
+    assert other.ask(abort, 5).error_code == ErrorCode.NONE
+    log = node.server.logs.get("recoded", 0) if node.server is not None else None
+    assert log is not None
+    wait_for(lambda: log.log_end_offset == LARGE + 1)
+    os.kill(pid, signal.SIGCONT)
+    code, _ = answered(connection.receive())
+    assert code in (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert log.log_end_offset == LARGE + 1, "the marker is the last"
+    other.close()
