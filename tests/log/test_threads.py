@@ -103,6 +103,28 @@ def open_again(log: PartitionLog, caches: list[FileCache]) -> Volume:
     return volume
 
 
+def test_a_flush_does_not_count_on_the_names_that_another_is_still_syncing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = new_log(open_volume(tmp_path / "data"))
+    append(log, b"x")
+    synced: list[str] = []
+
+    def sync(path: str) -> None:
+        if not synced:
+            synced.append("begun")
+            log.flush()
+        synced.append(str(path))
+
+    monkeypatch.setattr("barnabas.log.flushing.sync_path", sync)
+    log.flush()
+    assert synced.count(log.directory) == 2
+    append(log, b"y")
+    synced.append("again")
+    log.flush()
+    assert synced[-1] == "again", "no name is new"
+
+
 def test_a_recovery_point_never_lies_behind_what_was_cut_meanwhile(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "data", FileCache(5))
     volume.lock()

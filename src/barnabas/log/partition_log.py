@@ -7,15 +7,14 @@ Plain calls that block at most on the page cache; the server decides which of th
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
-from barnabas.log import loading, lookup, reading, retention
+from barnabas.log import flushing, loading, lookup, reading, retention
 from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
 from barnabas.log.compaction import swap
 from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.files import EMPTY_SLICE, FileSlice, replace_file, sync_path
+from barnabas.log.files import EMPTY_SLICE, FileSlice, replace_file
 from barnabas.log.index import AbortedTxn
 from barnabas.log.producer_state import (
     BatchMetadata,
@@ -77,12 +76,12 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_cuts",
-        "_directory_changed",
         "_flushed_ms",
         "_read_ends",
         "_topic_id",
+        "changed_names",
         "config",
+        "cuts",
         "directory",
         "epochs",
         "first_dirty_offset",
@@ -95,6 +94,7 @@ class PartitionLog:
         "producers",
         "recovery_point",
         "segments",
+        "synced_names",
         "topic",
         "volume",
     )
@@ -117,8 +117,9 @@ class PartitionLog:
         self.first_dirty_offset = 0  # below it, the log was compacted
         self._topic_id: Uuid | None = None
         self._flushed_ms = 0
-        self._cuts = 0  # how often the end moved back
-        self._directory_changed = False
+        self.cuts = 0  # how often the end moved back
+        self.changed_names = 0  # how often files were named, and up to where that was synced
+        self.synced_names = 0
         self._read_ends: dict[int, tuple[Segment, int]] = {}
 
     def __repr__(self) -> str:
@@ -167,7 +168,7 @@ class PartitionLog:
         self.active.finish()
         if self.producers.snapshot_offset != self.log_end_offset:
             self._take_producer_snapshot(self.log_end_offset)
-        self._flush()
+        flushing.flush(self)
 
     def release(self) -> None:
         """Let go of the files, as they are; it must be loaded again."""
@@ -188,10 +189,10 @@ class PartitionLog:
     ) -> None:
         """Go on with a copy of the files, of which what is below `synced_to` is on the disk."""
         with volume.mutex, self.volume.mutex:
-            self._cuts += 1  # a flush under way is of the old files
+            self.cuts += 1  # a flush under way is of the old files
             self.recovery_point = min(self.recovery_point, synced_to)
         self.volume, self.directory, self.segments = volume, directory, segments
-        self._directory_changed = True
+        self.changed_names += 1
         self._read_ends.clear()
 
     def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -414,7 +415,7 @@ class PartitionLog:
             segment.roll_jitter_ms = random.randrange(jitter_ms)
         segment.create(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
-        self._directory_changed = True
+        self.changed_names += 1
         return segment
 
     def _take_producer_snapshot(self, offset: int) -> None:
@@ -427,7 +428,7 @@ class PartitionLog:
             path = f"{self.directory}/{LEADER_EPOCHS}"
             replace_file(path, encode_epochs(self.epochs.entries), sync=False)
             self.epochs.is_dirty = False
-            self._directory_changed = True
+            self.changed_names += 1
 
     # Making durable
 
@@ -446,52 +447,18 @@ class PartitionLog:
     @property
     def unsynced_bytes(self) -> int:
         """About how much lies behind the recovery point. Callable from a thread."""
-        point, end, total = self.recovery_point, self.log_end_offset, 0.0
-        for segment in reversed(tuple(self.segments)):
-            if end <= point:
-                break
-            start = segment.base_offset
-            total += segment.size * min((end - point) / max(end - start, 1), 1)
-            end = start
-        return int(total)
+        return flushing.unsynced_bytes(self)
 
     def flush(self) -> None:
         """Make durable what was appended before this call. For a thread, beside appends."""
-        self._guarded(self._flush)
+        self._guarded(flushing.flush, self)
 
     def flush_rolled(self) -> int:
         """Make durable the segments that are not appended to any more; their size in bytes.
 
         For a thread.
         """
-        return self._guarded(self._flush, rolled_alone=True)
-
-    def _flush(self, *, rolled_alone: bool = False) -> int:
-        # The loop appends, rolls and truncates meanwhile: the end is read before the segments that
-        # hold all below it, and a cut made since then leaves the recovery point to the next flush.
-        cuts, end_offset, segments = self._cuts, self.log_end_offset, tuple(self.segments)
-        start = self.recovery_point
-        if not segments:  # it begins anew
-            return 0
-        if rolled_alone:
-            end_offset = min(end_offset, segments[-1].base_offset)
-        if end_offset <= start:
-            return 0
-        synced = 0
-        for segment, following in pairwise(segments):
-            if following.base_offset > start:
-                segment.sync()
-                synced += segment.size
-        if not rolled_alone:
-            segments[-1].sync_batches()
-        if self._directory_changed:
-            self._directory_changed = False
-            for path in (f"{self.directory}/{LEADER_EPOCHS}", self.directory, self.volume.path):
-                sync_path(path)
-        with self.volume.mutex:
-            if cuts == self._cuts:
-                self.recovery_point = max(self.recovery_point, end_offset)
-        return synced
+        return self._guarded(flushing.flush, self, rolled_alone=True)
 
     # Reading
 
@@ -677,7 +644,7 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         with self.volume.mutex:
-            self._cuts += 1
+            self.cuts += 1
             self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
         self._write_epochs()

@@ -1,0 +1,58 @@
+"""What of a log is on the disk, and how it gets there (Kafka's `LocalLog.flush`).
+
+All below a log's recovery point is synced: batches, and of complete segments their indexes too. The
+loop appends, rolls and truncates while a thread syncs.
+"""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from barnabas.log.checkpoints import LEADER_EPOCHS
+from barnabas.log.files import sync_path
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+
+
+def flush(log: "PartitionLog", *, rolled_alone: bool = False) -> int:
+    """Sync what was appended before this call; the bytes of complete segments synced. OSError.
+
+    With `rolled_alone` not the segment that is appended to.
+    """
+    # The end is read before the segments that hold all below it, and a cut made since then leaves
+    # the recovery point to the next flush.
+    cuts, end_offset, segments = log.cuts, log.log_end_offset, tuple(log.segments)
+    start, names = log.recovery_point, log.changed_names
+    if not segments:  # it begins anew
+        return 0
+    if rolled_alone:
+        end_offset = min(end_offset, segments[-1].base_offset)
+    if end_offset <= start:
+        return 0
+    synced = 0
+    for segment, following in pairwise(segments):
+        if following.base_offset > start:
+            segment.sync()
+            synced += segment.size
+    if not rolled_alone:
+        segments[-1].sync_batches()
+    if log.synced_names < names:  # also while another thread is at it: it may not be done
+        for path in (f"{log.directory}/{LEADER_EPOCHS}", log.directory, log.volume.path):
+            sync_path(path)
+    with log.volume.mutex:
+        log.synced_names = max(log.synced_names, names)
+        if cuts == log.cuts:
+            log.recovery_point = max(log.recovery_point, end_offset)
+    return synced
+
+
+def unsynced_bytes(log: "PartitionLog") -> int:
+    """About how much lies behind the recovery point."""
+    point, end, total = log.recovery_point, log.log_end_offset, 0.0
+    for segment in reversed(tuple(log.segments)):
+        if end <= point:
+            break
+        start = segment.base_offset
+        total += segment.size * min((end - point) / max(end - start, 1), 1)
+        end = start
+    return int(total)
