@@ -36,7 +36,18 @@ def test_a_full_table_finds_every_key() -> None:
         assert not table.is_last(key, offset - 1)
 
 
-def test_a_key_costs_24_bytes() -> None:
+def size_bytes(table: OffsetMap) -> int:
+    return sum(len(each) * each.itemsize for each in (table._high, table._low, table._offsets))
+
+
+def test_it_grows_with_its_keys_to_24_bytes_a_place() -> None:
     table = OffsetMap(100_000, 90_000)
-    arrays = (table._high, table._low, table._offsets)
-    assert sum(len(each) * each.itemsize for each in arrays) < 24.01 * 100_000
+    assert size_bytes(table) < 24.1 * 4096
+    keys = [b"key-%d" % number for number in range(90_000)]
+    for offset, key in enumerate(keys):
+        assert table.put(key, offset)
+    assert not table.put(b"one more", 99)
+    assert 24 * 100_000 <= size_bytes(table) < 24.01 * 100_000
+    for offset, key in enumerate(keys):
+        assert table.is_last(key, offset)
+        assert not table.is_last(key, offset - 1)

@@ -11,23 +11,44 @@ from typing import Final
 from xxhash import xxh3_128_intdigest
 
 _LOW: Final = (1 << 64) - 1
+_SLOTS_MIN: Final = 4096
+_GROWTH: Final = 8
 
 
 class OffsetMap:
-    """An open-addressing table of at least `slots` places, of which `keys_max` may be taken.
+    """An open-addressing table of `slots` places, of which `keys_max` may be taken.
 
-    Places are probed by double hashing: with a prime number of them each step visits all. Offsets
-    are stored with one added, so that 0 is an empty place.
+    It begins smaller and grows to that: few keys take little, and while it grows for the last time
+    it takes an eighth more. Places are probed by double hashing: with a prime number of them each
+    step visits all. Offsets are stored with one added, so that 0 is an empty place.
     """
 
     def __init__(self, slots: int, keys_max: int) -> None:
-        self._slots = _prime_from(max(slots, keys_max + 1, 3))
+        self._slots_max = max(slots, keys_max + 1, 3)
+        self._keys_max = keys_max
+        self._keys = 0
+        self._seed = int.from_bytes(os.urandom(8), "little")
+        self.end_offset = -1  # behind the last batch that is in it
+        small = max(self._slots_max // _GROWTH**2, _SLOTS_MIN)
+        self._allocate(min(small, self._slots_max))
+
+    def _allocate(self, slots: int) -> None:
+        self._slots = _prime_from(slots)
+        self._room = self._keys_max * slots // self._slots_max - self._keys
         self._high = array("Q", [0]) * self._slots
         self._low = array("Q", [0]) * self._slots
         self._offsets = array("Q", [0]) * self._slots
-        self._seed = int.from_bytes(os.urandom(8), "little")
-        self._room = keys_max
-        self.end_offset = -1  # behind the last batch that is in it
+
+    def _grow(self) -> None:
+        known = zip(self._high, self._low, self._offsets, strict=True)
+        self._allocate(min(self._slots * _GROWTH, self._slots_max))
+        slots, offsets = self._slots, self._offsets
+        for high, low, offset in known:
+            if offset:
+                at, step = high % slots, 1 + low % (slots - 1)
+                while offsets[at]:
+                    at = (at + step) % slots
+                self._high[at], self._low[at], offsets[at] = high, low, offset
 
     def put(self, key: bytes, offset: int) -> bool:
         """Take a key in; False when there is no room for a new one."""
@@ -41,9 +62,13 @@ class OffsetMap:
                 return True
             step = step or 1 + low % (slots - 1)
             at = (at + step) % slots
-        if not self._room:
-            return False
+        if self._room <= 0:
+            if self._keys >= self._keys_max:
+                return False
+            self._grow()
+            return self.put(key, offset)
         self._room -= 1
+        self._keys += 1
         highs[at], self._low[at], offsets[at] = high, low, offset + 1
         return True
 
