@@ -7,6 +7,7 @@ import struct
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,6 +193,25 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
         asked = [b"echo %d" % i for i in range(3000)]
         await client.send(*asked)
         assert [await client.receive() for _ in asked] == asked
+
+
+@in_trio
+async def test_a_peer_with_many_requests_leaves_others_their_turns() -> None:
+    async with served() as server, trio.open_nursery() as nursery:
+        client, words = await server.client(), server.words
+        at_turns = [0]
+
+        async def watch() -> None:
+            while True:
+                await trio.lowlevel.checkpoint()
+                at_turns.append(len(words.started))
+
+        asked = [b"echo %d" % i for i in range(3000)]
+        await client.send(*asked)
+        nursery.start_soon(watch)
+        assert [await client.receive() for _ in asked] == asked
+        nursery.cancel_scope.cancel()
+        assert max(later - earlier for earlier, later in pairwise(at_turns)) <= 64
 
 
 @in_trio

@@ -15,7 +15,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
-from trio.lowlevel import notify_closing, wait_readable
+from trio.lowlevel import checkpoint, notify_closing, wait_readable
 
 from barnabas.protocol.errors import ProtocolError
 from barnabas.server.context import Deferred, RequestContext
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PRODUCE = 0
-# So many receives in a row may succeed without giving other tasks a turn.
+# So many receives in a row may succeed, or requests be worked on, without giving other tasks a
+# turn: a fetch that waits for the first of a thousand small produces gets it in 2 ms, not in 40.
 _TURNS_MAX = 8
+_REQUESTS_MAX = 32
 # Responses of one wakeup are sent when they reach this size, not only at its end.
 _OUT_BYTES = 64 * 1024
 _OUT_PARTS = 256
@@ -187,11 +189,19 @@ class Connection:
                 await self._drain()
                 raise reader.error
             # A peer in mid-frame or sending several requests likely has more for us already.
-            turns = turns + 1 if reader.within_frame or len(frames) > 1 else _TURNS_MAX
+            if reader.within_frame or len(frames) > 1:
+                turns += 1 + len(frames) * _TURNS_MAX // _REQUESTS_MAX
+            else:
+                turns = _TURNS_MAX
 
     async def _handle_frames(self, frames: list[bytearray]) -> None:
         try:
-            for frame in frames:
+            for number, frame in enumerate(frames):
+                if number and number % _REQUESTS_MAX == 0:
+                    self._send_now()
+                    await checkpoint()
+                    if self.closing:
+                        return
                 await self._handle(frame)
                 if self.closing:
                     return
@@ -200,11 +210,15 @@ class Connection:
         except ProtocolError:
             await self._drain()  # what was asked before the bad request is answered
             raise
-        if self._out and not self._sending:
-            self._out = send_now(self.sock, self._out)
+        self._send_now()
         if self._out:
             await self._flush()
         self._out_bytes = 0
+
+    def _send_now(self) -> None:
+        """Send what the socket takes at once."""
+        if self._out and not self._sending:
+            self._out = send_now(self.sock, self._out)
 
     async def _handle(self, frame: bytearray) -> None:
         context = self.dispatcher.decode(self, frame)
