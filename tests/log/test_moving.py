@@ -255,6 +255,17 @@ def test_a_copy_of_a_log_that_is_no_more_is_removed(manager) -> None:
     again.close(clean=False)
 
 
+def test_a_copy_is_kept_when_the_disk_of_its_log_fails(manager) -> None:
+    log = create(manager)
+    write(log, 0, 30)
+    move = begin(manager)
+    move.copy()
+    manager.volumes[0].fail(OSError(5, "I/O error"))
+    manager.end_move(move)
+    assert manager.moves == {}
+    assert any(each.endswith("-future") for each in directories(manager))
+
+
 def test_a_copy_whose_log_is_offline_is_kept(manager) -> None:
     log = create(manager)
     write(log, 0, 30)

@@ -236,9 +236,14 @@ class LogManager:
         return moves
 
     def end_move(self, move: Move | None) -> None:
-        """Forget a move, finished or not, and remove what it left."""
+        """Forget a move, finished or not, and remove what it left.
+
+        A copy stays when the log's own directory failed: it may be all that is left.
+        """
         if move is not None and self.moves.get(move.log) is move:
             del self.moves[move.log]
+            if move.log.volume.failure is not None:
+                return
             move.target.deletions.add(0, partial(shutil.rmtree, move.directory, ignore_errors=True))
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
