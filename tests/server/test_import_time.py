@@ -1,4 +1,4 @@
-"""What a start may cost: what is imported before the first Metadata answer, and the time to it."""
+"""What a start may cost: what is imported before the first Metadata answer."""
 
 import re
 import socket
@@ -18,8 +18,8 @@ UNWANTED = {
     "unittest", "xml",
 }  # fmt: skip
 
-# The figure to reach is 0.35 s on an idle machine; a busy one that runs tests is given more.
-START_S_MAX = 1.5
+# Importing is most of a start; 506 are imported by Python 3.11.
+MODULES_MAX = 560
 
 METADATA_V1_ALL = struct.pack(">ihhihi", 14, 3, 1, 7, -1, -1)
 
@@ -63,16 +63,4 @@ def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int
     # The handler's own module is not in the list: import_module goes past the interpreter's count.
     assert "barnabas.server.handlers.operations" in imported
     assert imported & UNWANTED == set()
-
-
-def test_the_first_answer_comes_soon(tmp_path: Path, port: int) -> None:
-    began = time.monotonic()
-    process = serve(tmp_path / "data", port)
-    try:
-        wait_for_metadata(port)
-        elapsed_s = time.monotonic() - began
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
-    print(f"first Metadata answer after {elapsed_s:.3f} s")
-    assert elapsed_s < START_S_MAX
+    assert len(imported) <= MODULES_MAX, len(imported)
