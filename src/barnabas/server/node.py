@@ -6,7 +6,6 @@ Stop: no more clients, what is in flight is answered, then coordinators, quorum 
 the clean-shutdown marker is the last thing written.
 """
 
-import gc
 import logging
 import time
 from collections.abc import Mapping
@@ -189,10 +188,6 @@ class Node:
             nursery.start_soon(serve_http, self, self.config.get("barnabas.metrics.host"), port)
 
     def _say_ready(self) -> None:
-        # What the start made lives on: the collector need not look at it again, nor so often.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
         self.ready = True
         logger.info(
             "ready listeners=%s node_id=%d cluster_id=%s ms=%.0f",
