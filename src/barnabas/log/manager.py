@@ -51,6 +51,11 @@ def _recover(log: PartitionLog) -> None:
         logger.exception("recovery failed log=%s", log.directory)
 
 
+def _tell_of_flush(log: PartitionLog, error: KafkaError) -> None:
+    if not log.is_gone:  # deleted meanwhile: nobody misses it
+        logger.error("flush failed log=%s error=%s", log.directory, error)
+
+
 class LogManager:
     """Finds, creates, deletes and checkpoints logs.
 
@@ -320,7 +325,7 @@ class LogManager:
             try:
                 self._synced_bytes += log.flush_rolled()
             except KafkaError as error:
-                logger.error("flush failed log=%s error=%s", log.directory, error)
+                _tell_of_flush(log, error)
         if self._synced_bytes >= _CHECKPOINT_BYTES:
             self._write_checkpoints()
 
@@ -352,7 +357,7 @@ class LogManager:
                 try:
                     log.flush()
                 except KafkaError as error:
-                    logger.error("flush failed log=%s error=%s", log.directory, error)
+                    _tell_of_flush(log, error)
         self._write_checkpoints()
 
     def _write_checkpoints(self) -> None:
