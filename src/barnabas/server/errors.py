@@ -56,6 +56,8 @@ _ITEMS: dict[str, tuple[_Level, ...]] = {
         _Level("topics", "topics", "DeleteRecordsTopicResult", ("name",)),
         _Level("partitions", "partitions", "DeleteRecordsPartitionResult", ("partition_index",)),
     ),
+    "CreateAcls": (_Level("creations", "results", "AclCreationResult", ()),),
+    "DeleteAcls": (_Level("filters", "filter_results", "DeleteAclsFilterResult", ()),),
     "DescribeConfigs": (
         _Level("resources", "results", "DescribeConfigsResult", ("resource_type", "resource_name")),
     ),
