@@ -4,54 +4,57 @@ Kafka: GroupCoordinatorService and CoordinatorRuntime. Requests of one group are
 order in which they come; waiting joins and syncs are awaited in their connections' tasks.
 """
 
+from __future__ import annotations
+
 import uuid
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import GROUP_VERSION
-from barnabas.cluster.image import MetadataImage
-from barnabas.coordinator.consumer.assignors.base import Assignor, load_assignors
-from barnabas.coordinator.consumer.regex import Wanted
-from barnabas.coordinator.history import Cause
-from barnabas.coordinator.offsets import FetchedGroup, FetchGroup
-from barnabas.coordinator.output import Caller
+from barnabas.coordinator.consumer.assignors.base import load_assignors
 from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.shard import GroupShard
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from barnabas.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
-from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from barnabas.protocol.messages.list_groups import ListGroupsResponse
-from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-)
 from barnabas.protocol.records.batch import Codec
 from barnabas.protocol.types import Uuid
 from barnabas.server.coordinator_partition import ProducerBatch
 from barnabas.server.coordinator_service import CoordinatorService
-from barnabas.server.group_partition import GroupPartition
 from barnabas.server.internal_topics import OFFSETS_TOPIC
 from barnabas.server.regex_resolver import RegexResolver
 from barnabas.server.startup import StartupError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from barnabas.cluster.delta import MetadataDelta
+    from barnabas.cluster.image import MetadataImage
     from barnabas.config.node_config import NodeConfig
+    from barnabas.coordinator.consumer.assignors.base import Assignor
+    from barnabas.coordinator.consumer.regex import Wanted
+    from barnabas.coordinator.history import Cause
+    from barnabas.coordinator.offsets import FetchedGroup, FetchGroup
+    from barnabas.coordinator.output import Caller
+    from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from barnabas.protocol.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
+    from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
+    from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
+    from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+    from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from barnabas.protocol.messages.list_groups import ListGroupsResponse
+    from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+    from barnabas.protocol.messages.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+    )
+    from barnabas.server.group_partition import GroupPartition
     from barnabas.server.node import Node
 
 
-def group_settings(config: "NodeConfig", assignors: Mapping[str, Assignor]) -> GroupSettings:
+def group_settings(config: NodeConfig, assignors: Mapping[str, Assignor]) -> GroupSettings:
     """The coordinator's settings out of the node's properties."""
     migration = config.get("group.consumer.migration.policy").upper()
     return GroupSettings(
@@ -73,7 +76,7 @@ def group_settings(config: "NodeConfig", assignors: Mapping[str, Assignor]) -> G
     )
 
 
-def assignors_of(config: "NodeConfig") -> Mapping[str, Assignor]:
+def assignors_of(config: NodeConfig) -> Mapping[str, Assignor]:
     """The assignors that `group.consumer.assignors` names; StartupError on one that is none."""
     try:
         return load_assignors(config.get("group.consumer.assignors"))
@@ -81,12 +84,12 @@ def assignors_of(config: "NodeConfig") -> Mapping[str, Assignor]:
         raise StartupError(str(error)) from error
 
 
-class GroupCoordinator(CoordinatorService[GroupPartition]):
+class GroupCoordinator(CoordinatorService["GroupPartition"]):
     """Coordinates the groups whose partitions of `__consumer_offsets` this node leads."""
 
     TOPIC = OFFSETS_TOPIC
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Node) -> None:
         super().__init__(node)
         self._assignors = node.assignors
         self._settings = group_settings(node.config, self._assignors)
@@ -96,6 +99,10 @@ class GroupCoordinator(CoordinatorService[GroupPartition]):
 
     def new_partition(self, index: int) -> GroupPartition:
         """A partition of groups, not loaded yet."""
+        # Groups are half a start's own code, and a node may never see one.
+        from barnabas.coordinator.shard import GroupShard
+        from barnabas.server.group_partition import GroupPartition
+
         node = self.node
         shard = GroupShard(self._settings)
         shard.update_metadata(node.image, self._settings)

@@ -1,52 +1,52 @@
 """The transaction coordinator of a node (Kafka's TransactionCoordinator, around its shards)."""
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas.cluster.features import TRANSACTION_VERSION, served
-from barnabas.coordinator.output import Output, Token
-from barnabas.coordinator.transactions.listing import Filters
-from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarkers
 from barnabas.coordinator.transactions.settings import TransactionSettings
-from barnabas.coordinator.transactions.shard import ProducerIdNeededError, TransactionShard
-from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.describe_transactions import DescribeTransactionsResponse
-from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from barnabas.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from barnabas.protocol.messages.list_transactions import ListTransactionsResponse
-from barnabas.protocol.messages.write_txn_markers import (
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from barnabas.server.coordinator_service import CoordinatorService
 from barnabas.server.internal_topics import TRANSACTION_TOPIC
 from barnabas.server.producer_ids import ProducerIds
 from barnabas.server.transaction_guards import Guards
 from barnabas.server.transaction_markers import LocalMarkers, MarkerDestination
-from barnabas.server.transaction_partition import TransactionPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from barnabas.config.node_config import NodeConfig
+    from barnabas.coordinator.output import Output, Token
+    from barnabas.coordinator.transactions.listing import Filters
+    from barnabas.coordinator.transactions.markers import SendMarkers
+    from barnabas.coordinator.transactions.shard import TransactionShard
+    from barnabas.coordinator.transactions.transaction import TopicPartition
+    from barnabas.protocol.messages.describe_transactions import DescribeTransactionsResponse
+    from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+    from barnabas.protocol.messages.init_producer_id import (
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+    )
+    from barnabas.protocol.messages.list_transactions import ListTransactionsResponse
+    from barnabas.protocol.messages.write_txn_markers import (
+        WriteTxnMarkersRequest,
+        WriteTxnMarkersResponse,
+    )
     from barnabas.server.node import Node
+    from barnabas.server.transaction_partition import TransactionPartition
+
+    TransactionState: TypeAlias = DescribeTransactionsResponse.TransactionState
+    ListedTransaction: TypeAlias = ListTransactionsResponse.TransactionState
+
+    # An operation that may need a new producer id: shard, id if there is one, time in ms, token.
+    _DecideWithId = Callable[[TransactionShard, int | None, int, Token], Output]
 
 logger = logging.getLogger(__name__)
 
-TransactionState: TypeAlias = DescribeTransactionsResponse.TransactionState
-ListedTransaction: TypeAlias = ListTransactionsResponse.TransactionState
 
-_Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
-_MarkerTopic: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarkerTopic
-
-# An operation that may need a new producer id: shard, id if there is one, time in ms, token.
-_DecideWithId = Callable[[TransactionShard, int | None, int, Token], Output]
-
-
-def transaction_settings(config: "NodeConfig") -> TransactionSettings:
+def transaction_settings(config: NodeConfig) -> TransactionSettings:
     """The coordinator's settings out of the node's properties."""
     get = config.get_int
     return TransactionSettings(
@@ -57,12 +57,12 @@ def transaction_settings(config: "NodeConfig") -> TransactionSettings:
     )
 
 
-class TransactionCoordinator(CoordinatorService[TransactionPartition]):
+class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     """Coordinates the transactional ids whose partitions of the topic this node leads."""
 
     TOPIC = TRANSACTION_TOPIC
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: Node) -> None:
         super().__init__(node)
         self.producer_ids = ProducerIds(node)
         self.guards = Guards()
@@ -71,6 +71,10 @@ class TransactionCoordinator(CoordinatorService[TransactionPartition]):
 
     def new_partition(self, index: int) -> TransactionPartition:
         """A partition of transactional ids, not loaded yet."""
+        # As of groups: what a start does not need is imported when it is.
+        from barnabas.coordinator.transactions.shard import TransactionShard
+        from barnabas.server.transaction_partition import TransactionPartition
+
         node = self.node
         return TransactionPartition(
             node.replicas,
@@ -94,6 +98,8 @@ class TransactionCoordinator(CoordinatorService[TransactionPartition]):
 
     def _send_markers(self, led: TransactionPartition, markers: SendMarkers) -> None:
         """Write markers at the leaders of their partitions, and tell the shard what became."""
+        from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+
         by_broker: dict[int, list[TopicPartition]] = {}
         outcomes: dict[TopicPartition, ErrorCode] = {}
         for partition in sorted(markers.partitions):
@@ -132,6 +138,8 @@ class TransactionCoordinator(CoordinatorService[TransactionPartition]):
         markers: SendMarkers,
         outcomes: dict[TopicPartition, ErrorCode],
     ) -> None:
+        from barnabas.coordinator.transactions.markers import MarkersAnswered
+
         failed = {partition: code.name for partition, code in outcomes.items() if code}
         if failed:
             logger.warning(
@@ -150,6 +158,8 @@ class TransactionCoordinator(CoordinatorService[TransactionPartition]):
 
     async def _decide_with_id(self, key: str, decide: _DecideWithId) -> Any:
         """Have the shard decide; a new producer id is fetched only if it turns out needed."""
+        from barnabas.coordinator.transactions.shard import ProducerIdNeededError
+
         try:
             return await self.decide(
                 key, lambda shard, now_ms, token: decide(shard, None, now_ms, token)
@@ -230,16 +240,20 @@ class TransactionCoordinator(CoordinatorService[TransactionPartition]):
         return found
 
 
-def _marker(markers: SendMarkers, partitions: list[TopicPartition], epoch: int) -> _Marker:
+def _marker(
+    markers: SendMarkers, partitions: list[TopicPartition], epoch: int
+) -> WriteTxnMarkersRequest.WritableTxnMarker:
+    from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    return _Marker(
+    return WriteTxnMarkersRequest.WritableTxnMarker(
         producer_id=markers.producer_id,
         producer_epoch=markers.producer_epoch,
         transaction_result=markers.commit,
         topics=[
-            _MarkerTopic(name=topic, partition_indexes=indexes)
+            WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
             for topic, indexes in by_topic.items()
         ],
         coordinator_epoch=epoch,
