@@ -225,6 +225,31 @@ def test_a_deleted_log_touches_no_file_of_its_successor(path) -> None:
     manager.close(clean=False)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_checkpoints_say_of_a_deleted_log_is_not_its_successors(path, restarts) -> None:
+    manager = start(path)
+    fill(manager, count=50)
+    log, volume = manager.get("t", 0), manager.volumes[0]
+    log.delete_records(45)
+    log.flush()
+    volume.cleaner_offsets["t", 0] = 10
+    volume.write_cleaner_offsets()
+    manager.checkpoint()
+    manager.delete("t", 0)
+    if restarts:
+        manager.close(clean=False)
+        manager = start(path)
+    fill(manager, count=20)
+    manager.close(clean=False)
+    manager = start(path)
+    log = manager.get("t", 0)
+    assert read_values(log) == [b"%d" % number for number in range(20)]
+    volume = manager.volumes[0]
+    known = (volume.recovery_points, volume.log_starts, volume.cleaner_offsets)
+    assert [each.get(("t", 0), 0) for each in known] == [0, 0, 0]
+    manager.close(clean=False)
+
+
 def test_what_a_kill_left_of_deleted_logs_is_removed(path) -> None:
     manager = start(path)
     fill(manager)

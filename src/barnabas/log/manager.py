@@ -178,6 +178,10 @@ class LogManager:
         disk refuses.
         """
         volume = self._place(directory_id)
+        try:
+            volume.make_room((topic, partition))
+        except OSError as error:
+            raise volume.refused(error) from error
         log = PartitionLog(volume, topic, partition, config)
         log.create(topic_id)
         volume.logs[topic, partition] = self._logs[topic, partition] = log

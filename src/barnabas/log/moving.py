@@ -170,6 +170,7 @@ class Move:
     def _write_log_start(self) -> None:
         """Let records that were deleted stay so, though a kill comes before the next checkpoint."""
         key = (self.log.topic, self.log.partition)
+        self.target.make_room(key)
         if self.log.starts_inside_segment:
             self.target.logs[key] = self.log
             try:

@@ -69,6 +69,7 @@ class Volume:
         self.high_watermarks: Offsets = {}
         self.log_starts: Offsets = {}
         self.cleaner_offsets: Offsets = {}  # up to where logs are compacted
+        self._checkpointed: dict[str, frozenset[tuple[str, int]]] = {}  # whom each file names
         self.deletions = Deletions()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.rolled: set[PartitionLog] = set()  # have segments to sync that are complete
@@ -149,6 +150,12 @@ class Volume:
         self.high_watermarks = self._read(HIGH_WATERMARKS, decode_offsets, {})
         self.log_starts = self._read(LOG_STARTS, decode_offsets, {})
         self.cleaner_offsets = self._read(CLEANER_OFFSETS, decode_offsets, {})
+        self._checkpointed = {
+            RECOVERY_POINTS: frozenset(self.recovery_points),
+            HIGH_WATERMARKS: frozenset(self.high_watermarks),
+            LOG_STARTS: frozenset(self.log_starts),
+            CLEANER_OFFSETS: frozenset(self.cleaner_offsets),
+        }
 
     def _read(self, name: str, decode: Callable[[bytes], _T], default: _T) -> _T:
         """A file's content, `default` where there is none or it is damaged (which is logged)."""
@@ -199,7 +206,21 @@ class Volume:
     def _write(self, name: str, offsets: Offsets) -> None:
         # A copy: the loop forgets deleted partitions meanwhile.
         known = {key: offset for key, offset in dict(offsets).items() if key in self.logs}
+        keys = frozenset(known)
+        self._checkpointed[name] = self._checkpointed.get(name, keys) | keys  # while it is written
         replace_file(self.path / name, encode_offsets(known))
+        self._checkpointed[name] = keys
+
+    def make_room(self, key: tuple[str, int]) -> None:
+        """A new log is to come: nothing that the files say of an earlier one is its own. OSError.
+
+        After a kill its records below the old log's start would be gone. Kafka writes the files
+        with each deletion (`LogManager.asyncDelete`).
+        """
+        self.forget(key)
+        if any(key in named for named in self._checkpointed.values()):
+            self.write_checkpoints()
+            self.write_cleaner_offsets()
 
     def forget(self, key: tuple[str, int]) -> None:
         """A partition left this directory."""
