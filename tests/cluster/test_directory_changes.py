@@ -6,7 +6,11 @@ The records are those of Apache Kafka 4.3 with two log.dirs, one of which is tak
 import attrs
 import pytest
 
-from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.features import (
+    DIRECTORIES_SINCE,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    METADATA_VERSION,
+)
 from barnabas.cluster.image import DIRECTORY_UNASSIGNED, PartitionImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -24,6 +28,7 @@ FIRST, SECOND = uuid(601), uuid(602)
 
 def with_two_directories(brokers: int = 1, *, elr: bool = False) -> Cluster:
     cluster = Cluster(brokers=0)
+    cluster.replay([FeatureLevelRecord(name=METADATA_VERSION, feature_level=DIRECTORIES_SINCE)])
     if elr:
         cluster.replay([FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)])
     for broker_id in range(1, brokers + 1):
@@ -91,6 +96,16 @@ def test_a_broker_says_where_its_replicas_are() -> None:
     with pytest.raises(KafkaError) as refusal:
         cluster.controller.assign_replicas_to_dirs(request)
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_metadata_without_room_for_directories_is_told_of_none() -> None:
+    cluster = with_two_directories()
+    topic_id = a_topic(cluster)
+    level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=DIRECTORIES_SINCE - 1)
+    cluster.replay([level])
+    with pytest.raises(KafkaError, match="not supported yet") as refused:
+        assign(cluster, topic_id, 0, SECOND)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_what_lies_in_a_failed_directory_has_no_leader() -> None:

@@ -2,15 +2,18 @@
 
 import socket
 import struct
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.features import METADATA_VERSION, METADATA_VERSION_LATEST
 from barnabas.cluster.format import format_metadata_directory
-from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.image import DIRECTORY_MIGRATING, MetadataImage, PartitionImage
 from barnabas.cluster.snapshot import SnapshotId, decode_snapshot
 from barnabas.protocol.frames import encode_request
 from barnabas.protocol.messages.update_features import (
@@ -39,9 +42,26 @@ def image_of(node: Node) -> MetadataImage:
     return node.server.image
 
 
+def partition_of(node: Node, topic: str) -> PartitionImage:
+    return image_of(node).topics_by_name[topic].partitions[0]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def create(node: Node, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+
+
+def write(node: Node, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce(topic, b"value")
+    assert producer.flush(10) == 0
 
 
 def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
@@ -60,9 +80,12 @@ def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
 def test_a_node_says_only_what_its_level_knows_and_all_once_that_is_raised(old: Path) -> None:
     with Node(old) as node:
         create(node, "before")
+        write(node, "before")
         image = image_of(node)
         assert image.features == {METADATA_VERSION: OLD}
         assert image.controllers == {}
+        before = partition_of(node, "before")
+        assert (before.partition_epoch, before.directory(1)) == (0, DIRECTORY_MIGRATING)
         assert image.brokers[1].directories == ()
         epoch = image.brokers[1].epoch
         answer = raise_metadata_version(node)
@@ -73,7 +96,8 @@ def test_a_node_says_only_what_its_level_knows_and_all_once_that_is_raised(old: 
         assert list(image.controllers) == [1]
         (directory,) = image.brokers[1].directories
         assert (image.brokers[1].epoch, image.brokers[1].fenced) == (epoch, False)
-        assert image.topics_by_name["after"].partitions[0].directory(1) == directory
+        assert partition_of(node, "after").directory(1) == directory
+        wait_for(lambda: partition_of(node, "before").directory(1) == directory)
         node.stop()
         node.start()
         assert {"before", "after"} <= image_of(node).topics_by_name.keys()

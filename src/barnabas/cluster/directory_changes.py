@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 import attrs
 
 from barnabas.cluster.elections import may_lead
-from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, states_directories
 from barnabas.cluster.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from barnabas.cluster.result import ControllerResult
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -41,7 +41,14 @@ def registered_broker(image: MetadataImage, broker_id: int, epoch: int) -> Broke
 def assign_replicas_to_dirs(
     image: MetadataImage, request: AssignReplicasToDirsRequest
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """Take down where a broker's replicas are; KafkaError STALE_BROKER_EPOCH."""
+    """Take down where a broker's replicas are.
+
+    Raises KafkaError STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where there is no room for it.
+    """
+    if not states_directories(image.features):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
     broker = registered_broker(image, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     response = AssignReplicasToDirsResponse()

@@ -21,6 +21,8 @@ METADATA_VERSION_MIN = 7
 METADATA_VERSION_LATEST = 30
 # The levels that brought records or fields which a lower one cannot state (`didMetadataChange`).
 _METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+# IBP_3_7_IV2: since then partitions state their replicas' directories (KIP-858).
+DIRECTORIES_SINCE = 17
 # Dynamic voters (KIP-853).
 KRAFT_VERSION_LATEST = 1
 # Consumer groups (KIP-848).
@@ -55,6 +57,11 @@ def served(finalized: Mapping[str, int]) -> dict[str, int]:
         if name in SUPPORTED and level > 0:
             levels[name] = min(level, SUPPORTED[name][1])
     return levels
+
+
+def states_directories(finalized: Mapping[str, int]) -> bool:
+    """Whether the metadata has room for where replicas are (`isDirectoryAssignmentSupported`)."""
+    return finalized.get(METADATA_VERSION, 0) >= DIRECTORIES_SINCE
 
 
 def metadata_changed(lower: int, higher: int) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from barnabas.cluster.delta import MetadataDelta
+from barnabas.cluster.features import METADATA_VERSION, states_directories
 from barnabas.cluster.image import NO_DIRECTORY, MetadataImage, TopicImage
 from barnabas.log import PartitionLog
 from barnabas.protocol.errors import KafkaError
@@ -44,8 +45,7 @@ class Directories:
         """Follow the metadata and tell the controller, until cancelled."""
         quorum = self._node.quorum
         quorum.subscribe(self._follow)
-        for topic in quorum.image.topics_by_id.values():
-            self._look_at(quorum.image, topic, topic.partitions)
+        self._look_at_all(quorum.image)
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
@@ -70,10 +70,18 @@ class Directories:
     # What there is to tell
 
     def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if METADATA_VERSION in delta.features:
+            self._look_at_all(image)
         for changed in delta.topics.values():
             self._look_at(image, image.topics_by_id[changed.id], changed.changed)
 
+    def _look_at_all(self, image: MetadataImage) -> None:
+        for topic in image.topics_by_id.values():
+            self._look_at(image, topic, topic.partitions)
+
     def _look_at(self, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]) -> None:
+        if not states_directories(image.features):
+            return
         node = self._node
         reserved: Counter[Uuid] | None = None
         for number in numbers:
