@@ -85,3 +85,13 @@ def test_what_is_kept_is_bounded() -> None:
     trio.run(world.resolver.run)
     assert set(world.told[0][0].values()) == {30_000}
     assert len(world.resolver._known) < 4
+
+
+def test_what_matches_nothing_is_bounded_too() -> None:
+    world = World(1)
+    world.resolver._known = {f"nothing-{number}": frozenset() for number in range(3)}
+    world.resolver._topics = world.image.topics_by_name
+    world.resolver._kept_names = 99_999
+    world.ask("a", "b")
+    trio.run(world.resolver.run)
+    assert world.resolver._known.keys() == {"b"}

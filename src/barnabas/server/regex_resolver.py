@@ -19,7 +19,7 @@ Tell = Callable[[Mapping[str, frozenset[str]], int], None]
 
 _SLICE_S = 0.001
 _TOPICS_AT_A_TIME = 32
-# How many names may be kept in all, at some eighty bytes each.
+# How many names may be kept in all, expressions included, at some eighty bytes each.
 _KEPT_NAMES_MAX = 100_000
 
 
@@ -73,8 +73,9 @@ class RegexResolver:
                 await trio.lowlevel.checkpoint()
                 slice_end = perf_counter() + _SLICE_S
         found = matching.matched
-        if self._kept_names + len(found) > _KEPT_NAMES_MAX:
+        names = 1 + len(found)
+        if self._kept_names + names > _KEPT_NAMES_MAX:
             self._forget()
         self._known[regex] = found
-        self._kept_names += len(found)
+        self._kept_names += names
         return found
