@@ -1,10 +1,13 @@
 """Bit rot is found: in a stopped directory at once, in a running node by the scrubber."""
 
+import errno
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 from confluent_kafka import Producer
 
 from barnabas.log import LogConfig, PartitionLog
@@ -93,6 +96,29 @@ def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
         assert "barnabas_scrubber_rotten_segments 1.0" in Metrics(node.server).text().decode()
         [line, *_] = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
         assert f"bit rot found segment={first}" in line
+
+
+def test_a_node_without_processes_left_scrubs_later(monkeypatch) -> None:
+    refused: list[object] = []
+    open_process = trio.lowlevel.open_process
+
+    async def refuse_once(command: list[str], **more: Any) -> Any:
+        if "barnabas.log.scrubbing" in command and not refused:
+            refused.append(command)
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return await open_process(command, **more)
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", refuse_once)
+    config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
+    with Node(config=config) as node:
+        assert node.server is not None
+        producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
+        for number in range(300):
+            producer.produce("t", b"%04d" % number * 2000)
+        assert producer.flush(20) == 0
+        scrubber = node.server.background.scrubber
+        wait_for_a_round(scrubber)
+        assert (len(refused), scrubber.bytes > 1_000_000) == (1, True)
 
 
 def wait_for_a_round(scrubber) -> None:

@@ -1,5 +1,6 @@
 """The cleaner of a running node: what it does about logs that it cannot clean."""
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -111,6 +113,22 @@ def test_a_helper_that_is_killed_is_started_again(node, monkeypatch) -> None:
     fill(node, "t")
     wait_until(lambda: first_size(node, "t") < 100_000)
     assert (len(killed), compactor(node).counts.retried) == (1, 1)
+
+
+def test_a_helper_that_cannot_be_started_is_tried_again(node, monkeypatch) -> None:
+    refused: list[object] = []
+    open_process = trio.lowlevel.open_process
+
+    async def refuse_once(command: list[str], **more: Any) -> Any:
+        if "barnabas.log.compaction" in command and not refused:
+            refused.append(command)
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return await open_process(command, **more)
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", refuse_once)
+    fill(node, "t")
+    wait_until(lambda: first_size(node, "t") < 100_000)
+    assert (len(refused), compactor(node).counts.retried) == (1, 1)
 
 
 def test_several_helpers_clean_different_logs_at_once_each_with_its_share(monkeypatch) -> None:

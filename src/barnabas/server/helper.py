@@ -14,7 +14,7 @@ _READ_BYTES: Final = 65_536
 
 
 class HelperGoneError(Exception):
-    """The helper process ended in the middle of its work."""
+    """The helper process ended in the middle of its work, or could not be started."""
 
 
 class Helper:
@@ -33,12 +33,15 @@ class Helper:
         if process is None or process.returncode is not None:
             self._received.clear()
             # A group of its own: Ctrl-C is for the node, which then ends its helper.
-            process = self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", self._module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                process_group=0,
-            )
+            try:
+                process = self._process = await trio.lowlevel.open_process(
+                    [sys.executable, "-m", self._module],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    process_group=0,
+                )
+            except OSError as error:  # out of processes, descriptors or memory, which may pass
+                raise HelperGoneError(str(error)) from error
             logger.info("helper process started module=%s pid=%d", self._module, process.pid)
         return process
 

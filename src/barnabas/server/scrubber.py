@@ -51,8 +51,10 @@ class Scrubber:
                 continue
             try:
                 rotten.update(await self._faults(log.directory))
-            except HelperGoneError:
-                logger.warning("the scrubber's helper process ended log=%s", log.directory)
+            except HelperGoneError as error:
+                logger.warning(
+                    "the scrubber's helper process ended log=%s error=%r", log.directory, error
+                )
         self.rotten, self.rounds = rotten, self.rounds + 1
         await self._helper.kill()  # it has nothing to do for long
         logger.info(
