@@ -243,6 +243,20 @@ def test_a_copy_is_believed_only_as_far_as_it_is_the_log(manager) -> None:
     again.close(clean=False)
 
 
+def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tmp_path) -> None:
+    write(create(manager), 0, 60)
+    move = begin(manager)
+    move.copy()
+    assert manager.begin_move("t", 0, str(manager.volumes[0].path)) is None
+    assert move.is_stopped
+    shutil.copytree(manager.volumes[0].path, tmp_path / "killed" / "a")
+    shutil.copytree(manager.volumes[1].path, tmp_path / "killed" / "b")
+    again = restarted(manager, tmp_path / "killed")
+    assert again.resume_moves() == []
+    assert directories(again) == ["a/t-0"]
+    again.close(clean=False)
+
+
 def test_a_copy_of_a_log_that_is_no_more_is_removed(manager) -> None:
     log = create(manager)
     write(log, 0, 30)

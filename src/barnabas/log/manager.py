@@ -247,13 +247,25 @@ class LogManager:
     def end_move(self, move: Move | None) -> None:
         """Forget a move, finished or not, and remove what it left.
 
-        A copy stays when the log's own directory failed: it may be all that is left.
+        It gets another name at once, or a start after a kill would go on with it. A copy stays when
+        the log's own directory failed: it may be all that is left.
         """
-        if move is not None and self.moves.get(move.log) is move:
-            del self.moves[move.log]
-            if move.log.volume.failure is not None:
-                return
-            move.target.deletions.add(0, partial(shutil.rmtree, move.directory, ignore_errors=True))
+        if move is None or self.moves.get(move.log) is not move:
+            return
+        log, target = move.log, move.target
+        del self.moves[log]
+        move.is_stopped = True
+        if log.volume.failure is not None or target.failure is not None:
+            return
+        aside = f"{target.path}/{_aside_name(log.topic, log.partition, 'delete')}"
+        try:
+            os.rename(move.directory, aside)
+        except FileNotFoundError:  # it is the log's directory now
+            return
+        except OSError as error:
+            target.refused(error)
+            return
+        target.deletions.add(0, partial(shutil.rmtree, aside, ignore_errors=True))
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's log, loaded or not; None if there is none here."""
