@@ -1,21 +1,35 @@
-"""What a new leader knows is what the former one had written."""
+"""What a new leader knows is what the former one had written, compacted or not."""
 
+from collections import Counter
+from collections.abc import Iterator
 from random import Random
+from typing import Any
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
+from barnabas.coordinator.transactions.shard import TransactionShard
+from barnabas.coordinator.transactions.transaction import NO_EPOCH, Transaction
 from barnabas.protocol.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
+    decode_group_record,
 )
+from barnabas.protocol.records.transactions import decode_transaction_record
+from tests.coordinator import transaction_simulation
+from tests.coordinator.consumer_simulation import World
 from tests.coordinator.harness import Coordinator
 from tests.coordinator.simulation import Simulation
+
+Log = list[tuple[bytes, bytes | None]]
 
 
 def picture(coordinator: Coordinator) -> dict[str, object]:
@@ -26,8 +40,51 @@ def picture(coordinator: Coordinator) -> dict[str, object]:
 
 
 def offsets(coordinator: Coordinator) -> dict[tuple[str, str, int], int]:
-    table = coordinator.shard._offsets._committed
+    return offsets_of(coordinator.shard)
+
+
+def offsets_of(shard: GroupShard) -> dict[tuple[str, str, int], int]:
+    table = shard._offsets._committed
     return {(g, t, p): committed.value.offset for g, t, p, committed in table.items()}
+
+
+def consumer_groups(shard: GroupShard) -> dict[str, Any]:
+    """All that records tell of consumer groups; when topics were looked at they do not."""
+    return {
+        group_id: plain(vars(group) | {"metadata_epoch": None})
+        for group_id, group in shard._groups.items()
+        if isinstance(group, ConsumerGroup)
+    }
+
+
+def plain(value: Any) -> Any:
+    """Without what only tells that something was there once."""
+    if isinstance(value, Subscriptions):
+        return plain(vars(value))
+    if isinstance(value, Counter):
+        counts: Counter[Any] = value
+        return {key: count for key, count in counts.items() if count}
+    if isinstance(value, dict):
+        entries: dict[Any, Any] = value
+        return {key: held for key, each in entries.items() if (held := plain(each)) != {}}
+    return value
+
+
+def transactions(shard: TransactionShard) -> dict[str, Transaction]:
+    """All that records tell."""
+    return {
+        name: attrs.evolve(transaction, last_producer_epoch=NO_EPOCH)
+        for name, transaction in shard._transactions.items()
+    }
+
+
+def compacted(log: Log, end: int, *, keeps_tombstones: bool) -> Iterator[tuple[int, Any, Any]]:
+    """The log with its offsets after the cleaner went over it up to `end`."""
+    last = {key: offset for offset, (key, _) in enumerate(log[:end])}
+    for offset, (key, value) in enumerate(log):
+        is_last = last.get(key) == offset and (keeps_tombstones or value is not None)
+        if offset >= end or is_last:
+            yield offset, key, value
 
 
 @given(st.integers(0, 10_000))
@@ -44,6 +101,43 @@ def test_a_shard_read_from_its_log_equals_the_one_that_wrote_it(seed: int) -> No
     before.restart()
     assert picture(before) == written
     assert offsets(before) == known
+
+
+@given(st.integers(0, 10_000), st.integers(30_000, 120_000), st.floats(0, 1), st.booleans())
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_a_consumer_group_read_from_its_log_equals_the_one_that_wrote_it(
+    seed: int, until_ms: int, cleaned: float, keeps_tombstones: bool
+) -> None:
+    world = World(seed)
+    for client in world.clients:
+        world.at(world.random.randrange(10_000), client.start)
+    world.at(5_000, world.fault)
+    world.run_until(until_ms)
+    before, log = world.coordinator.shard, world.coordinator.log
+    shard = GroupShard(world.coordinator.settings)
+    end = int(cleaned * len(log))
+    for offset, key, value in compacted(log, end, keeps_tombstones=keeps_tombstones):
+        shard.replay(*decode_group_record(key, value), record_offset=offset)
+    assert consumer_groups(shard) == consumer_groups(before)
+    assert offsets_of(shard) == offsets_of(before)
+
+
+@given(st.integers(0, 10_000), st.integers(5_000, 60_000), st.floats(0, 1))
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_transactions_read_from_their_log_equal_those_that_were_written(
+    seed: int, until_ms: int, cleaned: float
+) -> None:
+    simulation = transaction_simulation.Simulation(seed)
+    for name in ("a", "b"):
+        simulation.start(name, 0)
+    simulation.at(2_000, simulation.fault)
+    simulation.run_until(until_ms)
+    coordinator = simulation.coordinator
+    shard = TransactionShard(coordinator.settings, lambda: coordinator.transaction_version)
+    end = int(cleaned * len(coordinator.log))
+    for _, key, value in compacted(coordinator.log, end, keeps_tombstones=False):
+        shard.replay(*decode_transaction_record(key, value))
+    assert transactions(shard) == transactions(coordinator.shard)
 
 
 def test_of_several_records_of_a_group_the_last_counts() -> None:
