@@ -1,4 +1,4 @@
-"""The quorum's log is summed up in snapshots, and starts from them."""
+"""The quorum's log is summed up in snapshots, and starts from them; what Kafka left is ended."""
 
 import time
 from collections.abc import Callable
@@ -6,8 +6,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.snapshot import SnapshotId, decode_snapshot
-from barnabas.protocol.records.metadata import TopicRecord
+from barnabas.cluster.snapshot import SnapshotId, decode_snapshot, metadata_batch
+from barnabas.protocol.records.batch import iter_batches
+from barnabas.protocol.records.metadata import BeginTransactionRecord, TopicRecord
+from barnabas.protocol.types import Uuid
 from barnabas.testing import Node
 
 SMALL = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
@@ -88,3 +90,17 @@ def test_old_snapshots_go_when_the_size_is_limited(tmp_path: Path) -> None:
     assert len(snapshots(tmp_path)) == 1
     with Node(tmp_path) as node:
         assert len(topics(node)) == 30
+
+
+def test_a_transaction_that_the_former_controller_left_open_is_aborted(tmp_path: Path) -> None:
+    with Node(tmp_path) as node:
+        create(node, "before")
+    (path,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
+    *_, (_, last) = iter_batches(path.read_bytes())
+    left = [BeginTransactionRecord(name="left"), TopicRecord(name="half", topic_id=Uuid.random())]
+    with path.open("ab") as file:
+        file.write(metadata_batch(left, last.next_offset, last.partition_leader_epoch, 0))
+    with Node(tmp_path) as node:
+        create(node, "after")
+    with Node(tmp_path) as node:
+        assert topics(node) == {"before", "after"}

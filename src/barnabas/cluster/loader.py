@@ -69,6 +69,11 @@ class MetadataLoader:
         """The image after all that was taken; a transaction still open at the end counts not."""
         return self.delta.apply(self.epochs.end_offset - 1, self.epochs.last_epoch)
 
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether the log ends within a transaction, which nothing may follow but its end."""
+        return self._transaction is not None
+
     def _take_control(self, message: Message | None, offset: int) -> None:
         if isinstance(message, KRaftVersionRecord):
             self.kraft_version = message.kraft_version

@@ -23,6 +23,7 @@ from barnabas.cluster.controller import (
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import METADATA_VERSION, SUPPORTED
 from barnabas.cluster.image import RESOURCE_BROKER, MetadataImage
+from barnabas.cluster.loader import MetadataLoader
 from barnabas.cluster.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum_state import QuorumStateError, read_quorum_state
 from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
@@ -34,6 +35,7 @@ from barnabas.log.files import replace_file
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import Record, build_batch
+from barnabas.protocol.records.metadata import AbortTransactionRecord
 from barnabas.protocol.types import Uuid
 from barnabas.server.endpoints import registered
 from barnabas.server.metadata_log import MetadataLog
@@ -113,9 +115,12 @@ class Quorum:
         Raises StartupError when the files do not allow it, OSError when the log cannot be
         written: without it a node must not go on.
         """
-        self._recover()
+        loader = self._recover()
         self.core.start(self.node.now_ms())
         await self._do(self.core.take_ready())
+        if loader.has_open_transaction:
+            # What follows would count as a part of it (Kafka's `ActivationRecordsGenerator`).
+            self._append([AbortTransactionRecord(reason="Controller failover")])
         self._introduce()
         await self._flush()
         self._publish_all()
@@ -132,7 +137,7 @@ class Quorum:
 
     # Start
 
-    def _recover(self) -> None:
+    def _recover(self) -> MetadataLoader:
         node = self.node
         self.log = MetadataLog(node.logs, node.config)
         self._snapshots = MetadataSnapshots(self.log, node.config, node.now_ms())
@@ -164,6 +169,7 @@ class Quorum:
             random=random.randrange,
             timeouts=_timeouts(node.config),
         )
+        return loader
 
     def _introduce(self) -> None:
         """Append what makes this node part of its cluster: features, controller, broker."""
