@@ -91,6 +91,34 @@ def test_what_is_not_synced_of_the_copy_is_checked_after_a_kill(manager) -> None
     assert log.recovery_point == active
 
 
+def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_copy(
+    manager, monkeypatch
+) -> None:
+    log = create(manager)
+    write(log, 0, 20)
+    move = begin(manager)
+    move.copy()
+    flushes: list[threading.Thread] = []
+    names = ("volume", "directory", "segments", "cuts", "recovery_point")
+    real = {name: PartitionLog.__dict__[name] for name in names}
+    for name in names:
+
+        def change(log: PartitionLog, value: object, slot=real[name]) -> None:
+            if threading.current_thread() is threading.main_thread():
+                flushes.append(threading.Thread(target=log.flush))
+                flushes[-1].start()
+                flushes[-1].join(0.1)
+            slot.__set__(log, value)
+
+        monkeypatch.setattr(PartitionLog, name, property(real[name].__get__, change))
+    move.finish()
+    synced = log.recovery_point
+    for flush in flushes:
+        flush.join()
+    monkeypatch.undo()
+    assert (len(flushes), synced) == (5, 0)
+
+
 def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
     log = create(manager)
     write(log, 0, 60)

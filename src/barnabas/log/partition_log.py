@@ -189,10 +189,11 @@ class PartitionLog:
     ) -> None:
         """Go on with a copy of the files, of which what is below `synced_to` is on the disk."""
         with volume.mutex, self.volume.mutex:
-            self.cuts += 1  # a flush under way is of the old files
+            self.volume, self.directory, self.segments = volume, directory, segments
+            self.changed_names += 1
+            # Last: a flush that began before this is of the old files.
+            self.cuts += 1
             self.recovery_point = min(self.recovery_point, synced_to)
-        self.volume, self.directory, self.segments = volume, directory, segments
-        self.changed_names += 1
         self._read_ends.clear()
 
     def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
