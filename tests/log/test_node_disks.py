@@ -4,20 +4,26 @@ import errno
 import os
 import resource
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.log import PartitionLog
 from barnabas.protocol.frames import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
 from barnabas.protocol.messages_base import Message
+from barnabas.server.listeners import Transport
+from barnabas.server.moves import Mover
 from barnabas.testing import Node
 from barnabas.testing.process import NodeProcess
 
@@ -239,6 +245,68 @@ def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
             found = values(node.bootstrap, count)
             assert found == [b"%06d" % number * 1000 for number in range(count)]
         assert resumed > 0
+
+
+def test_a_move_is_begun_that_was_asked_for_before_the_mover_ran(tmp_path, monkeypatch) -> None:
+    asked = threading.Event()
+    run = Mover.run
+
+    async def run_late(mover: Mover) -> None:
+        await trio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
+        await run(mover)
+
+    monkeypatch.setattr(Mover, "run", run_late)
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 1)
+        assert produce(node.bootstrap, 0, b"v") is None
+        there = second if lies(first, 0) else first
+        ask_to_move(node.port, there)
+        asked.set()
+        wait_until(lambda: lies(there, 0))
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_flush_messages_is_kept_whatever_acks_are_asked_for(acks) -> None:
+    with Node(config={"log.flush.interval.messages": "1"}) as node:
+        create(node.bootstrap, 1)
+        producer = Producer({"bootstrap.servers": node.bootstrap, "acks": acks})
+        producer.produce("t", b"v")
+        assert producer.flush(10) == 0
+        assert node.server is not None
+        logs = node.server.logs
+        wait_until(lambda: (log := logs.known("t", 0)) is not None and log.recovery_point == 1)
+
+
+def test_a_flush_that_runs_when_the_node_ends_is_waited_for(monkeypatch) -> None:
+    began = threading.Event()
+    order: list[str] = []
+    flush, run = PartitionLog.flush, Transport.run
+
+    def slow(log: PartitionLog) -> None:
+        if log.topic == "t":
+            began.set()
+            time.sleep(0.5)
+            order.append("flushed")
+        flush(log)
+
+    async def run_and_note(transport: Transport, *arguments: Any, **more: Any) -> None:
+        try:
+            await run(transport, *arguments, **more)
+        finally:
+            order.append("the transport ended")
+
+    monkeypatch.setattr(PartitionLog, "flush", slow)
+    monkeypatch.setattr(Transport, "run", run_and_note)
+    with Node(config={"log.flush.interval.messages": "1"}) as node:
+        create(node.bootstrap, 1)
+        producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "0"})
+        producer.produce("t", b"v")
+        assert producer.flush(10) == 0
+        assert began.wait(10)
+    assert order == ["flushed", "the transport ended"]
 
 
 def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ class Mover:
         node = self._node
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            for move in list(node.logs.moves.values()):  # asked for before this ran
+                nursery.start_soon(self._carry_out, move, False)
             for move in node.logs.resume_moves():
                 logger.info("move resumed log=%s copy=%s", move.log.directory, move.directory)
                 nursery.start_soon(self._carry_out, move, True)
@@ -60,7 +62,8 @@ class Mover:
             node.directories.log_moved(log)
             await node.disk.run(node.logs.checkpoint)
         except (MoveLostError, FileNotFoundError):
-            logger.warning("move given up, the log changed log=%s", log.directory)
+            if node.logs.moves.get(log) is move:  # or it was called off, and the copy went
+                logger.warning("move given up, the log changed log=%s", log.directory)
         except Exception:
             logger.exception("move failed log=%s", log.directory)
         node.logs.end_move(move)

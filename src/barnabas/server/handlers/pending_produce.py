@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
-
-import trio
 
 from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.protocol.errors import ErrorCode
@@ -46,7 +45,8 @@ class PendingProduce:
                 self._replicating.setdefault(partition, []).append((answer, last_offset))
             if partition.flush_messages != NEVER_FLUSH and partition.flush_due:
                 self._syncing += 1
-                trio.lowlevel.spawn_system_task(self._sync, context, answer, partition)
+                sync = partial(self._sync, context, answer, partition)
+                context.node.transport.start_soon(sync)
         if self._replicating:
             seconds = request.timeout_ms / 1000
             self._deadline = Expiry.current().after(seconds, self._expired)

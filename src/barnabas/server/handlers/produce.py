@@ -186,6 +186,8 @@ def _answer(
     if request.acks == 0:
         if failed:
             context.connection.close()
+        if pending:  # for the disk alone, and nobody is told
+            PendingProduce(context, request, response, pending)
         return None
     if failed and context.version >= _LEADERS_VERSION:
         _tell_leaders(context, response)
