@@ -52,6 +52,21 @@ def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
     assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 0), (1, 2)]
 
 
+def test_others_lead_what_a_fenced_broker_led_if_they_are_in_sync() -> None:
+    cluster = Cluster(brokers=2)
+    topic_id = cluster.create("t", partitions=3, replicas=2).topic_id
+    alone = PartitionChangeRecord(topic_id=topic_id, partition_id=2, isr=[1], leader=1)
+    cluster.replay([alone])
+    cluster.take(cluster.controller.fence_broker(1))
+    partitions = cluster.image.topics_by_name["t"].partitions
+    assert [(partitions[n].leader, partitions[n].isr) for n in range(3)] == [
+        (2, (2,)),
+        (2, (2,)),
+        (-1, (1,)),
+    ]
+    assert cluster.image.brokers[1].fenced
+
+
 def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
     cluster = Cluster()
     with pytest.raises(KafkaError) as refusal:

@@ -7,8 +7,13 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.snapshot import SnapshotId, decode_snapshot, metadata_batch
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import iter_batches
-from barnabas.protocol.records.metadata import BeginTransactionRecord, TopicRecord
+from barnabas.protocol.records.metadata import (
+    BeginTransactionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
 from barnabas.protocol.types import Uuid
 from barnabas.testing import Node
 
@@ -92,15 +97,36 @@ def test_old_snapshots_go_when_the_size_is_limited(tmp_path: Path) -> None:
         assert len(topics(node)) == 30
 
 
+def leave(data: Path, *records: Message) -> None:
+    """Append what a former controller wrote last."""
+    (path,) = (data / "__cluster_metadata-0").glob("*.log")
+    *_, (_, last) = iter_batches(path.read_bytes())
+    with path.open("ab") as file:
+        file.write(metadata_batch(records, last.next_offset, last.partition_leader_epoch, 0))
+
+
 def test_a_transaction_that_the_former_controller_left_open_is_aborted(tmp_path: Path) -> None:
     with Node(tmp_path) as node:
         create(node, "before")
-    (path,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
-    *_, (_, last) = iter_batches(path.read_bytes())
-    left = [BeginTransactionRecord(name="left"), TopicRecord(name="half", topic_id=Uuid.random())]
-    with path.open("ab") as file:
-        file.write(metadata_batch(left, last.next_offset, last.partition_leader_epoch, 0))
+    leave(
+        tmp_path,
+        BeginTransactionRecord(name="left"),
+        TopicRecord(name="half", topic_id=Uuid.random()),
+    )
     with Node(tmp_path) as node:
         create(node, "after")
     with Node(tmp_path) as node:
         assert topics(node) == {"before", "after"}
+
+
+def test_brokers_that_the_cluster_had_before_are_given_nothing(tmp_path: Path) -> None:
+    with Node(tmp_path) as node:
+        create(node, "before")
+    point = RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=1)
+    other = RegisterBrokerRecord(broker_id=2, broker_epoch=7, end_points=[point], fenced=False)
+    leave(tmp_path, other)
+    with Node(tmp_path) as node:
+        create(node, "after")
+        found = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10)
+        assert list(found.brokers) == [1]
+        assert {each.leader for each in found.topics["after"].partitions.values()} == {1}

@@ -130,6 +130,14 @@ def heartbeat(
     return ControllerResult(records, want_fence)
 
 
+def fence(image: MetadataImage, broker: BrokerImage) -> ControllerResult[None]:
+    """A broker is not heard of any more: it leads nothing (`handleBrokerFenced`)."""
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE
+    )
+    return ControllerResult([*directory_changes.leave_all(image, broker.id), change], None)
+
+
 def _leaderless_partitions_for(
     image: MetadataImage, broker: BrokerImage
 ) -> Iterable[PartitionChangeRecord]:

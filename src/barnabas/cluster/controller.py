@@ -152,6 +152,10 @@ class Controller:
             offline_directories=offline_directories,
         )
 
+    def fence_broker(self, broker_id: int) -> ControllerResult[None]:
+        """A broker is gone."""
+        return broker_changes.fence(self.image, self.image.brokers[broker_id])
+
     def assign_replicas_to_dirs(
         self, request: AssignReplicasToDirsRequest
     ) -> ControllerResult[AssignReplicasToDirsResponse]:

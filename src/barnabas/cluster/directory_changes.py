@@ -118,6 +118,14 @@ def leave_offline(image: MetadataImage, broker: BrokerImage) -> Iterator[Partiti
                 yield from _without(image, topic.id, number, partition, broker.id)
 
 
+def leave_all(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """Take the broker out of all that it is in sync with."""
+    for topic in image.topics_by_id.values():
+        for number, partition in topic.partitions.items():
+            if broker_id in partition.isr or broker_id == partition.leader:
+                yield from _without(image, topic.id, number, partition, broker_id)
+
+
 def _without(
     image: MetadataImage, topic_id: Uuid, number: int, partition: PartitionImage, broker_id: int
 ) -> Iterator[PartitionChangeRecord]:

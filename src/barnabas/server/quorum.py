@@ -179,6 +179,15 @@ class Quorum:
         node.logs.broker_epoch = broker_epoch = self._register()
         unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
         self._append(unfence.records)
+        self._fence_others()
+
+    def _fence_others(self) -> None:
+        """Brokers of the cluster that the directory comes from; none of them is heard of here."""
+        controller = self._controller
+        for broker in controller.image.brokers.values():
+            if broker.id != self.node.node_id and not broker.fenced:
+                logger.warning("fenced broker=%d: this node is a cluster of its own", broker.id)
+                self._append(controller.fence_broker(broker.id).records)
 
     def _register(self) -> int:
         """State all of this node that the metadata.version has room for; the broker's epoch."""
