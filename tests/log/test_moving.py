@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
+from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume, moving
 from barnabas.log.moving import Move, MoveLostError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
@@ -83,7 +83,7 @@ def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
 def test_what_is_not_synced_of_the_copy_is_checked_after_a_kill(manager) -> None:
     log = create(manager)
     write(log, 0, 50)
-    log.flush()
+    log.flush_rolled()
     move = begin(manager)
     move.copy()
     active = log.active.base_offset
@@ -117,6 +117,70 @@ def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_co
         flush.join()
     monkeypatch.undo()
     assert (len(flushes), synced) == (5, 0)
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_what_was_on_the_disk_is_there_when_the_old_files_go(manager, monkeypatch, flushed) -> None:
+    log = create(manager)
+    write(log, 0, 60)
+    if flushed:
+        log.flush()
+    else:
+        log.flush_rolled()
+    synced: dict[int, int] = {}
+    missing: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def note(fd: int) -> None:
+        fsync(fd)
+        stat = os.fstat(fd)
+        synced[stat.st_ino] = stat.st_size
+
+    def look(old: str, new: str) -> None:
+        if new.endswith("-delete"):
+            there = manager.volumes[1].path / "t-0"
+            for path in (
+                there.parent,
+                there,
+                *sorted(there.glob("*.*index")),
+                *there.glob("*.log"),
+            ):
+                stat = path.stat()
+                if stat.st_ino not in synced or synced[stat.st_ino] < stat.st_size:
+                    missing.append(path.name)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "rename", look)
+    move = begin(manager)
+    move.copy()
+    write(log, 60, 2)
+    recovery_point = log.recovery_point
+    move.finish()
+    active = Path(log.active.path).stem
+    assert [name for name in missing if active not in name] == []
+    assert bool(missing) is not flushed
+    assert log.recovery_point == recovery_point
+    assert read_values(reopen(log, recover=True)) == [b"%04d" % number for number in range(62)]
+
+
+def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, monkeypatch) -> None:
+    log = create(manager)
+    write(log, 0, 20)
+    move = begin(manager)
+    move.copy()
+
+    def refuse(path: object) -> None:
+        if path == move.target.path:
+            raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(moving, "sync_path", refuse)
+    with pytest.raises(OSError, match="I/O error"):
+        move.finish()
+    manager.end_move(move)
+    assert directories(manager) == ["a/t-0"]
+    write(log, 20, 1)
+    assert len(read_values(log)) == 21
 
 
 def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:

@@ -1,9 +1,10 @@
 """A log moves to another data directory while it is written (Kafka's future log, KIP-113).
 
 The copy grows in a directory named `-future`: whole segments and most of the active one in a
-thread, the last bytes in the loop, where nothing is appended meanwhile. Then the directory gets
-the log's name, the old one goes, and the `PartitionLog` works on in its new place. A copy that the
-end of the node interrupted is gone on with at the next start, once it was compared with the log.
+thread, which syncs them, the last bytes in the loop, where nothing is appended meanwhile. Then the
+directory gets the log's name, the old one goes, and the `PartitionLog` works on in its new place. A
+copy that the end of the node interrupted is gone on with at the next start, once it was compared
+with the log.
 """
 
 import logging
@@ -110,10 +111,16 @@ class Move:
             if self.is_stopped:
                 return
             self._copy_batches(segment, segment.size)
-            is_whole = self.copied[segment] == segment.size
-            if is_whole and segment is not segments[-1] and segment not in self._synced:
-                sync_path(self._path(segment, ".log"))
-                self._synced.add(segment)
+            if segment is segments[-1]:
+                sync_path(self._path(segment, ".log"))  # or the last step would take long
+            elif self.copied[segment] == segment.size and segment not in self._synced:
+                self._copy_indexes(segment)
+                self._sync(segment)
+
+    def _sync(self, segment: Segment) -> None:
+        for suffix in SUFFIXES:
+            sync_path(self._path(segment, suffix))
+        self._synced.add(segment)
 
     def _path(self, segment: Segment, suffix: str) -> str:
         return f"{self.directory}/{file_name(segment.base_offset, suffix)}"
@@ -148,14 +155,28 @@ class Move:
         if log.is_gone or any(each.size < size for each, size in self.copied.items()):
             raise MoveLostError
         self._drop_what_is_gone()
-        for segment in log.segments:
+        rest = [each for each in log.segments if not self._is_complete(each)]
+        for segment in rest:
+            self._synced.discard(segment)
             self._copy_batches(segment, segment.size)
             self._copy_indexes(segment)
         self._copy_small_files()
+        if log.recovery_point > rest[0].base_offset:
+            # What was on the disk, as flush.messages asks, stays so: the old files go.
+            for segment in rest:
+                self._sync(segment)
+            sync_path(f"{self.directory}/{LEADER_EPOCHS}")
         old_volume, old_directory = log.volume, log.directory
         new_directory = f"{self.target.path}/{log.topic}-{log.partition}"
         self._write_log_start()
+        sync_path(self.directory)
         os.rename(self.directory, new_directory)
+        try:
+            # A power loss must not find the old name gone and this one not there yet.
+            sync_path(self.target.path)
+        except OSError:
+            os.rename(new_directory, self.directory)
+            raise
         self._switch(new_directory)
         aside = f"{old_directory}.{os.urandom(16).hex()}-delete"
         try:
@@ -166,6 +187,10 @@ class Move:
         old_volume.deletions.add(
             log.config.file_delete_delay_ms, lambda: shutil.rmtree(aside, ignore_errors=True)
         )
+
+    def _is_complete(self, segment: Segment) -> bool:
+        is_whole = segment in self._synced and self.copied[segment] == segment.size
+        return is_whole and segment is not self.log.active
 
     def _write_log_start(self) -> None:
         """Let records that were deleted stay so, though a kill comes before the next checkpoint."""
@@ -210,7 +235,7 @@ class Move:
         key = (log.topic, log.partition)
         segments = [each.moved(directory, target.files) for each in log.segments]
         unsynced = (each.base_offset for each in log.segments if each not in self._synced)
-        synced_to = next(unsynced, log.active.base_offset)
+        synced_to = next(unsynced, log.log_end_offset)
         for segment in log.segments:
             segment.close()
         dirty = log.volume.cleaner_offsets.get(key)
