@@ -118,6 +118,17 @@ def test_too_many_open_files_are_not_the_disks_fault(manager, monkeypatch) -> No
     assert read_values(log) == [b"x", b"z"]
 
 
+def test_a_read_from_where_the_last_one_ended_is_refused_as_any_other(manager, monkeypatch) -> None:
+    log = create(manager, "t")
+    append(log, b"a")
+    log.read(0, 1000, upper_bound=1)
+    append(log, b"b")
+    log.volume.files.close(log.active)
+    monkeypatch.setattr(os, "open", broken(errno.EIO))
+    assert code_of(lambda: log.read(1, 1000, upper_bound=2)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.volume.failure is not None
+
+
 def test_logs_give_up_their_files_when_the_process_has_none_left(manager, monkeypatch) -> None:
     first, second = create(manager, "t"), create(manager, "u")
     append(first, b"x")

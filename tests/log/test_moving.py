@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume, moving
 from barnabas.log.moving import Move, MoveLostError
+from barnabas.log.segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
 
@@ -181,6 +182,23 @@ def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, m
     assert directories(manager) == ["a/t-0"]
     write(log, 20, 1)
     assert len(read_values(log)) == 21
+
+
+def test_an_old_disk_that_fails_a_flush_after_the_move_fails_alone(manager, monkeypatch) -> None:
+    log = create(manager)
+    write(log, 0, 5)
+    move = begin(manager)
+    move.copy()
+
+    def fail(segment: Segment) -> None:
+        move.finish()
+        raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(Segment, "sync_batches", fail)
+    with pytest.raises(KafkaError):
+        log.flush()
+    assert [volume.failure is None for volume in manager.volumes] == [False, True]
+    assert log.volume is manager.volumes[1]
 
 
 def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:

@@ -197,12 +197,13 @@ class PartitionLog:
         self._read_ends.clear()
 
     def _guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if self.is_gone or self.volume.failure is not None:
+        volume = self.volume  # a flush in a thread may end after the log moved to another
+        if self.is_gone or volume.failure is not None:
             raise self._refusal()
         try:
             return call(*args, **kwargs)
         except OSError as error:
-            raise self.volume.refused(error) from error
+            raise volume.refused(error) from error
         except CorruptBatch as error:
             logger.error("corrupt log directory=%s error=%s", self.directory, error)
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.directory}: {error}") from error
@@ -489,7 +490,10 @@ class PartitionLog:
             segment, position = known
             size = segment.size - position
             if 0 < size <= max_bytes:
-                return self._slice(segment, position, size)
+                try:
+                    return self._slice(segment, position, size)
+                except OSError as error:
+                    raise self.volume.refused(error) from error
         return self._guarded(self._read, offset, max_bytes, upper_bound, min_one_message)
 
     def _read(
