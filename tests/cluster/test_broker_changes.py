@@ -3,8 +3,9 @@
 import attrs
 import pytest
 
+from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.metadata import PartitionChangeRecord
+from barnabas.protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
 from tests.cluster.states import Cluster, registration, uuid
 
 
@@ -65,6 +66,21 @@ def test_others_lead_what_a_fenced_broker_led_if_they_are_in_sync() -> None:
         (-1, (1,)),
     ]
     assert cluster.image.brokers[1].fenced
+
+
+def test_who_is_eligible_takes_over_from_a_fenced_broker() -> None:
+    cluster = Cluster(brokers=2)
+    level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
+    topic_id = cluster.create("t", replicas=2).topic_id
+    change = PartitionChangeRecord(
+        topic_id=topic_id, partition_id=0, isr=[2], leader=2, eligible_leader_replicas=[1]
+    )
+    cluster.replay([level, change])
+    epoch = cluster.take(cluster.controller.register_broker(registration(1, incarnation=5)))
+    cluster.take(cluster.controller.fence_broker(2))
+    cluster.take(cluster.controller.broker_heartbeat(1, epoch, want_fence=False))
+    partition = cluster.image.topics_by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (2,))
 
 
 def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.snapshot import SnapshotId, decode_snapshot, metadata_batch
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import iter_batches
 from barnabas.protocol.records.metadata import (
     BeginTransactionRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     TopicRecord,
 )
@@ -119,14 +122,26 @@ def test_a_transaction_that_the_former_controller_left_open_is_aborted(tmp_path:
         assert topics(node) == {"before", "after"}
 
 
-def test_brokers_that_the_cluster_had_before_are_given_nothing(tmp_path: Path) -> None:
+def test_brokers_that_the_cluster_had_before_have_nothing_and_get_nothing(tmp_path: Path) -> None:
     with Node(tmp_path) as node:
         create(node, "before")
+        assert node.server is not None
+        topic_id = node.server.image.topics_by_name["before"].id
     point = RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=1)
     other = RegisterBrokerRecord(broker_id=2, broker_epoch=7, end_points=[point], fenced=False)
-    leave(tmp_path, other)
+    eligible = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
+    led = PartitionChangeRecord(
+        topic_id=topic_id,
+        partition_id=0,
+        replicas=[2, 1],
+        isr=[2],
+        leader=2,
+        eligible_leader_replicas=[1],
+    )
+    leave(tmp_path, other, eligible, led)
     with Node(tmp_path) as node:
         create(node, "after")
         found = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10)
         assert list(found.brokers) == [1]
-        assert {each.leader for each in found.topics["after"].partitions.values()} == {1}
+        for topic in ("before", "after"):
+            assert {each.leader for each in found.topics[topic].partitions.values()} == {1}

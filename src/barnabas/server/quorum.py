@@ -177,9 +177,9 @@ class Quorum:
         if self.image.is_empty:
             self._append(self.log.bootstrap_records())
         node.logs.broker_epoch = broker_epoch = self._register()
+        self._fence_others()  # first, so that this node may take over what they led
         unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
         self._append(unfence.records)
-        self._fence_others()
 
     def _fence_others(self) -> None:
         """Brokers of the cluster that the directory comes from; none of them is heard of here."""
