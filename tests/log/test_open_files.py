@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, Volume
+from barnabas.log.files import OpenFile
 from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values
 
 LOGS = 1500
@@ -57,3 +58,36 @@ def test_logs_share_the_descriptors_that_there_are(tmp_path: Path, few_files: in
     assert sum(log.apply_retention(NOW_MS) for log in manager.logs()) >= LOGS
     assert len(manager.volumes[0].files) <= few_files
     manager.close(clean=False)
+
+
+class Reopened:
+    """An owner that another thread uses again as soon as the cache has closed its file."""
+
+    def __init__(self, path: str, cache: FileCache) -> None:
+        self.path = path
+        self._cache = cache
+        self._file: OpenFile | None = None
+        self._again = True
+
+    @property
+    def file(self) -> OpenFile | None:
+        """What the cache keeps."""
+        return self._file
+
+    @file.setter
+    def file(self, file: OpenFile | None) -> None:
+        self._file = file
+        if file is None and self._again:
+            self._again = False
+            self._cache.open(self)
+
+
+def test_a_file_that_is_used_again_while_it_is_closed_is_counted(tmp_path: Path) -> None:
+    cache = FileCache(10)
+    owner = Reopened(str(tmp_path / "file"), cache)
+    cache.open(owner)
+    cache.close(owner)
+    assert owner.file is not None
+    assert len(cache) == 1
+    cache.close(owner)
+    assert (owner.file, len(cache)) == (None, 0)

@@ -85,8 +85,8 @@ class FileCache:
 
     def close(self, owner: FileOwner) -> None:
         """Let go of the owner's file."""
+        self._owners.pop(owner, None)  # first: another thread may open it again at once
         owner.file = None
-        self._owners.pop(owner, None)
 
     def _evict(self) -> None:
         # Room for a few at once, so that a full cache is not walked for every new file.
