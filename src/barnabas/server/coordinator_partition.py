@@ -2,7 +2,7 @@
 
 Outputs of the shard are appended and replayed in one go, without giving up the loop, so the next
 decision sees them; replies and effects go out when the high watermark has passed what was
-appended before them. On a single node that is at once.
+appended before them (on a single node that is at once), and the disk where flush.messages wants it.
 
 `GroupPartition` and `TransactionPartition` add what their records and their shards need.
 """
@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from barnabas.cluster.replication import Partition, ReplicaManager
+from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.coordinator.output import Output, Reply, append_error
 from barnabas.coordinator.output import Record as CoordinatorRecord
 from barnabas.log import PartitionLog
@@ -115,10 +116,15 @@ class _Held:
     effects: list[Any]
 
 
+BeginSync = Callable[["CoordinatorPartition[Any]", Partition, int], None]
+"""Begin to make a partition durable up to an offset, for a coordinator to be told."""
+
+
 class CoordinatorPartition(ABC, Generic[ShardT]):
     """A partition that this node coordinates, from its election to its resignation.
 
     `now_ms` is the coordinator's clock. `stamp_ms` is the wall clock of the records' timestamps.
+    `begin_sync` makes durable what is written of the partition, and says so by `synced`.
     """
 
     TOPIC: str
@@ -134,6 +140,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         now_ms: Callable[[], int],
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
+        begin_sync: BeginSync,
         codec: Codec = Codec.NONE,
     ) -> None:
         self.index = index
@@ -143,11 +150,15 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._now_ms = now_ms
         self._stamp_ms = stamp_ms
         self._commit_timeout_ms = commit_timeout_ms
+        self._begin_sync = begin_sync
         self._codec = codec
         self._partition: Partition | None = None
         # The end of what this coordinator wrote or read, and up to where it is known committed.
         self._written = 0
         self._committed = 0
+        # Up to where flush.messages wants it on the disk, and up to where it is known to be.
+        self._sync_wanted = 0
+        self._synced = 0
         self._held: deque[_Held] = deque()
         # Effects that go out once the decision at hand is carried out to its end.
         self._due: list[Any] = []
@@ -312,7 +323,22 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
         self._written = result.last_offset + 1
+        if self._partition.flush_messages != NEVER_FLUSH and self._partition.flush_due:
+            self._sync_wanted = self._written
+            self._begin_sync(self, self._partition, self._written)
         return result.first_offset
+
+    def synced(self, partition: Partition, end_offset: int) -> None:
+        """What is below `end_offset` is on the disk."""
+        self._synced = max(self._synced, end_offset)
+        if partition is self._partition:
+            self.partition_changed(partition)
+
+    def _settled_end(self, partition: Partition) -> int:
+        """Up to where records are committed, and on the disk if flush.messages wants that."""
+        if self._synced < self._sync_wanted:
+            return min(partition.high_watermark, self._synced)
+        return partition.high_watermark
 
     def _refuse(self, output: Output, error: ErrorCode) -> Output | None:
         logger.warning(
@@ -328,7 +354,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def _send(self, replies: list[Reply], effects: list[Any]) -> None:
         partition = self._partition
         if self._committed < self._written and partition is not None:
-            self._committed = partition.high_watermark
+            self._committed = self._settled_end(partition)
         if self._committed >= self._written or partition is None:
             deliver(replies)
             self._due += effects
@@ -338,8 +364,9 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._held.append(_Held(self._written, deadline_ms, replies, effects))
 
     def partition_changed(self, partition: Partition) -> None:
-        """Replies go out as far as the high watermark has come."""
-        while self._held and self._held[0].offset <= partition.high_watermark:
+        """Replies go out as far as the high watermark, and the disk if need be, has come."""
+        end_offset = self._settled_end(partition)
+        while self._held and self._held[0].offset <= end_offset:
             held = self._held.popleft()
             deliver(held.replies)
             self._due += held.effects

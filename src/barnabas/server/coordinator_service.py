@@ -20,6 +20,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinator_partition import CoordinatorPartition, ProducerBatch, Waiter
 
 if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
     from barnabas.server.node import Node
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,26 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         if not led.is_loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
         return led
+
+    # The disk
+
+    def begin_sync(
+        self, led: CoordinatorPartition[Any], partition: "Partition", end_offset: int
+    ) -> None:
+        """Make what is written of a partition durable, and tell its coordinator."""
+        if self.nursery is not None:
+            self.nursery.start_soon(self._sync, led, partition, end_offset)
+
+    async def _sync(
+        self, led: CoordinatorPartition[Any], partition: "Partition", end_offset: int
+    ) -> None:
+        try:
+            await self.node.disk.fsync(partition.log, partition.log.flush)
+        except Exception:
+            # The directory is offline now, which ends this coordinator and its waiting requests.
+            logger.exception("flush failed topic=%s partition=%d", self.TOPIC, led.index)
+        else:
+            led.synced(partition, end_offset)
 
     # Time
 

@@ -11,7 +11,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import BatchHeader, Record
 from barnabas.protocol.records.compression import Codec
 from barnabas.protocol.records.groups import decode_group_record
-from barnabas.server.coordinator_partition import CoordinatorPartition, DecodedRecord
+from barnabas.server.coordinator_partition import BeginSync, CoordinatorPartition, DecodedRecord
 from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 # A control record's key: its version and type.
@@ -34,6 +34,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         now_ms: Callable[[], int],
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
+        begin_sync: BeginSync,
         codec: Codec,
         resolve: "Callable[[GroupPartition, Wanted], None]",
     ) -> None:
@@ -44,6 +45,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
             now_ms=now_ms,
             stamp_ms=stamp_ms,
             commit_timeout_ms=commit_timeout_ms,
+            begin_sync=begin_sync,
             codec=codec,
         )
         self._resolve = resolve

@@ -113,6 +113,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
             now_ms=self.now_ms,
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
+            begin_sync=self.begin_sync,
             codec=Codec(node.config.get("offsets.topic.compression.codec")),
             resolve=self._resolve,
         )

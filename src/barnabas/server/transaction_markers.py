@@ -6,12 +6,14 @@ does not travel. `MarkerDestination` is what both ways have in common.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from barnabas.cluster.replication import Partition
+from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.log.producer_state import MARKER_ABORT, MARKER_COMMIT
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.write_txn_markers import (
@@ -33,6 +35,8 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 Done = Callable[[WriteTxnMarkersResponse], None]
+Unsynced = dict[Partition, list[PartitionResult]]
+"""Partitions that have to be on the disk before these answers hold."""
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
@@ -55,23 +59,49 @@ class LocalMarkers:
         self._timeout_s = node.config.get_int("request.timeout.ms") / 1000
 
     def write(self, request: WriteTxnMarkersRequest, done: Done) -> None:
-        """Append all markers; done when every in-sync replica has them, or time is up."""
+        """Append all markers; done when every in-sync replica has them, or time is up.
+
+        Where flush.messages wants them on the disk, that too.
+        """
         appended: list[tuple[PartitionResult, Partition, int]] = []
+        unsynced: Unsynced = {}
         response = WriteTxnMarkersResponse(
             markers=[
                 MarkerResult(
-                    producer_id=marker.producer_id, topics=self._write_marker(marker, appended)
+                    producer_id=marker.producer_id,
+                    topics=self._write_marker(marker, appended, unsynced),
                 )
                 for marker in request.markers
             ]
         )
+        if unsynced:
+            done = partial(self._sync, unsynced, done)
         if appended:
             _Replicating(response, appended, done, self._timeout_s)
         else:
             done(response)
 
+    def _sync(self, unsynced: Unsynced, done: Done, response: WriteTxnMarkersResponse) -> None:
+        self._node.transport.start_soon(partial(self._synced, unsynced, done, response))
+
+    async def _synced(
+        self, unsynced: Unsynced, done: Done, response: WriteTxnMarkersResponse
+    ) -> None:
+        for partition, answers in unsynced.items():
+            try:
+                await self._node.disk.fsync(partition.log, partition.log.flush)
+            except Exception:
+                name = f"{partition.topic}-{partition.partition}"
+                logger.exception("flush failed partition=%s", name)
+                for answer in answers:
+                    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        done(response)
+
     def _write_marker(
-        self, marker: Marker, appended: list[tuple[PartitionResult, Partition, int]]
+        self,
+        marker: Marker,
+        appended: list[tuple[PartitionResult, Partition, int]],
+        unsynced: Unsynced,
     ) -> list[TopicResult]:
         results: list[TopicResult] = []
         for topic in marker.topics:
@@ -85,6 +115,8 @@ class LocalMarkers:
                 else:
                     if partition.log.high_watermark <= offset:
                         appended.append((answer, partition, offset))
+                    if partition.flush_messages != NEVER_FLUSH and partition.flush_due:
+                        unsynced.setdefault(partition, []).append(answer)
                 result.partitions.append(answer)
             results.append(result)
         return results

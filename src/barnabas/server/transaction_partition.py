@@ -8,7 +8,7 @@ from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarke
 from barnabas.coordinator.transactions.shard import TransactionShard
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.transactions import decode_transaction_record
-from barnabas.server.coordinator_partition import CoordinatorPartition, DecodedRecord
+from barnabas.server.coordinator_partition import BeginSync, CoordinatorPartition, DecodedRecord
 from barnabas.server.internal_topics import TRANSACTION_TOPIC
 
 
@@ -30,6 +30,7 @@ class TransactionPartition(CoordinatorPartition[TransactionShard]):
         now_ms: Callable[[], int],
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
+        begin_sync: BeginSync,
         send_markers: Callable[["TransactionPartition", SendMarkers], None],
     ) -> None:
         super().__init__(
@@ -39,6 +40,7 @@ class TransactionPartition(CoordinatorPartition[TransactionShard]):
             now_ms=now_ms,
             stamp_ms=stamp_ms,
             commit_timeout_ms=commit_timeout_ms,
+            begin_sync=begin_sync,
         )
         self._send_markers = send_markers
 

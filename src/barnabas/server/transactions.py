@@ -83,6 +83,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             now_ms=self.now_ms,
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get_int("request.timeout.ms"),
+            begin_sync=self.begin_sync,
             send_markers=self._send_markers,
         )
 
