@@ -17,7 +17,6 @@ import attrs
 import trio
 
 from barnabas.cluster.replication import Partition, ReplicaManager
-from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.coordinator.output import Output, Reply, append_error
 from barnabas.coordinator.output import Record as CoordinatorRecord
 from barnabas.log import PartitionLog
@@ -323,7 +322,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
         self._written = result.last_offset + 1
-        if self._partition.flush_messages != NEVER_FLUSH and self._partition.flush_due:
+        if self._partition.flush_due:
             self._sync_wanted = self._written
             self._begin_sync(self, self._partition, self._written)
         return result.first_offset

@@ -142,12 +142,8 @@ class CoordinatorService(ABC, Generic[PartitionT]):
     async def _sync(
         self, led: CoordinatorPartition[Any], partition: "Partition", end_offset: int
     ) -> None:
-        try:
-            await self.node.disk.fsync(partition.log, partition.log.flush)
-        except Exception:
-            # The directory is offline now, which ends this coordinator and its waiting requests.
-            logger.exception("flush failed topic=%s partition=%d", self.TOPIC, led.index)
-        else:
+        # Where it fails the directory goes offline, which ends this coordinator and who waits.
+        if await self.node.disk.flush(partition):
             led.synced(partition, end_offset)
 
     # Time

@@ -4,10 +4,16 @@ fsync is grouped: while one runs for a log, later callers share the next one. On
 release the interpreter's lock belong here (a busy Python thread would stall the loop).
 """
 
+import logging
 from collections.abc import Callable, Hashable
-from typing import TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import trio
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+
+logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
@@ -69,6 +75,15 @@ class DiskWorker:
             await mine.done.wait()
         if mine.error is not None:
             raise mine.error
+
+    async def flush(self, partition: "Partition") -> bool:
+        """Make what was appended to a partition durable; False, and told, where it cannot be."""
+        try:
+            await self.fsync(partition.log, partition.log.flush)
+        except Exception:
+            logger.exception("flush failed partition=%s-%d", partition.topic, partition.partition)
+            return False
+        return True
 
     async def _lead(self, rounds: _Rounds, mine: _Round, sync: Callable[[], object]) -> None:
         if rounds.running is not None:

@@ -4,7 +4,6 @@ A coordinator sends WriteTxnMarkers to the leaders; where that is this node itse
 does not travel. `MarkerDestination` is what both ways have in common.
 """
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from barnabas.cluster.replication import Partition
-from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.log.producer_state import MARKER_ABORT, MARKER_COMMIT
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.write_txn_markers import (
@@ -26,8 +24,6 @@ from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
-
-logger = logging.getLogger(__name__)
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -88,11 +84,7 @@ class LocalMarkers:
         self, unsynced: Unsynced, done: Done, response: WriteTxnMarkersResponse
     ) -> None:
         for partition, answers in unsynced.items():
-            try:
-                await self._node.disk.fsync(partition.log, partition.log.flush)
-            except Exception:
-                name = f"{partition.topic}-{partition.partition}"
-                logger.exception("flush failed partition=%s", name)
+            if not await self._node.disk.flush(partition):
                 for answer in answers:
                     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         done(response)
@@ -115,7 +107,7 @@ class LocalMarkers:
                 else:
                     if partition.log.high_watermark <= offset:
                         appended.append((answer, partition, offset))
-                    if partition.flush_messages != NEVER_FLUSH and partition.flush_due:
+                    if partition.flush_due:
                         unsynced.setdefault(partition, []).append(answer)
                 result.partitions.append(answer)
             results.append(result)

@@ -318,6 +318,8 @@ class Partition:
     @property
     def flush_due(self) -> bool:
         """Whether flush.messages wants what was appended on the disk now."""
+        if self.flush_messages == NEVER_FLUSH:
+            return False
         log = self.log
         return log.log_end_offset - log.recovery_point >= self.flush_messages
 

@@ -1,11 +1,9 @@
 """A Produce request whose answer waits: for the in-sync replicas, for the disk, or for both."""
 
-import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.context import Deferred, RequestContext
@@ -13,8 +11,6 @@ from barnabas.server.expiry import Deadline, Expiry
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
-
-logger = logging.getLogger(__name__)
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
@@ -43,7 +39,7 @@ class PendingProduce:
             if request.acks == -1 and partition.log.high_watermark <= last_offset:
                 partition.listeners.add(self)
                 self._replicating.setdefault(partition, []).append((answer, last_offset))
-            if partition.flush_messages != NEVER_FLUSH and partition.flush_due:
+            if partition.flush_due:
                 self._syncing += 1
                 sync = partial(self._sync, context, answer, partition)
                 context.node.transport.start_soon(sync)
@@ -82,10 +78,7 @@ class PendingProduce:
     async def _sync(
         self, context: RequestContext, answer: PartitionResponse, partition: "Partition"
     ) -> None:
-        try:
-            await context.node.disk.fsync(partition.log, partition.log.flush)
-        except Exception:
-            logger.exception("flush failed partition=%s-%d", partition.topic, partition.partition)
+        if not await context.node.disk.flush(partition):
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         self._syncing -= 1
         self._resolve_if_done()
