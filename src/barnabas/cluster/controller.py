@@ -164,11 +164,7 @@ class Controller:
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[IdBlock]:
         """Give a broker the next block of producer ids (KIP-730)."""
-        broker = self.image.brokers.get(broker_id)
-        if broker is None or broker.epoch != broker_epoch:
-            raise KafkaError(
-                ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {broker_epoch}"
-            )
+        directory_changes.registered_broker(self.image, broker_id, broker_epoch)
         first = self.image.next_producer_id
         if first > (1 << 63) - 1 - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up")

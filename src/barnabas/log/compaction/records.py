@@ -16,6 +16,7 @@ from barnabas.protocol.records.batch import (
     pack_batch,
     read_header,
     read_records,
+    read_varint,
 )
 from barnabas.protocol.records.compression import (
     DEFAULT_MAX_BYTES,
@@ -24,7 +25,6 @@ from barnabas.protocol.records.compression import (
     decompress,
 )
 
-_CHECKED_AT: Final = 21
 _DELETE_HORIZON: Final = 0x40
 _LOG_APPEND_TIME: Final = 0x08
 
@@ -84,18 +84,18 @@ def scan(data: bytes, header: BatchHeader) -> list[RawRecord]:
     try:
         for _ in range(header.record_count):
             start = at
-            size, at = _varint(data, at)
+            size, at = read_varint(data, at)
             end = at + size
             if size < 0 or end > len(data):
                 raise CorruptBatch(f"a record of {size} bytes, {len(data) - at} are left")
-            timestamp, at = _varint(data, at + 1)
-            offset, at = _varint(data, at)
-            key_size, at = _varint(data, at)
+            timestamp, at = read_varint(data, at + 1)
+            offset, at = read_varint(data, at)
+            key_size, at = read_varint(data, at)
             key = None
             if key_size >= 0:
                 key = data[at : at + key_size]
                 at += key_size
-            value_size, at = _varint(data, at)
+            value_size, at = read_varint(data, at)
             if at > end:
                 raise CorruptBatch("a record's fields are longer than it")
             found.append(
@@ -112,19 +112,6 @@ def scan(data: bytes, header: BatchHeader) -> list[RawRecord]:
     except IndexError:
         raise CorruptBatch("a batch ends inside a record") from None
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise CorruptBatch("a varint of more than ten bytes")
 
 
 def keep(
@@ -177,7 +164,7 @@ def _with_horizon(
 
 
 def _lead_size(batch: bytearray) -> int:
-    size, at = _varint(bytes(batch[HEADER_SIZE : HEADER_SIZE + 10]), 0)
+    size, at = read_varint(bytes(batch[HEADER_SIZE : HEADER_SIZE + 10]), 0)
     return at + size
 
 
