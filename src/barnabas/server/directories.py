@@ -65,26 +65,29 @@ class Directories:
         """A log lies in another directory from now on."""
         topic = self._node.image.topics_by_name.get(log.topic)
         if topic is not None:
-            self._look_at(self._node.image, topic, [log.partition])
+            self._look_at(self._node.image, [(topic, [log.partition])])
 
     # What there is to tell
 
     def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if METADATA_VERSION in delta.features:
             self._look_at_all(image)
-        for changed in delta.topics.values():
-            self._look_at(image, image.topics_by_id[changed.id], changed.changed)
+        self._look_at(
+            image,
+            ((image.topics_by_id[each.id], each.changed) for each in delta.topics.values()),
+        )
 
     def _look_at_all(self, image: MetadataImage) -> None:
-        for topic in image.topics_by_id.values():
-            self._look_at(image, topic, topic.partitions)
+        self._look_at(image, ((each, each.partitions) for each in image.topics_by_id.values()))
 
-    def _look_at(self, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]) -> None:
+    def _look_at(
+        self, image: MetadataImage, wanted: Iterable[tuple[TopicImage, Iterable[int]]]
+    ) -> None:
         if not states_directories(image.features):
             return
         node = self._node
         reserved: Counter[Uuid] | None = None
-        for number in numbers:
+        for topic, number in ((topic, number) for topic, numbers in wanted for number in numbers):
             partition = topic.partitions[number]
             if node.node_id not in partition.replicas:
                 continue
