@@ -157,7 +157,7 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
 
 
 def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/bin/false")
+    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/bin/false")
 
     async def story(helper: RecordHelper) -> None:
         with pytest.raises(RecordHelperError):
@@ -167,7 +167,7 @@ def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/nowhere")
+    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/nowhere")
 
     async def story(helper: RecordHelper) -> None:
         with pytest.raises(RecordHelperError):
@@ -365,7 +365,7 @@ def test_a_killed_helper_loses_and_repeats_nothing(node: Node, connection: Conne
 def test_without_a_helper_the_client_is_told_to_try_again(
     node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barnabas.server.record_helper.sys.executable", "/bin/false")
+    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/bin/false")
     code, _ = answered(connection.ask(produce_request("recoded", large_batch(b"a")), 9))
     assert code is ErrorCode.NOT_ENOUGH_REPLICAS
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""A helper process: record-level work beside the loop, asked for and answered in JSON lines."""
+"""Helper processes: record-level work beside the loop; most are asked and answer in JSON lines."""
 
 import json
 import logging
@@ -17,6 +17,29 @@ class HelperGoneError(Exception):
     """The helper process ended in the middle of its work, or could not be started."""
 
 
+async def open_helper(module: str) -> trio.Process:
+    """Start a helper that runs `module`; OSError."""
+    # A group of its own: Ctrl-C is for the node, which then ends its helper.
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    logger.info("helper process started module=%s pid=%d", module, process.pid)
+    return process
+
+
+async def end_helper(process: trio.Process) -> None:
+    """End a helper at once, cancelled or not."""
+    process.kill()
+    with trio.CancelScope(shield=True):
+        await process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                await pipe.aclose()
+
+
 class Helper:
     """A process that works on records; low in priority, its memory bounded by its jobs.
 
@@ -32,17 +55,10 @@ class Helper:
         process = self._process
         if process is None or process.returncode is not None:
             self._received.clear()
-            # A group of its own: Ctrl-C is for the node, which then ends its helper.
             try:
-                process = self._process = await trio.lowlevel.open_process(
-                    [sys.executable, "-m", self._module],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    process_group=0,
-                )
+                process = self._process = await open_helper(self._module)
             except OSError as error:  # out of processes, descriptors or memory, which may pass
                 raise HelperGoneError(str(error)) from error
-            logger.info("helper process started module=%s pid=%d", self._module, process.pid)
         return process
 
     async def send(self, job: dict[str, Any]) -> None:
@@ -74,6 +90,4 @@ class Helper:
         """End it at once: what it leaves are `.cleaned` files, which the next start removes."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
+            await end_helper(process)

@@ -8,8 +8,6 @@ may stop waiting at any time: the exchange with the process goes on, and nobody 
 import fcntl
 import logging
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -26,6 +24,7 @@ from barnabas.log.record_work.frames import (
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.compression import Buffer
+from barnabas.server.helper import end_helper, open_helper
 
 if TYPE_CHECKING:
     from barnabas.server.disk import DiskWorker
@@ -181,27 +180,15 @@ class RecordHelper:
     async def _started(self) -> trio.Process:
         process = self._process
         if process is None:
-            # A group of its own: Ctrl-C is for the node, which then ends its helper.
-            process = self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "barnabas.log.record_work"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                process_group=0,
-            )
+            process = self._process = await open_helper("barnabas.log.record_work")
             self.starts += 1
             _widen(process.stdin, process.stdout)
-            logger.info("record helper process started pid=%d", process.pid)
         return process
 
     async def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
-                for pipe in (process.stdin, process.stdout):
-                    if pipe is not None:
-                        await pipe.aclose()
+            await end_helper(process)
 
 
 def _widen(*pipes: object) -> None:
