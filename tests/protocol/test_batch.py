@@ -4,6 +4,7 @@ import struct
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -25,8 +26,9 @@ from barnabas.protocol.records.batch import (
     read_header,
     read_records,
     set_log_append_time,
+    unpack_records,
 )
-from barnabas.protocol.records.walk import validate_records
+from barnabas.protocol.records.walk import RecordFault, validate_unpacked
 
 with warnings.catch_warnings():  # kafka-python reads its schemas through a deprecated call
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -57,6 +59,13 @@ def recrc(batch: bytearray) -> bytearray:
     """The batch with a crc that is right for its bytes."""
     struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
     return batch
+
+
+def validate_records(
+    batch: bytearray, pos: int, header: BatchHeader, **bounds: Any
+) -> list[RecordFault]:
+    faults, _ = validate_unpacked(unpack_records(batch, pos, header), header, **bounds)
+    return faults
 
 
 def varint(value: int) -> bytes:

@@ -10,9 +10,8 @@ from barnabas.protocol.records.batch import (
     BatchHeader,
     InvalidRecords,
     read_varint,
-    unpack_records,
 )
-from barnabas.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer
+from barnabas.protocol.records.compression import Buffer
 
 FAULTS_MAX: Final = 1000
 """So many faults of a batch's records are told; a client is not helped by more."""
@@ -30,33 +29,6 @@ class RecordFault:
     message: str
 
 
-def validate_records(
-    buf: Buffer,
-    pos: int,
-    header: BatchHeader,
-    *,
-    compacted: bool = False,
-    timestamp_min: int | None = None,
-    timestamp_max: int | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> list[RecordFault]:
-    """The checks that need records (`LogValidator`), without building any record.
-
-    A key in every record of a compacted topic, offsets in steps of one, and timestamps (ms)
-    within the topic's bounds where given; it ends at `FAULTS_MAX`. Raises `CorruptBatch` where the
-    records do not parse.
-    """
-    data = unpack_records(buf, pos, header, max_bytes)
-    faults, _ = validate_unpacked(
-        data,
-        header,
-        compacted=compacted,
-        timestamp_min=timestamp_min,
-        timestamp_max=timestamp_max,
-    )
-    return faults
-
-
 def validate_unpacked(
     data: bytes,
     header: BatchHeader,
@@ -65,7 +37,12 @@ def validate_unpacked(
     timestamp_min: int | None = None,
     timestamp_max: int | None = None,
 ) -> tuple[list[RecordFault], int]:
-    """As `validate_records`, of what `unpack_records` gave; and the largest timestamp (ms)."""
+    """The checks that need records (`LogValidator`), of what `unpack_records` gave.
+
+    A key in every record of a compacted topic, offsets in steps of one, and timestamps (ms)
+    within the topic's bounds where given; it ends at `FAULTS_MAX`. Also gives the largest timestamp
+    (ms). Raises `CorruptBatch` where the records do not parse.
+    """
     faults: list[RecordFault] = []
     base_timestamp = header.base_timestamp
     largest = NO_TIMESTAMP - base_timestamp
