@@ -6,8 +6,7 @@ from pathlib import Path
 
 from bench import report
 from bench.rows import ROWS, WARM_UP, Bench, Figure
-from bench.servers import Barnabas, Kafka, Measured
-from compat_tests import jars
+from bench.servers import Measured, kinds_to_measure
 
 _WARM_UP_SCALE = 0.1
 
@@ -15,12 +14,7 @@ _WARM_UP_SCALE = 0.1
 def main() -> int:
     """Run the rows asked for against each server, in turn, as many rounds as asked for."""
     options = _options()
-    kinds: dict[str, type[Measured]] = {"kafka": Kafka, "barnabas": Barnabas}
-    if options.only:
-        kinds = {options.only: kinds[options.only]}
-    if "kafka" in kinds and (reason := jars.missing()):
-        print(f"Without Apache Kafka: {reason}", file=sys.stderr)
-        del kinds["kafka"]
+    kinds = kinds_to_measure(options.only)
     runs: dict[str, list[Figure]] = {kind: [] for kind in kinds}
     for number in range(options.rounds):
         for kind, server in kinds.items():

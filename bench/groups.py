@@ -28,8 +28,8 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from bench.servers import Barnabas, Kafka, Measured, cpu_seconds
-from compat_tests import jars, wire
+from bench.servers import Measured, cpu_seconds, kinds_to_measure
+from compat_tests import wire
 
 PROPERTIES = {
     "group.initial.rebalance.delay.ms": "3000",
@@ -341,12 +341,8 @@ def main() -> int:
     parser.add_argument("--only", choices=["kafka", "barnabas"], help="measure one server alone")
     parser.add_argument("--size", type=int, default=1000, help="how many members and groups")
     options = parser.parse_args()
-    kinds: dict[str, type[Measured]] = {"kafka": Kafka, "barnabas": Barnabas}
-    if (reason := jars.missing()) and options.only != "barnabas":
-        print(f"Without Apache Kafka: {reason}", file=sys.stderr)
-        del kinds["kafka"]
-    for kind in [options.only] if options.only else list(kinds):
-        measure(kinds[kind](PROPERTIES), options.size)
+    for kind in kinds_to_measure(options.only).values():
+        measure(kind(PROPERTIES), options.size)
     return 0
 
 

@@ -3,6 +3,7 @@
 import os
 import resource
 import subprocess
+import sys
 from pathlib import Path
 
 from compat_tests import jars
@@ -42,6 +43,17 @@ class Kafka(Measured, KafkaProcess):
     def command(self) -> list[str]:
         options = ["-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", *jars.LOG_OPTIONS]
         return ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(self.properties_file)]
+
+
+def kinds_to_measure(only: str | None) -> dict[str, type[Measured]]:
+    """The servers asked for, by name; without Apache Kafka, and told so, where it is not there."""
+    kinds: dict[str, type[Measured]] = {"kafka": Kafka, "barnabas": Barnabas}
+    if only:
+        kinds = {only: kinds[only]}
+    if "kafka" in kinds and (reason := jars.missing()):
+        print(f"Without Apache Kafka: {reason}", file=sys.stderr)
+        del kinds["kafka"]
+    return kinds
 
 
 def cpu_seconds(server: ServerProcess) -> float:

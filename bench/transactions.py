@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.servers import Barnabas, Kafka, Measured, cpu_seconds
-from compat_tests import jars
+from bench.servers import Measured, cpu_seconds, kinds_to_measure
 
 TOPIC = "transactions-bench"
 PARTITIONS, RECORDS, SIZE = 3, 100, 100
@@ -66,12 +65,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.transactions", description=__doc__)
     parser.add_argument("--only", choices=["kafka", "barnabas"], help="measure one server alone")
     options = parser.parse_args()
-    kinds: dict[str, type[Measured]] = {"kafka": Kafka, "barnabas": Barnabas}
-    if (reason := jars.missing()) and options.only != "barnabas":
-        print(f"Without Apache Kafka: {reason}", file=sys.stderr)
-        del kinds["kafka"]
-    for kind in [options.only] if options.only else list(kinds):
-        server = kinds[kind]()
+    for kind in kinds_to_measure(options.only).values():
+        server = kind()
         server.prepare()
         server.start()
         try:
