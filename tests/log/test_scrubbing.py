@@ -1,13 +1,10 @@
 """Bit rot is found: in a stopped directory at once, in a running node by the scrubber."""
 
-import errno
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import trio
 from confluent_kafka import Producer
 
 from barnabas.log import LogConfig, PartitionLog
@@ -15,6 +12,7 @@ from barnabas.log.scrubbing import check_log
 from barnabas.server.metrics import Metrics
 from barnabas.testing import Node
 from tests.log.batches import append, new_log, open_volume
+from tests.processes import refuse_first
 
 SMALL = LogConfig(segment_bytes=800)
 
@@ -99,16 +97,7 @@ def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
 
 
 def test_a_node_without_processes_left_scrubs_later(monkeypatch) -> None:
-    refused: list[object] = []
-    open_process = trio.lowlevel.open_process
-
-    async def refuse_once(command: list[str], **more: Any) -> Any:
-        if "barnabas.log.scrubbing" in command and not refused:
-            refused.append(command)
-            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-        return await open_process(command, **more)
-
-    monkeypatch.setattr(trio.lowlevel, "open_process", refuse_once)
+    refused = refuse_first(monkeypatch, "barnabas.log.scrubbing")
     config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
     with Node(config=config) as node:
         assert node.server is not None

@@ -1,6 +1,5 @@
 """The cleaner of a running node: what it does about logs that it cannot clean."""
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -8,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.server.helper import Helper
 from barnabas.server.metrics import Metrics
 from barnabas.testing import Node
+from tests.processes import refuse_first
 
 # A segment's names begin with its base offset.
 FIRST = "0" * 20
@@ -116,16 +115,7 @@ def test_a_helper_that_is_killed_is_started_again(node, monkeypatch) -> None:
 
 
 def test_a_helper_that_cannot_be_started_is_tried_again(node, monkeypatch) -> None:
-    refused: list[object] = []
-    open_process = trio.lowlevel.open_process
-
-    async def refuse_once(command: list[str], **more: Any) -> Any:
-        if "barnabas.log.compaction" in command and not refused:
-            refused.append(command)
-            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-        return await open_process(command, **more)
-
-    monkeypatch.setattr(trio.lowlevel, "open_process", refuse_once)
+    refused = refuse_first(monkeypatch, "barnabas.log.compaction")
     fill(node, "t")
     wait_until(lambda: first_size(node, "t") < 100_000)
     assert (len(refused), compactor(node).counts.retried) == (1, 1)
