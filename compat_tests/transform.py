@@ -35,6 +35,9 @@ class Transformer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": 20_000,
                 "linger.ms": 1,
+                # librdkafka 2.16 forgets its only broker when it is down for a moment, and then
+                # waits for it for ever as the group's coordinator (its issues 5511 and 5456).
+                "metadata.recovery.strategy": "none",
             }
         )
         self.consumer.subscribe([source])
