@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.log.checkpoints import LEADER_EPOCHS
+from barnabas.log.config import LONG_MAX
 from barnabas.log.files import sync_path
 
 if TYPE_CHECKING:
@@ -44,6 +45,19 @@ def flush(log: "PartitionLog", *, rolled_alone: bool = False) -> int:
         if cuts == log.cuts:
             log.recovery_point = max(log.recovery_point, end_offset)
     return synced
+
+
+def is_due(log: "PartitionLog", now_ms: int) -> bool:
+    """Whether flush.ms asks for a sync of what was appended; asked again and again."""
+    if log.config.flush_ms >= LONG_MAX or not log.is_loaded:
+        return False
+    if log.recovery_point >= log.log_end_offset:
+        log.flushed_ms = now_ms
+        return False
+    if now_ms - log.flushed_ms < log.config.flush_ms:
+        return False
+    log.flushed_ms = now_ms
+    return True
 
 
 def unsynced_bytes(log: "PartitionLog") -> int:

@@ -23,7 +23,7 @@ from barnabas.log.compaction import swap
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
 from barnabas.log.producer_state import ProducerState, SnapshotError, read_marker
-from barnabas.log.retention import DELETED, remove_now
+from barnabas.log.removal import DELETED, remove_now
 from barnabas.log.segment import Segment, file_name
 from barnabas.protocol.records.batch import BatchHeader
 from barnabas.protocol.types import Uuid

@@ -2,10 +2,19 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.log.files import EMPTY_SLICE, FileSlice
 from barnabas.log.index import AbortedTxn
 from barnabas.log.segment import Segment
+
+if TYPE_CHECKING:
+    from barnabas.log.partition_log import PartitionLog
+
+ReadEnds = dict[int, tuple[Segment, int]]
+"""Offsets at which reads of the log's end stopped, which is where the next ones begin."""
+
+_READ_ENDS_MAX: Final = 64
 
 
 class Range(NamedTuple):
@@ -14,6 +23,38 @@ class Range(NamedTuple):
     segment: Segment
     position: int
     size: int
+
+
+def read(
+    log: "PartitionLog", offset: int, max_bytes: int, upper_bound: int, min_one_message: bool
+) -> FileSlice:
+    """See `PartitionLog.read`; the offset is within the log. CorruptBatch, OSError."""
+    known = log.read_ends.get(offset)
+    if known is not None and upper_bound >= log.log_end_offset:
+        segment, position = known
+        size = segment.size - position
+        if 0 < size <= max_bytes:
+            return _slice(log, segment, position, size)
+    found = find(
+        log.segments,
+        offset,
+        max_bytes,
+        upper_bound=upper_bound,
+        end_offset=log.log_end_offset,
+        min_one_message=min_one_message,
+    )
+    return EMPTY_SLICE if found is None else _slice(log, *found)
+
+
+def _slice(log: "PartitionLog", segment: Segment, position: int, size: int) -> FileSlice:
+    if segment is log.segments[-1] and position + size == segment.size:
+        ends = log.read_ends
+        end_offset = log.log_end_offset
+        if end_offset not in ends:
+            if len(ends) >= _READ_ENDS_MAX:
+                del ends[next(iter(ends))]
+            ends[end_offset] = (segment, segment.size)
+    return FileSlice(segment.opened(), position, size)
 
 
 def segment_number(segments: Sequence[Segment], offset: int) -> int:

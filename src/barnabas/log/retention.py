@@ -1,30 +1,40 @@
-"""Which segments a log may forget, and how their files go (Kafka's `deleteOldSegments`)."""
+"""Which segments a log may forget (Kafka's `UnifiedLog.deleteOldSegments`).
 
-import logging
+Below the log's start always; by age and by size under the delete policy, and only what is
+committed.
+"""
+
 import os
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from barnabas.log.files import remove_files
+from barnabas.log import rolling
 from barnabas.log.index import TimeIndex
-from barnabas.log.segment import SUFFIXES, Segment, file_name
+from barnabas.log.removal import remove_later
+from barnabas.log.segment import Segment
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
 
-logger = logging.getLogger(__name__)
 
-DELETED: Final = ".deleted"
-_ALL_SUFFIXES: Final = (*SUFFIXES, ".snapshot")
+def apply(log: "PartitionLog", now_ms: int) -> int:
+    """Let old segments go, the active one too, in whose place an empty one begins; how many.
 
-
-def expired(log: "PartitionLog", now_ms: int) -> int:
-    """How many of the first segments are to go.
-
-    Below the log's start always; by age and by size under the delete policy, and only what is
-    committed. OSError.
+    OSError.
     """
+    count = _expired(log, now_ms)
+    if not count:
+        return 0
+    if count == len(log.segments):
+        rolling.roll(log, log.log_end_offset, now_ms)
+    gone, log.segments = log.segments[:count], log.segments[count:]
+    log.read_ends.clear()
+    remove_later(log, gone)
+    log.delete_records(log.segments[0].base_offset)
+    return count
+
+
+def _expired(log: "PartitionLog", now_ms: int) -> int:
     segments = log.segments
     count = _below_start(segments, log.log_start_offset)
     if log.config.is_deleted:
@@ -98,29 +108,3 @@ def _too_much(log: "PartitionLog") -> int:
             break
         count += 1
     return count
-
-
-def remove_later(log: "PartitionLog", segments: Iterable[Segment]) -> None:
-    """Rename the files at once, and remove them after file.delete.delay.ms; OSError."""
-    for segment in segments:
-        segment.close()
-        paths = [
-            f"{log.directory}/{file_name(segment.base_offset, suffix)}" for suffix in _ALL_SUFFIXES
-        ]
-        renamed: list[str] = []
-        for path in paths:
-            try:
-                os.rename(path, path + DELETED)
-            except FileNotFoundError:
-                continue
-            renamed.append(path + DELETED)
-        log.volume.deletions.add(log.config.file_delete_delay_ms, partial(remove_files, renamed))
-
-
-def remove_now(directory: str, segments: Iterable[Segment]) -> None:
-    """Remove the segments' files; OSError."""
-    for segment in segments:
-        segment.close()
-        remove_files(
-            f"{directory}/{file_name(segment.base_offset, suffix)}" for suffix in _ALL_SUFFIXES
-        )

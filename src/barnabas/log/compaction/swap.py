@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.log.files import FileCache, remove_files, sync_path
-from barnabas.log.retention import DELETED
+from barnabas.log.reading import segment_number
+from barnabas.log.removal import DELETED
 from barnabas.log.segment import SUFFIXES, Segment, file_name
 
 if TYPE_CHECKING:
@@ -46,7 +47,24 @@ def cleaned_size(directory: str, base_offset: int) -> int:
         return -1
 
 
-def replace(log: "PartitionLog", old: Sequence[Segment], size: int) -> Segment:
+def take(log: "PartitionLog", group: Sequence[tuple[int, int]], size: int) -> bool:
+    """See `PartitionLog.swap_cleaned`; OSError."""
+    base = group[0][0]
+    first = segment_number(log.segments, base)
+    old = log.segments[first : first + len(group)]
+    if (
+        [(segment.base_offset, segment.size) for segment in old] != list(group)
+        or old[-1] is log.active
+        or cleaned_size(log.directory, base) != size  # it moved elsewhere
+    ):
+        discard(log.directory, base)
+        return False
+    log.read_ends.clear()
+    log.segments[first : first + len(group)] = [_replace(log, old, size)]
+    return True
+
+
+def _replace(log: "PartitionLog", old: Sequence[Segment], size: int) -> Segment:
     """Swap the files; the segment that stands for `old` from now on. OSError."""
     directory, base = log.directory, old[0].base_offset
     for suffix in _ORDER:
