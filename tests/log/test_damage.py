@@ -305,3 +305,23 @@ def test_records_without_timestamps_roll_by_the_time_of_their_segment(tmp_path) 
     append(log, b"y", timestamps=[-1])
     assert len(log.segments) == 1, "a start is no reason to roll"
     assert NOW_MS > 0
+
+
+def test_an_append_behind_a_damaged_first_batch_is_refused_and_nothing_else_is(log, caplog) -> None:
+    """By its timestamp rolls are timed: `LogSegment.loadFirstBatchTimestamp` throws there."""
+    last = files(log, ".log")[-1]
+    with last.open("r+b") as file:
+        os.pwrite(file.fileno(), b"\xff" * 4, 8)  # its length
+    again = reopen(log, recover=False)
+    end = again.log_end_offset
+    for _ in range(2):
+        with pytest.raises(KafkaError) as caught:
+            append(again, b"refused")
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert caught.value.message == f"damaged: {last} at 0: a batch length of -1 bytes"
+    assert f"{last} at 0" in caplog.text
+    assert again.volume.failure is None
+    assert again.log_end_offset == end == len(VALUES)
+    assert read_values(again, end - 1) == VALUES[-1:]
+    base = int(last.stem)
+    assert again.read(0, 1 << 20, upper_bound=base).read()

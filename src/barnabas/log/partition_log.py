@@ -195,7 +195,7 @@ class PartitionLog:
         if isinstance(error, OSError):
             return volume.refused(error)
         logger.error("corrupt log directory=%s error=%s", self.directory, error)
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.directory}: {error}")
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"damaged: {error}")
 
     # What it has
 

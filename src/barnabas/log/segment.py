@@ -12,6 +12,7 @@ from barnabas.protocol.records.batch import (
     HEADER_SIZE,
     MAGIC,
     BatchHeader,
+    CorruptBatch,
     read_header,
 )
 
@@ -165,7 +166,8 @@ class Segment:
     ) -> bool:
         """Whether a batch of `size` bytes that ends with `last_offset` belongs into a new segment.
 
-        By size, age, full indexes and offsets out of reach (`LogSegment.shouldRoll`); OSError.
+        By size, age, full indexes and offsets out of reach (`LogSegment.shouldRoll`). CorruptBatch,
+        OSError.
         """
         if not self.size:
             return last_offset - self.base_offset > RELATIVE_OFFSET_MAX
@@ -340,11 +342,10 @@ class Segment:
             self._max_timestamp_offset = self.base_offset + last[1]
 
     def load_first_timestamp(self) -> None:
-        """Learn by what a roll is timed; OSError."""
+        """Learn by what a roll is timed; CorruptBatch, OSError."""
         if self.first_timestamp == _UNKNOWN:
-            self.first_timestamp = NO_TIMESTAMP
-            for _, header in self.headers(end=HEADER_SIZE, whole=False):
-                self.first_timestamp = header.max_timestamp
+            first = next(self.headers(end=HEADER_SIZE, whole=False), None)
+            self.first_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
 
     # Reading
 
@@ -353,7 +354,7 @@ class Segment:
     ) -> Iterator[tuple[int, BatchHeader]]:
         """Each batch's position and header; a batch cut off by `end` ends it if `whole`.
 
-        Raises CorruptBatch at what is no batch, and OSError.
+        Raises CorruptBatch at what is no batch, saying where, and OSError.
         """
         limit = self.size if end is None else end
         file = self.opened()  # held: the cache may let go of it between two batches
@@ -363,7 +364,10 @@ class Segment:
             if at + HEADER_SIZE > len(block):
                 block = read_at(file.fd, min(_HEADERS_CHUNK, limit - position), position)
                 start, at = position, 0
-            header = read_header(block, at)
+            try:
+                header = read_header(block, at)
+            except CorruptBatch as error:
+                raise CorruptBatch(f"{self.path} at {position}: {error}") from None
             if header.magic != MAGIC or (whole and header.size > limit - position):
                 return
             yield position, header
