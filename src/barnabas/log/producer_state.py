@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from barnabas.log.index import AbortedTxn
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.batch import BatchHeader, read_records
 from barnabas.protocol.records.compression import Buffer
+from barnabas.protocol.records.crc import crc32c
 
 WINDOW: Final = 5
 """Batches of a producer that a repeated one is compared with."""

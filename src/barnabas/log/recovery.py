@@ -9,12 +9,11 @@ import os
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from barnabas.log.epochs import EpochEntry
 from barnabas.log.files import READ_CHUNK
 from barnabas.log.segment import Segment
 from barnabas.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from barnabas.protocol.records.crc import crc32c
 
 # Base offset, length, leader epoch, magic, crc, last offset delta, max timestamp, record count.
 _HEADER: Final = Struct(">qiibI2xi8xq14xi")

@@ -10,8 +10,6 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812  (its own name says nothing here)
 from typing import Final, Literal
 
-from crc32c import crc32c
-
 from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, do_in_loop
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -23,6 +21,7 @@ from barnabas.protocol.records.batch import (
     read_header,
     set_log_append_time,
 )
+from barnabas.protocol.records.crc import crc32c
 
 Origin = Literal["client", "coordinator", "raft"]
 """Who appends: only clients are kept from control batches and held to their sequences."""

@@ -50,15 +50,8 @@ async def _run(node: Node) -> None:
         await signals.start(_stop_on_signals, node)
         async with trio.open_nursery() as nursery:
             await nursery.start(node.run)
-            _keep_what_is_there()
+            gc.freeze()  # what the start made lives on: the collector need not look at it
         signals.cancel_scope.cancel()
-
-
-def _keep_what_is_there() -> None:
-    """What the start made lives on: the collector need not look at it again, nor so often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 async def _stop_on_signals(

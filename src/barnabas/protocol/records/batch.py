@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, cast
 
 import attrs
-from crc32c import crc32c
 
 from barnabas.protocol.records.compression import (
     DEFAULT_MAX_BYTES,
@@ -21,6 +20,7 @@ from barnabas.protocol.records.compression import (
     compress,
     decompress,
 )
+from barnabas.protocol.records.crc import crc32c
 
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
