@@ -1,11 +1,13 @@
 """The servers under measurement, with what the kernel counts for them."""
 
+import compileall
 import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import barnabas
 from compat_tests import jars
 from compat_tests.servers import BarnabasProcess, KafkaProcess, ServerProcess
 
@@ -28,6 +30,10 @@ class Measured(ServerProcess):
 
 class Barnabas(Measured, BarnabasProcess):
     """`barnabas serve`, as a person runs it."""
+
+    def prepare(self) -> None:
+        """Compile the package, as pip does when it installs it: a source tree may not be."""
+        compileall.compile_dir(Path(barnabas.__file__).parent, quiet=1)
 
 
 class Kafka(Measured, KafkaProcess):
