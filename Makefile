@@ -82,6 +82,7 @@ $(BIN)/python:
 
 $(RUNTIME): requirements.txt pyproject.toml | $(BIN)/python
 	$(PIP_ENV) $(PIP) -r requirements.txt -e .
+	@$(BIN)/python -m compileall -q src  # as pip does with all but what is editable
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUNTIME)
