@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.log import LogConfig, PartitionLog
+from barnabas.log import LogConfig, LogManager, PartitionLog
 from barnabas.log.compaction import plan
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.job import CleanJob
@@ -283,6 +283,34 @@ def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
     assert not log.swap_cleaned(group, message["size"])
     assert records(log) == before
     other.unlock()
+
+
+def holed(log: PartitionLog) -> list[Record]:
+    """Let segments end before the next one begins, where the last record was compacted away."""
+    for number in range(6):
+        put(log, b"unique %d" % number, bytes(300))
+        put(log, b"same", b"%d" % number)
+        log.roll(NOW_MS)
+    fill_up(log)
+    assert compact(log)
+    assert len(log.segments) > 3
+    return records(log)
+
+
+def test_what_compaction_left_of_a_log_that_just_moved_is_not_taken_for_torn(log, tmp_path) -> None:
+    before = holed(log)
+    other = open_volume(tmp_path / "other")
+    other.write_checkpoints()
+    Move(log, other, f"{other.path}/t-0.0-future").finish()
+    other.unlock()
+    killed = open_volume(other.path)
+    killed.load_checkpoints()
+    manager = LogManager([killed], killed, CONFIG)
+    manager.open()
+    again = manager.get("t", 0)
+    assert again is not None
+    assert records(again) == before
+    killed.unlock()
 
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"dd", b"e", b"f", b""])

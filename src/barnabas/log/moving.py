@@ -168,7 +168,7 @@ class Move:
             sync_path(f"{self.directory}/{LEADER_EPOCHS}")
         old_volume, old_directory = log.volume, log.directory
         new_directory = f"{self.target.path}/{log.topic}-{log.partition}"
-        self._write_log_start()
+        self._write_checkpoints()
         sync_path(self.directory)
         os.rename(self.directory, new_directory)
         try:
@@ -192,16 +192,18 @@ class Move:
         is_whole = segment in self._synced and self.copied[segment] == segment.size
         return is_whole and segment is not self.log.active
 
-    def _write_log_start(self) -> None:
-        """Let records that were deleted stay so, though a kill comes before the next checkpoint."""
+    def _write_checkpoints(self) -> None:
+        """Tell the target of the log, as a kill may come before its next checkpoint.
+
+        Records that were deleted stay so, and what compaction took away is not believed torn.
+        """
         key = (self.log.topic, self.log.partition)
         self.target.make_room(key)
-        if self.log.starts_inside_segment:
-            self.target.logs[key] = self.log
-            try:
-                self.target.write_log_starts()
-            finally:
-                del self.target.logs[key]
+        self.target.logs[key] = self.log
+        try:
+            self.target.write_checkpoints()
+        finally:
+            del self.target.logs[key]
 
     def _drop_what_is_gone(self) -> None:
         """Retention went on meanwhile."""
