@@ -47,7 +47,7 @@ from barnabas.protocol.records.walk import FAULTS_MAX, record_times
 from tests.log.batches import NOW_MS, batch, new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]
-PROGRAM = [sys.executable, "-m", "barnabas.log.record_work"]
+PROGRAM = [sys.executable, "-m", "barnabas.log.record_work", "0"]
 
 
 @pytest.fixture(scope="module")

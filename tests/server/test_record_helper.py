@@ -40,7 +40,7 @@ UNPACKED_MAX = 8 << 20
 WAIT_S = 20.0
 NOW_MS = int(time.time() * 1000)
 
-Job = CompleteBatch(is_checked=True, is_compacted=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
+Job = CompleteBatch(is_checked=True, is_compacted=True, codec=Codec.LZ4, max_message_bytes=4 << 20)
 
 
 def large_batch(
@@ -76,10 +76,10 @@ def with_helper(story: Callable[[RecordHelper], Awaitable[None]]) -> None:
             nursery.start_soon(helper.run)
             with trio.fail_after(WAIT_S):
                 await story(helper)
-            pid = helper.pid
+            pids = helper.pids
             nursery.cancel_scope.cancel()
-        assert helper.pid is None
-        if pid is not None:
+        assert helper.pids == []
+        for pid in pids:
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
 
@@ -98,19 +98,19 @@ async def done_by(helper: RecordHelper, batch: bytes) -> Outcome:
 async def stopped(helper: RecordHelper) -> int:
     """The pid of its process, which stands still from now on."""
     await done_by(helper, large_batch(b"first"))
-    assert helper.pid is not None
-    os.kill(helper.pid, signal.SIGSTOP)
-    return helper.pid
+    [pid] = helper.pids
+    os.kill(pid, signal.SIGSTOP)
+    return pid
 
 
 def test_it_starts_with_the_first_job_and_stays() -> None:
     async def story(helper: RecordHelper) -> None:
         await trio.lowlevel.checkpoint()
-        assert helper.pid is None
+        assert helper.pids == []
         assert await done_by(helper, large_batch(b"a")) == Job.do(large_batch(b"a"))
-        pid = helper.pid
+        [pid] = helper.pids
         await done_by(helper, large_batch(b"b"))
-        assert helper.pid == pid is not None
+        assert helper.pids == [pid]
 
     with_helper(story)
 
@@ -149,8 +149,8 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
             nursery.start_soon(done_by, helper, large_batch(b"a"))
             await trio.sleep(0.05)
             os.kill(pid, signal.SIGKILL)
-        assert helper.pid != pid
-        assert helper.pid is not None
+        assert helper.pids != [pid]
+        assert len(helper.pids) == 1
         assert (helper.asked, helper.waiting, helper.starts) == (2, 0, 2)
 
     with_helper(story)
@@ -190,6 +190,33 @@ def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
     with_helper(story)
 
 
+def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barnabas.server.record_helper._SHORT_CPU_S_MAX", 0.1)
+    bomb = build_batch([Record(n, NOW_MS, b"", None) for n in range(300_000)], codec=Codec.ZSTD)
+
+    async def story(helper: RecordHelper) -> None:
+        ended: list[str] = []
+
+        async def one(name: str, batch: bytes) -> None:
+            assert isinstance(await done_by(helper, batch), bytearray)
+            ended.append(name)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, "bomb 1", bytes(bomb))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(one, "bomb 2", bytes(bomb))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(one, "ordinary", large_batch(b"a"))
+        assert ended.index("bomb 1") < ended.index("bomb 2")
+        assert ended.index("ordinary") < ended.index("bomb 2")
+        assert len(helper.pids) == 2
+        assert helper.starts == 4  # each bomb ended the first one
+
+    with_helper(story)
+
+
 def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
     async def story(helper: RecordHelper) -> None:
         pid = await stopped(helper)
@@ -205,7 +232,7 @@ def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
             await trio.sleep(0.02)
             os.kill(pid, signal.SIGCONT)
         assert outcomes == [Job.do(large_batch(b"b"))]
-        assert helper.pid == pid
+        assert helper.pids == [pid]
 
     with_helper(story)
 
@@ -216,7 +243,7 @@ def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPat
     async def story(helper: RecordHelper) -> None:
         await done_by(helper, large_batch(b"a"))
         await trio.sleep(0.1)
-        assert helper.pid is None
+        assert helper.pids == []
         assert isinstance(await done_by(helper, large_batch(b"b")), bytearray)
 
     with_helper(story)
@@ -289,8 +316,7 @@ def stored(connection: Connection, topic: str) -> list[bytes]:
 
 def pid_of(node: Node) -> int:
     assert node.server is not None
-    pid = node.server.records.pid
-    assert pid is not None
+    [pid] = node.server.records.pids
     return pid
 
 

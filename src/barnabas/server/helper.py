@@ -17,11 +17,11 @@ class HelperGoneError(Exception):
     """The helper process ended in the middle of its work, or could not be started."""
 
 
-async def open_helper(module: str) -> trio.Process:
+async def open_helper(module: str, *arguments: str) -> trio.Process:
     """Start a helper that runs `module`; OSError."""
     # A group of its own: Ctrl-C is for the node, which then ends its helper.
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         process_group=0,

@@ -1,13 +1,18 @@
-"""The node's side of the helper process for records (see `barnabas.log.record_work`).
+"""The node's side of the helper processes for records (see `barnabas.log.record_work`).
 
-It is started with the first job, given one job after the other in the order in which they were
-asked for, ended when nothing was asked for a while and with the node. Whoever waits for an outcome
-may stop waiting at any time: the exchange with the process goes on, and nobody takes its result.
+One does jobs in the order in which they were asked for. A job that costs it much CPU, as a batch
+that unpacks to millions of records does, ends it; a second process then begins the job anew, behind
+others of its kind. So nobody keeps the batches of others waiting for longer than that.
+
+A process is started with its first job, and ended when nothing was asked for a while and with the
+node. Whoever waits for an outcome may stop waiting at any time: the exchange with the process goes
+on, and nobody takes its result.
 """
 
 import fcntl
 import logging
 import math
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -33,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# A batch of a million records takes two; longer takes what was made to take long.
+# A batch of 1 MB takes 0.01 s, one of a million records 1 s: more takes what was made to.
+_SHORT_CPU_S_MAX: Final = 0.5
 _JOB_S_MAX: Final = 20.0
 _ATTEMPTS: Final = 2
 _IDLE_S: Final = 300.0
@@ -49,6 +55,10 @@ class RecordHelperError(Exception):
 
 class _ProcessGoneError(Exception):
     """The process ended in the middle of a job."""
+
+
+class _CostlyError(Exception):
+    """The process ended because the job took all the CPU that it may."""
 
 
 class _Asked:
@@ -68,17 +78,26 @@ class RecordHelper:
 
     def __init__(self, disk: "DiskWorker") -> None:
         self._disk = disk
+        self._costly = _Lane()
+        self._ordinary = _Lane(beyond=self._costly)
         self.asked = self.waiting = 0  # jobs ever, and jobs that somebody waits for
-        self.starts = 0
-        self._process: trio.Process | None = None
-        self._queue_in, self._queue_out = trio.open_memory_channel[_Asked](math.inf)
+
+    async def run(self) -> None:
+        """Have jobs done until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._costly.run)
+            nursery.start_soon(self._ordinary.run)
 
     @property
-    def pid(self) -> int | None:
-        """The process that runs, if one does."""
-        return None if self._process is None else self._process.pid
+    def pids(self) -> list[int]:
+        """The processes that run, the one for ordinary jobs first."""
+        lanes = (self._ordinary, self._costly)
+        return [lane.process.pid for lane in lanes if lane.process is not None]
 
-    # Asking
+    @property
+    def starts(self) -> int:
+        """How many processes were started."""
+        return self._ordinary.starts + self._costly.starts
 
     async def resolve(self, step: Callable[[Outcomes], _T], needed: RecordWorkNeeded) -> _T:
         """What `step` gives once the work that it needs is done: `needed`, and whatever follows.
@@ -105,7 +124,7 @@ class RecordHelper:
         if isinstance(batch, FileSlice):
             batch = await self._disk.run(batch.read)
         asked = _Asked(needed.job, batch)
-        self._queue_in.send_nowait(asked)
+        (self._costly if needed.job.is_slow else self._ordinary).ask(asked)
         self.asked += 1
         self.waiting += 1
         try:
@@ -117,41 +136,64 @@ class RecordHelper:
             raise asked.outcome
         return asked.outcome
 
-    # Doing
+
+class _Lane:
+    """A process and the jobs that wait for it; those that cost it much go to the lane `beyond`."""
+
+    def __init__(self, beyond: "_Lane | None" = None) -> None:
+        self.process: trio.Process | None = None
+        self.starts = 0
+        self._beyond = beyond
+        self._cpu_s_max = 0.0 if beyond is None else _SHORT_CPU_S_MAX  # 0: no bound
+        self._queue_in, self._queue_out = trio.open_memory_channel[_Asked](math.inf)
+
+    def ask(self, asked: _Asked) -> None:
+        """Have a job done behind those that wait already."""
+        self._queue_in.send_nowait(asked)
 
     async def run(self) -> None:
         """Have jobs done until cancelled."""
         try:
             while True:
                 asked: _Asked | None = None
-                with trio.move_on_after(math.inf if self._process is None else _IDLE_S):
+                with trio.move_on_after(math.inf if self.process is None else _IDLE_S):
                     asked = await self._queue_out.receive()
                 if asked is None:
                     await self._end()
                 elif asked.batch is not None:
-                    asked.outcome = await self._outcome(asked.job, asked.batch)
-                    asked.done.set()
+                    await self._do(asked, asked.batch)
         finally:
             await self._end()
+
+    async def _do(self, asked: _Asked, batch: Buffer) -> None:
+        try:
+            with trio.fail_after(_JOB_S_MAX):
+                asked.outcome = await self._outcome(asked.job, batch)
+        except _CostlyError:
+            if self._beyond is not None:
+                self._beyond.ask(asked)
+                return
+        except trio.TooSlowError:
+            logger.warning("record helper process took too long bytes=%d", len(batch))
+            await self._end()
+            message = f"looking at records took more than {_JOB_S_MAX:.0f} s"
+            asked.outcome = RecordHelperError(message)
+        asked.done.set()
 
     async def _outcome(self, job: Job, batch: Buffer) -> Outcome | Exception:
         for _ in range(_ATTEMPTS):
             try:
-                with trio.fail_after(_JOB_S_MAX):
-                    return await self._exchange(job, batch)
+                return await self._exchange(job, batch)
             except KafkaError as error:
                 return error
             except _ProcessGoneError:
+                if await self._end() == -signal.SIGPROF:
+                    raise _CostlyError from None
                 logger.warning("record helper process ended in a job bytes=%d", len(batch))
-            except trio.TooSlowError:
-                logger.warning("record helper process took too long bytes=%d", len(batch))
-                await self._end()
-                return RecordHelperError(f"looking at records took more than {_JOB_S_MAX:.0f} s")
             except Exception as error:
                 logger.exception("record helper process failed")
                 await self._end()
                 return RecordHelperError(str(error))
-            await self._end()
         return RecordHelperError("the helper process for records ended")
 
     async def _exchange(self, job: Job, batch: Buffer) -> Outcome:
@@ -178,17 +220,21 @@ class RecordHelper:
         return received
 
     async def _started(self) -> trio.Process:
-        process = self._process
+        process = self.process
         if process is None:
-            process = self._process = await open_helper("barnabas.log.record_work")
+            module, limit = "barnabas.log.record_work", str(self._cpu_s_max)
+            process = self.process = await open_helper(module, limit)
             self.starts += 1
             _widen(process.stdin, process.stdout)
         return process
 
-    async def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await end_helper(process)
+    async def _end(self) -> int | None:
+        """End the process, if there is one; what it returned."""
+        process, self.process = self.process, None
+        if process is None:
+            return None
+        await end_helper(process)
+        return process.returncode
 
 
 def _widen(*pipes: object) -> None:

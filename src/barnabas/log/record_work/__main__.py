@@ -1,10 +1,12 @@
 """The helper process for records: jobs come as frames on stdin, outcomes go as frames to stdout.
 
-It ends when stdin does, which is when the node does.
+It ends when stdin does, which is when the node does, and in a job that takes more CPU than its
+argument says (seconds; 0 for no bound). The signal of that bound tells the node why.
 """
 
 import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from io import FileIO
@@ -23,6 +25,7 @@ _MEMORY_BYTES_MAX: Final = 2 << 30
 
 def main() -> None:
     """Do one job after the other."""
+    cpu_s_max = float(sys.argv[1])
     os.nice(_NICE)
     with suppress(OSError, ValueError):  # macOS knows no such limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
@@ -30,15 +33,16 @@ def main() -> None:
     with open(sys.stdin.fileno(), "rb", buffering=0) as asked, suppress(BrokenPipeError):
         while sizes := _read(asked, SIZES.size):
             # In a function, whose end lets go of the batches.
-            _do_one(asked, *SIZES.unpack(sizes))
+            _do_one(asked, *SIZES.unpack(sizes), cpu_s_max=cpu_s_max)
 
 
-def _do_one(asked: FileIO, text_bytes: int, batch_bytes: int) -> None:
+def _do_one(asked: FileIO, text_bytes: int, batch_bytes: int, *, cpu_s_max: float) -> None:
     if batch_bytes > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {batch_bytes} bytes")
     job = decode_job(bytes(_read(asked, text_bytes)))
     batch = _read(asked, batch_bytes)
     outcome: Outcome | KafkaError
+    signal.setitimer(signal.ITIMER_PROF, cpu_s_max)  # nobody catches it: it ends the process
     try:
         outcome = job.do(batch)
     except KafkaError as error:
@@ -46,6 +50,8 @@ def _do_one(asked: FileIO, text_bytes: int, batch_bytes: int) -> None:
     except MemoryError:
         message = f"the batch takes more than {_MEMORY_BYTES_MAX} bytes of memory"
         outcome = KafkaError(ErrorCode.INVALID_RECORD, message)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     for part in encode_outcome(outcome):
         _write(part)
 
