@@ -51,6 +51,16 @@ def create(bootstrap: str, partitions: int) -> None:
     admin.create_topics([NewTopic("t", partitions, 1)])["t"].result(10)
 
 
+def create_compacted(bootstrap: str, partitions: int) -> None:
+    config = {"cleanup.policy": "compact"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("table", partitions, 1, config=config)])["table"].result(10)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition in range(partitions):
+        producer.produce("table", b"value", key=b"key", partition=partition)
+    assert producer.flush(10) == 0
+
+
 def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
     """By a client's Metadata request: the leader of each partition, and the error's name."""
     topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", timeout=10).topics["t"]
@@ -75,12 +85,16 @@ def values(bootstrap: str, count: int) -> list[bytes | None]:
     return found
 
 
-def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch) -> None:
+def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch, caplog) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
+    rounds = ("log.retention.check", "log.flush.scheduler", "log.flush")
+    node._properties.update({f"{name}.interval.ms": "50" for name in rounds})
+    node._properties["log.cleaner.backoff.ms"] = "50"
     with node:
         create(node.bootstrap, 2)
+        create_compacted(node.bootstrap, 2)
         for partition in (0, 1):
             assert produce(node.bootstrap, partition, b"before") is None
         [bad] = [number for number in (0, 1) if (second / f"t-{number}").exists()]
@@ -104,6 +118,9 @@ def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch) -> None
         [ours] = [volume for volume in node.server.logs.volumes if volume.path == first]
         assert node.server.image.brokers[1].directories == (ours.directory_id,)
         assert not node.server.is_stopping
+        assert caplog.text.count("log directory offline") == 1
+        for told in ("retention failed", "cannot compact", "flush failed"):
+            assert told not in caplog.text, "what is offline is left alone"
     assert (first / ".kafka_cleanshutdown").exists()
     assert not (second / ".kafka_cleanshutdown").exists()
     with node:

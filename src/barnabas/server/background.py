@@ -97,8 +97,10 @@ class Background:
     def _retention_is_due(self, partition: Partition, now_ms: int) -> bool:
         """Whether to look closer: a log that nobody has used since the start is not opened."""
         log = self._node.logs.known(partition.topic, partition.partition)
-        if log is None or log.is_loaded:
-            return log is not None
+        if log is None or log.volume.failure is not None:
+            return False
+        if log.is_loaded:
+            return True
         log.update_config(LogConfig.from_topic(self._node.replicas.topic_config(partition.topic)))
         return log.retention_is_due(now_ms)
 
@@ -114,7 +116,7 @@ class Background:
         """Sync logs that were last flushed longer than flush.ms ago."""
         now_ms = self._node.now_ms()
         for log in list(self._node.logs.logs()):
-            if log.needs_flush(now_ms):
+            if log.volume.failure is None and log.needs_flush(now_ms):
                 try:
                     await self._node.disk.fsync(log, log.flush)
                 except KafkaError as error:  # deleted meanwhile, or its disk failed

@@ -150,6 +150,9 @@ class Compactor:
             if not node.replicas.topic_config(partition.topic).is_compacted:
                 continue
             await trio.lowlevel.checkpoint()
+            known = node.logs.known(partition.topic, partition.partition)
+            if known is None or known.volume.failure is not None:
+                continue
             try:
                 log = node.logs.get(partition.topic, partition.partition)
                 if log is not None and log not in self._busy and self.setbacks.allows(log, here_ms):
