@@ -214,6 +214,16 @@ def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
     assert len(list(Path(log.directory).glob("*.log"))) == len(log.segments)
 
 
+@pytest.mark.parametrize("length", [214, 249])
+def test_a_topic_whose_copy_would_have_too_long_a_name_is_not_moved(manager, length) -> None:
+    """KAFKA-4893; under a name that was cut nobody would find the copy again."""
+    append(manager.create("x" * length, TOPIC_ID, 0, SMALL), b"stays")
+    with pytest.raises(KafkaError) as refused:
+        manager.begin_move("x" * length, 0, str(manager.volumes[1].path))
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert directories(manager) == ["a/" + "x" * length + "-0"]
+
+
 def test_a_move_ends_when_the_log_is_cut_or_deleted(manager) -> None:
     log = create(manager)
     write(log, 0, 60)
@@ -364,6 +374,19 @@ def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tm
     again = restarted(manager, tmp_path / "killed")
     assert again.resume_moves() == []
     assert directories(again) == ["a/t-0"]
+    again.close(clean=False)
+
+
+def test_a_copy_with_the_longest_name_is_gone_on_with(manager) -> None:
+    topic = "x" * 213
+    append(manager.create(topic, TOPIC_ID, 0, SMALL), b"moves")
+    move = manager.begin_move(topic, 0, str(manager.volumes[1].path))
+    assert move is not None
+    assert len(Path(move.directory).name) == 255
+    move.copy()
+    manager.close(clean=False)
+    again = restarted(manager, manager.volumes[0].path.parent)
+    assert [each.directory for each in again.resume_moves()] == [move.directory]
     again.close(clean=False)
 
 

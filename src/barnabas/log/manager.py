@@ -37,6 +37,18 @@ def _aside_name(topic: str, partition: int, purpose: str) -> str:
     return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 
+def _future_name(topic: str, partition: int) -> str:
+    """What the copy of a log is called on its way, by which a start knows whose it is.
+
+    Not cut: INVALID_TOPIC_EXCEPTION for a topic of more than 213 characters or so, which cannot be
+    moved (`ReplicaManager.alterReplicaLogDirs`, KAFKA-4893).
+    """
+    name = f"{topic}-{partition}.{uuid.uuid4().hex}-{FUTURE}"
+    if len(name) > _NAME_LENGTH_MAX:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+    return name
+
+
 def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) -> None:
     for log in logs:
         call(log)
@@ -105,7 +117,7 @@ class LogManager:
             volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
             return
         future = _FUTURE.fullmatch(name)
-        if future is not None and len(name) < _NAME_LENGTH_MAX:  # or the topic's name was cut
+        if future is not None:
             self._futures.append((volume, path, (future[1], int(future[2]))))
             return
         match = _PARTITION.fullmatch(name)
@@ -202,9 +214,11 @@ class LogManager:
     def begin_move(self, topic: str, partition: int, path: str) -> Move | None:
         """Begin to move a log to the data directory at `path`; None if it is there already.
 
-        A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, or
-        UNKNOWN_TOPIC_OR_PARTITION when there is no such log.
+        A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
+        INVALID_TOPIC_EXCEPTION for a name that is too long, or UNKNOWN_TOPIC_OR_PARTITION when
+        there is no such log.
         """
+        name = _future_name(topic, partition)
         target = find_volume(self.volumes, path)
         log = self.get(topic, partition)
         if log is None:
@@ -214,9 +228,8 @@ class LogManager:
         self.end_move(self.moves.get(log))
         if log.volume is target:
             return None
-        directory = f"{target.path}/{_aside_name(topic, partition, FUTURE)}"
         try:
-            move = self.moves[log] = Move(log, target, directory)
+            move = self.moves[log] = Move(log, target, f"{target.path}/{name}")
         except OSError as error:
             raise target.fail(error) from error
         return move
