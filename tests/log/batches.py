@@ -73,6 +73,7 @@ def reopen(log: PartitionLog, *, recover: bool, files_max: int = 100) -> Partiti
     volume = Volume(log.volume.path, FileCache(files_max))
     again = PartitionLog(volume, log.topic, log.partition, log.config)
     again.recovery_point = log.recovery_point
+    volume.recovery_points[log.topic, log.partition] = log.recovery_point
     again.high_watermark = log.high_watermark
     if log.starts_inside_segment:
         again.log_start_offset = log.log_start_offset

@@ -218,9 +218,16 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
 
 
 def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
-    """Whether a segment lost its end though the next one is there; compaction leaves holes too."""
+    """Whether a segment lost its end though the next one is there; compaction leaves holes too.
+
+    It leaves them below the recovery point only: without the file of those nobody can tell.
+    """
     base = following.base_offset
-    return next_offset < base and base > max(log.recovery_point, log.first_dirty_offset)
+    return (
+        next_offset < base
+        and base > max(log.recovery_point, log.first_dirty_offset)
+        and bool(log.volume.recovery_points)
+    )
 
 
 # Producers
