@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
@@ -53,6 +54,7 @@ class Words:
     def __init__(self) -> None:
         self.deferred: list[Deferred] = []
         self.started: list[bytes] = []
+        self.started_at: list[float] = []
         self.cancelled = 0
         self.parked = trio.Event()
         self.release = trio.Event()
@@ -70,6 +72,7 @@ class Words:
 
     def handle(self, context: Any, request: bytes) -> Any:
         self.started.append(request)
+        self.started_at.append(context.started_at)
         match request.split()[0]:
             case b"park" | b"wait":
                 return self.park()
@@ -312,6 +315,20 @@ async def test_a_failing_handler_is_answered_and_the_connection_lives_on() -> No
         await client.send(b"fail", b"none", b"echo on")
         assert await client.receive() == b"error ValueError"
         assert await client.receive() == b"echo on"
+
+
+@in_trio
+async def test_the_time_of_a_request_begins_when_it_is_worked_on() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"park", b"echo behind")
+        await server.words.parked.wait()
+        released_at = time.monotonic()
+        server.words.release.set()
+        assert await client.receive() == b"released"
+        assert await client.receive() == b"echo behind"
+        parked, behind = server.words.started_at
+        assert parked <= released_at <= behind
 
 
 @in_trio

@@ -3,6 +3,7 @@
 import ast
 import logging
 import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -155,7 +156,7 @@ def test_a_slow_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "barnabas"):
         for age_s in (0.0, 2.0):
             context = dispatch.decode(connection(), frame(HeartbeatRequest(), 4))
-            context.received_at -= age_s
+            context.started_at = time.monotonic() - age_s
             dispatch.encode(context, HeartbeatResponse())
     assert [record.getMessage().split(" ms=")[0] for record in caplog.records] == [
         "slow request api=Heartbeat version=4 client_id=me host=127.0.0.1"

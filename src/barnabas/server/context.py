@@ -28,7 +28,8 @@ class Peer(Protocol):
 class RequestContext:
     """One request on its way: header fields, the connection and the node.
 
-    `received_at` is monotonic seconds. `client_id` is None where the client sent null.
+    `started_at` is when its handler began, in monotonic seconds. `client_id` is None where the
+    client sent null.
     """
 
     __slots__ = (
@@ -37,9 +38,9 @@ class RequestContext:
         "connection",
         "correlation_id",
         "node",
-        "received_at",
         "request",
         "route",
+        "started_at",
         "version",
     )
 
@@ -51,7 +52,6 @@ class RequestContext:
         correlation_id: int,
         client_id: str | None,
         request: Any,
-        received_at: float,
     ) -> None:
         self.node = node
         self.connection = connection
@@ -61,7 +61,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.request = request
-        self.received_at = received_at
+        self.started_at = 0.0
 
 
 class Deferred:

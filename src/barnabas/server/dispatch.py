@@ -113,20 +113,12 @@ class Dispatcher:
             route = self._route(frame)
             _, version, correlation_id = _HEADER_START.unpack_from(frame)
             if version != route.version:  # of ApiVersions; what follows is in an unknown layout
-                return RequestContext(
-                    self.node, connection, route, correlation_id, None, None, monotonic()
-                )
+                return RequestContext(self.node, connection, route, correlation_id, None, None)
         header, position = parse_request_header(frame)
         # Bytes behind the body are let be, as Kafka does.
         request, _ = route.decode(frame, position, route.version)
         return RequestContext(
-            self.node,
-            connection,
-            route,
-            header.correlation_id,
-            header.client_id,
-            request,
-            monotonic(),
+            self.node, connection, route, header.correlation_id, header.client_id, request
         )
 
     def _route(self, frame: bytearray) -> Route:
@@ -166,7 +158,7 @@ class Dispatcher:
     def count(self, context: RequestContext) -> None:
         """Note that a request has ended; a slow one gets a log line."""
         route = context.route
-        elapsed = monotonic() - context.received_at
+        elapsed = monotonic() - context.started_at
         route.requests += 1
         route.seconds += elapsed
         if elapsed > self._slow_request_s and not route.waits:
