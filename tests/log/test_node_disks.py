@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 import socket
 import threading
 import time
@@ -16,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log import PartitionLog
+from barnabas.log.moving import Move
 from barnabas.protocol.frames import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -77,9 +79,9 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def values(bootstrap: str, count: int) -> list[bytes | None]:
+def values(bootstrap: str, count: int, partition: int = 0) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
-    consumer.assign([TopicPartition("t", 0, 0)])
+    consumer.assign([TopicPartition("t", partition, 0)])
     found = [message.value() for message in consumer.consume(count, timeout=10)]
     consumer.close()
     return found
@@ -264,6 +266,48 @@ def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
         assert resumed > 0
 
 
+@pytest.mark.parametrize("moment", ["told", "switched"])
+def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """KIP-858: from before the switch on, the metadata name the new directory."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    node, finish = Node(first), Move.finish
+    node._properties["log.dirs"] = f"{first},{second}"
+    killed = tmp_path / "killed"
+
+    def finish_and_copy(move: Move) -> None:
+        if moment == "switched":
+            finish(move)
+        for path in (first, second):
+            shutil.copytree(path, killed / path.name)
+        if moment == "told":
+            finish(move)
+
+    monkeypatch.setattr(Move, "finish", finish_and_copy)
+    with node:
+        create(node.bootstrap, 2)
+        for number in (0, 1):
+            for value in (b"one", b"two"):
+                assert produce(node.bootstrap, number, value) is None
+        # Of the two directories, the one that is lost is not that of the quorum's log.
+        number = next(n for n in (0, 1) if lies(first if moment == "switched" else second, n))
+        ask_to_move(node.port, second if moment == "switched" else first, number)
+        wait_until(lambda: lies(second if moment == "switched" else first, number))
+    shutil.rmtree(killed / "second")
+    (killed / "second").write_bytes(b"no directory")
+    again = Node(killed / "first")
+    again._properties["log.dirs"] = f"{killed / 'first'},{killed / 'second'}"
+    with again:
+        if moment == "switched":
+            assert leaders(again.bootstrap)[number] == (-1, "LEADER_NOT_AVAILABLE")
+            assert not lies(killed / "first", number)
+        else:
+            wait_until(lambda: lies(killed / "first", number))
+            assert produce(again.bootstrap, number, b"three") is None
+            assert values(again.bootstrap, 3, number) == [b"one", b"two", b"three"]
+
+
 def test_a_move_is_begun_that_was_asked_for_before_the_mover_ran(tmp_path, monkeypatch) -> None:
     asked = threading.Event()
     run = Mover.run
@@ -357,3 +401,9 @@ def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Pat
         assert (first / "t-0").exists() != (second / "t-0").exists()
     with node:
         assert values(node.bootstrap, number) == acked
+
+
+def test_what_keeps_a_directory_from_being_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log-start-offset-checkpoint").mkdir()
+    with pytest.raises(Exception, match=r"Is a directory.*log-start-offset-checkpoint"):
+        Node(tmp_path).start()

@@ -65,7 +65,7 @@ def _unless_broken(volume: Volume, config: NodeConfig, call: Callable[[], object
         call()
     except OSError as error:
         if volume.path == config.metadata_log_dir:
-            raise DataDirectoryError(f"cannot use {volume.path}: {error.strerror}") from error
+            raise DataDirectoryError(f"cannot use {volume.path}: {error}") from error
         volume.fail(error)
 
 
