@@ -64,6 +64,14 @@ def size_on_disk(directory: str) -> int:
         return 0
 
 
+def reach_on_disk(directory: str) -> tuple[int, int]:
+    """How far a log goes that is not loaded: its last segment's first offset and size. OSError."""
+    with os.scandir(directory) as entries:
+        logs = [entry for entry in entries if entry.name.endswith(".log")]
+        sizes = {int(os.path.splitext(each.name)[0]): each.stat().st_size for each in logs}
+    return max(sizes.items(), default=(0, 0))
+
+
 def create(log: "PartitionLog", topic_id: Uuid) -> None:
     """Begin a log in a directory of its own, which names its topic; OSError.
 

@@ -11,7 +11,8 @@ from functools import partial
 from threading import Thread
 from typing import Final
 
-from barnabas.log.config import LogConfig
+from barnabas.log import loading
+from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.log.moving import FUTURE, Move, find_volume
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.volume import Volume
@@ -124,22 +125,39 @@ class LogManager:
         if match is None or name == METADATA_LOG or not os.path.isdir(path):
             return
         key = (match[1], int(match[2]))
-        if key in self._logs:
-            aside = f"{volume.path}/{_aside_name(*key, 'stray')}"
-            logger.error(
-                "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
-                path,
-                self._logs[key].directory,
-                aside,
-            )
-            os.rename(path, aside)
-            return
-        log = PartitionLog(volume, *key, self._config)
+        if key not in self._logs or self._is_the_newer(volume, path, key):
+            self._take_in(PartitionLog(volume, *key, self._config))
+
+    def _take_in(self, log: PartitionLog) -> None:
+        """A log that is there, of which its directory's checkpoints tell."""
+        volume, key = log.volume, (log.topic, log.partition)
         log.recovery_point = volume.recovery_points.get(key, 0)
         log.high_watermark = volume.high_watermarks.get(key, 0)
         log.log_start_offset = volume.log_starts.get(key, 0)
         log.first_dirty_offset = volume.cleaner_offsets.get(key, 0)
         volume.logs[key] = self._logs[key] = log
+
+    def _is_the_newer(self, volume: Volume, path: str, key: tuple[str, int]) -> bool:
+        """Whether a log takes the place of that in another directory; one is set aside. OSError.
+
+        A move whose old directory could not be renamed, or that was killed before that, leaves two:
+        the new one goes as far, or further.
+        """
+        known = self._logs[key]
+        is_newer = loading.reach_on_disk(path) > loading.reach_on_disk(known.directory)
+        used, other = (path, known.directory) if is_newer else (known.directory, path)
+        elsewhere = known.volume if is_newer else volume
+        aside = f"{elsewhere.path}/{_aside_name(*key, 'stray')}"
+        logger.error(
+            "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
+            other,
+            used,
+            aside,
+        )
+        os.rename(other, aside)
+        if is_newer:
+            elsewhere.forget(key)
+        return is_newer
 
     def _recover(self, volumes: list[Volume]) -> None:
         """Check what a kill may have left torn, before anybody reads it."""
@@ -190,14 +208,34 @@ class LogManager:
         disk refuses.
         """
         volume = self._place(directory_id)
+        log = PartitionLog(volume, topic, partition, config)
         try:
+            if directory_id is not None and self._take_copy(log, topic_id):
+                return log
             volume.make_room((topic, partition))
         except OSError as error:
             raise volume.refused(error) from error
-        log = PartitionLog(volume, topic, partition, config)
         log.create(topic_id)
         volume.logs[topic, partition] = self._logs[topic, partition] = log
         return log
+
+    def _take_copy(self, log: PartitionLog, topic_id: Uuid) -> bool:
+        """Take the copy of a move that was not finished for the log; whether there is one. OSError.
+
+        The node ended between telling of the move and its last step, and now the old directory is
+        not there (`LogManager.recoverAbandonedFutureLogs`, KAFKA-16082).
+        """
+        key = (log.topic, log.partition)
+        for volume, path, of in self._futures:
+            if of == key and volume is log.volume and loading.read_topic_id(path) == topic_id:
+                logger.warning("taking the copy of a move for the log copy=%s", path)
+                os.rename(path, log.directory)
+                self._futures.remove((volume, path, of))
+                self._take_in(log)
+                log.first_dirty_offset = LONG_MAX  # what compaction took out is no tear
+                log.load(recover=True)
+                return True
+        return False
 
     def _place(self, directory_id: Uuid | None) -> Volume:
         working = self._working()
@@ -233,6 +271,10 @@ class LogManager:
         except OSError as error:
             raise target.fail(error) from error
         return move
+
+    def unfinished(self) -> list[tuple[str, int]]:
+        """The partitions of which the last run left a copy on its way."""
+        return [key for _, _, key in self._futures]
 
     def resume_moves(self) -> list[Move]:
         """Take up the moves that the last run did not finish; the copies have to be compared.

@@ -2,9 +2,10 @@
 
 The copy grows in a directory named `-future`: whole segments and most of the active one in a
 thread, which syncs them, the last bytes in the loop, where nothing is appended meanwhile. Then the
-directory gets the log's name, the old one goes, and the `PartitionLog` works on in its new place. A
-copy that the end of the node interrupted is gone on with at the next start, once it was compared
-with the log.
+directory gets the log's name, the old one goes, and the `PartitionLog` works on in its new place.
+The metadata name the new directory before this last step (KIP-858), so the copy must be fit to be
+taken for the log by then (`make_ready`). One that the end of the node interrupted is gone on with
+at the next start, once it was compared with the log.
 """
 
 import logging
@@ -146,6 +147,12 @@ class Move:
         finally:
             os.close(source)
         self.copied[segment] = start
+
+    def make_ready(self) -> None:
+        """Let a start that finds no log, but the copy, take that for it. For a thread. OSError."""
+        self._copy_small_files()
+        sync_path(f"{self.directory}/{PARTITION_METADATA}")
+        sync_path(self.directory)
 
     # The last step, in the loop
 

@@ -7,7 +7,8 @@ made when it is first used.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -15,7 +16,7 @@ import trio
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.features import METADATA_VERSION, states_directories
 from barnabas.cluster.image import NO_DIRECTORY, MetadataImage, TopicImage
-from barnabas.log import PartitionLog
+from barnabas.log import PartitionLog, Volume
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.types import Uuid
@@ -38,6 +39,7 @@ class Directories:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._assigned: dict[tuple[Uuid, int], Uuid] = {}  # to be told
+        self._moving: dict[tuple[Uuid, int], Uuid] = {}  # where logs will be in a moment
         self._told_offline: set[Uuid] = set()
         self._wanted = trio.Event()
 
@@ -61,11 +63,31 @@ class Directories:
         """A directory has failed."""
         self._wanted.set()
 
-    def log_moved(self, log: PartitionLog) -> None:
-        """A log lies in another directory from now on."""
-        topic = self._node.image.topics_by_name.get(log.topic)
-        if topic is not None:
-            self._look_at(self._node.image, [(topic, [log.partition])])
+    @asynccontextmanager
+    async def moving(self, log: PartitionLog, target: Volume) -> AsyncGenerator[None]:
+        """Within, the metadata name the directory that a log is about to be in.
+
+        If that failed at once with the node, one told only afterwards would begin the log anew in
+        the old directory. What is so in the end is told again, if it is not the same.
+        """
+        image = self._node.image
+        topic = image.topics_by_name.get(log.topic)
+        directory = target.directory_id
+        if topic is None or directory is None or not states_directories(image.features):
+            yield
+            return
+        key = (topic.id, log.partition)
+        self._moving[key] = directory
+        try:
+            await self._tell_until_it_is_known({key: directory})
+            yield
+        finally:
+            if self._moving.get(key) == directory:
+                del self._moving[key]
+            image = self._node.image
+            topic = image.topics_by_id.get(topic.id)
+            if topic is not None:
+                self._look_at(image, [(topic, [log.partition])])
 
     # What there is to tell
 
@@ -93,8 +115,8 @@ class Directories:
                 continue
             assigned = partition.directory(node.node_id)
             log = node.logs.known(topic.name, number)
-            if log is not None:
-                place = log.volume.directory_id if log.volume.failure is None else None
+            if log is not None:  # in a directory that failed, perhaps: nobody is to lead from there
+                place = self._moving.get((topic.id, number), log.volume.directory_id)
             elif assigned in NO_DIRECTORY:
                 if reserved is None:
                     reserved = self._reserved(image)
@@ -148,19 +170,31 @@ class Directories:
             self._told_offline |= failed
 
     async def _tell_of_assignments(self) -> None:
-        node = self._node
         told = dict(self._assigned)
         if not told:
             return
-        request = AssignReplicasToDirsRequest(
-            broker_id=node.node_id,
-            broker_epoch=node.logs.broker_epoch,
-            directories=_by_directory(told),
-        )
-        await node.quorum.submit(lambda controller, _: controller.assign_replicas_to_dirs(request))
+        await self._tell(told)
         for key, directory in told.items():
             if self._assigned.get(key) == directory:
                 del self._assigned[key]
+
+    async def _tell_until_it_is_known(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
+        while True:
+            try:
+                return await self._tell(assigned)
+            except KafkaError as error:
+                logger.warning("the controller was not told of a move error=%s", error)
+                await trio.sleep(_RETRY_S)
+
+    async def _tell(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
+        """Have the metadata say where these replicas are; KafkaError."""
+        node = self._node
+        request = AssignReplicasToDirsRequest(
+            broker_id=node.node_id,
+            broker_epoch=node.logs.broker_epoch,
+            directories=_by_directory(assigned),
+        )
+        await node.quorum.submit(lambda controller, _: controller.assign_replicas_to_dirs(request))
 
 
 def _by_directory(assigned: dict[tuple[Uuid, int], Uuid]) -> list[DirectoryData]:

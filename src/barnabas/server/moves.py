@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from barnabas.log.moving import LAST_STEP_MAX, Move, MoveLostError
+from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -29,6 +30,7 @@ class Mover:
             self._nursery = nursery
             for move in list(node.logs.moves.values()):  # asked for before this ran
                 nursery.start_soon(self._carry_out, move, False)
+            self._open_unfinished()
             for move in node.logs.resume_moves():
                 logger.info("move resumed log=%s copy=%s", move.log.directory, move.directory)
                 nursery.start_soon(self._carry_out, move, True)
@@ -37,6 +39,15 @@ class Mover:
             finally:
                 for move in node.logs.moves.values():
                     move.is_stopped = True
+
+    def _open_unfinished(self) -> None:
+        """Open the logs that were on their way, or a copy for one that is not there any more."""
+        for topic, number in self._node.logs.unfinished():
+            hosted = self._node.replicas.hosted(topic, number)
+            try:
+                _ = hosted and hosted.log
+            except KafkaError as error:
+                logger.error("a move waits for its log log=%s-%d error=%s", topic, number, error)
 
     def begin(self, move: Move) -> None:
         """Carry out a new move."""
@@ -49,17 +60,16 @@ class Mover:
         try:
             if is_resumed:
                 await node.disk.run(move.resume)
-            for _ in range(_ROUNDS_MAX):
-                await node.disk.run(move.copy)
-                if node.logs.moves.get(log) is not move:
+            if not await self._copy(move):
+                return
+            await node.disk.run(move.make_ready)
+            async with node.directories.moving(log, move.target):
+                if not await self._copy(move):  # what was appended meanwhile
                     return
-                if move.left_bytes <= LAST_STEP_MAX:
-                    break
-            await trio.lowlevel.checkpoint_if_cancelled()
-            move.finish()
+                await trio.lowlevel.checkpoint_if_cancelled()
+                move.finish()
             logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
             node.logs.end_move(move)
-            node.directories.log_moved(log)
             await node.disk.run(node.logs.checkpoint)
         except (MoveLostError, FileNotFoundError):
             if node.logs.moves.get(log) is move:  # or it was called off, and the copy went
@@ -67,3 +77,14 @@ class Mover:
         except Exception:
             logger.exception("move failed log=%s", log.directory)
         node.logs.end_move(move)
+
+    async def _copy(self, move: Move) -> bool:
+        """Copy until little is left, or often enough; False for a move that was called off."""
+        node = self._node
+        for _ in range(_ROUNDS_MAX):
+            await node.disk.run(move.copy)
+            if node.logs.moves.get(move.log) is not move:
+                return False
+            if move.left_bytes <= LAST_STEP_MAX:
+                break
+        return True
