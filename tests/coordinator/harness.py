@@ -7,9 +7,10 @@ import attrs
 
 from barnabas.cluster.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from barnabas.coordinator.consumer.regex import Matching, Wanted
-from barnabas.coordinator.output import Output, append_error
+from barnabas.coordinator.output import Decision, Output, append_error
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
+from barnabas.coordinator.steps import run_through
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
@@ -64,11 +65,11 @@ class Coordinator:
             created=not after.keys() <= before.keys(),
         )
 
-    def do(self, operation: Callable[..., Output], *args: Any, token: Any = None) -> Any:
+    def do(self, operation: Callable[..., Decision], *args: Any, token: Any = None) -> Any:
         """Run an operation; the reply to `token` if it is there already, or its error code."""
         before = len(self.replies)
         try:
-            output = operation(*args, token=token)
+            output = decided(operation(*args, token=token))
         except KafkaError as error:
             self.replies.append((token, error.code))
         else:
@@ -76,7 +77,8 @@ class Coordinator:
         self.settle()
         return next((r for t, r in self.replies[before:] if t == token), None)
 
-    def carry_out(self, output: Output) -> None:
+    def carry_out(self, decision: Decision) -> None:
+        output = decided(decision)
         if output.records and self.refuse_next is not None:
             error, self.refuse_next = append_error(self.refuse_next), None
             if output.refused is not None:
@@ -134,6 +136,11 @@ class Coordinator:
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(*decode_group_record(key, value), record_offset=offset)
         self.shard.loaded(self.now_ms)
+
+
+def decided(decision: Decision) -> Output:
+    """The output of an operation; nothing else happens to the shard between its steps."""
+    return decision if isinstance(decision, Output) else run_through(decision)
 
 
 def topic_id(name: str) -> Uuid:

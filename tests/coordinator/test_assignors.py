@@ -11,12 +11,13 @@ from barnabas.coordinator.consumer.assignors.base import (
     AssignorError,
     GroupSpec,
     MemberSpec,
-    checked,
+    assigned,
     load_assignors,
 )
 from barnabas.coordinator.consumer.assignors.range import RangeAssignor
 from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
 from barnabas.coordinator.consumer.member import Assignment
+from barnabas.coordinator.steps import run_through
 from barnabas.protocol.types import Uuid
 from tests.coordinator.harness import topic_id
 
@@ -33,7 +34,11 @@ def group(
         id_: MemberSpec(id_, topics, (targets or {}).get(id_, {}), (instances or {}).get(id_))
         for id_, topics in subscriptions.items()
     }
-    return GroupSpec(members=members, owners={}, partitions=partitions, racks=lambda *_: [])
+    return GroupSpec(members=members, partitions=partitions, racks=lambda *_: [])
+
+
+def assign(assignor: Assignor, spec: GroupSpec) -> dict[str, Assignment]:
+    return run_through(assigned(assignor, spec))
 
 
 def placed(given: Mapping[str, Assignment]) -> dict[tuple[Uuid, int], str]:
@@ -69,7 +74,7 @@ def test_every_consumed_partition_has_one_owner_that_consumes_it(
     assignor: Assignor, subscribed: dict[str, frozenset[Uuid]]
 ) -> None:
     spec = group(subscribed)
-    owners = placed(checked(spec, assignor.assign(spec)))
+    owners = placed(assign(assignor, spec))
     consumed = {topic for topics in subscribed.values() for topic in topics}
     assert set(owners) == {(t, p) for t in consumed for p in range(TOPICS[t])}
     for (topic, _), member_id in owners.items():
@@ -81,9 +86,9 @@ def test_every_consumed_partition_has_one_owner_that_consumes_it(
 def test_uniform_is_even_and_moves_as_little_as_it_can(
     before: dict[str, frozenset[Uuid]], after: dict[str, frozenset[Uuid]]
 ) -> None:
-    first = checked(group(before), UniformAssignor().assign(group(before)))
+    first = assign(UniformAssignor(), group(before))
     spec = group(after, targets=first)
-    second = checked(spec, UniformAssignor().assign(spec))
+    second = assign(UniformAssignor(), spec)
     counts = loads(second)
     assert max(counts.values()) - min(counts.values()) <= 1
     placed(second)
@@ -99,9 +104,9 @@ def test_uniform_is_even_and_moves_as_little_as_it_can(
 def test_uniform_balances_what_two_members_both_consume(
     before: dict[str, frozenset[Uuid]], after: dict[str, frozenset[Uuid]]
 ) -> None:
-    first = checked(group(before), UniformAssignor().assign(group(before)))
+    first = assign(UniformAssignor(), group(before))
     spec = group(after, targets=first)
-    given_ = checked(spec, UniformAssignor().assign(spec))
+    given_ = assign(UniformAssignor(), spec)
     placed(given_)
     counts = loads(given_)
     for rich, assignment in given_.items():
@@ -112,9 +117,9 @@ def test_uniform_balances_what_two_members_both_consume(
 
 def test_uniform_changes_nothing_without_a_reason() -> None:
     everybody = dict.fromkeys(["m1", "m2", "m3"], frozenset(TOPICS))
-    first = checked(group(everybody), UniformAssignor().assign(group(everybody)))
+    first = assign(UniformAssignor(), group(everybody))
     spec = group(everybody, targets=first)
-    assert checked(spec, UniformAssignor().assign(spec)) == first
+    assert assign(UniformAssignor(), spec) == first
 
 
 def test_uniform_forgets_partitions_of_a_topic_made_anew_with_fewer() -> None:
@@ -123,14 +128,14 @@ def test_uniform_forgets_partitions_of_a_topic_made_anew_with_fewer() -> None:
     targets = {"m1": {topic: frozenset({0, 1})}, "m2": {topic: frozenset({2, 3})}}
     for partitions in ({topic: 2}, {topic: 3}):
         spec = group(subscribed, targets, partitions)
-        owners = placed(checked(spec, UniformAssignor().assign(spec)))
+        owners = placed(assign(UniformAssignor(), spec))
         assert {partition for _, partition in owners} == set(range(partitions[topic]))
 
 
 def test_range_gives_equal_numbers_of_all_topics_to_the_same_member() -> None:
     topics = frozenset({topic_id("b"), topic_id("d")})
     spec = group(dict.fromkeys(["m2", "m1"], topics), partitions=dict.fromkeys(topics, 4))
-    given_ = RangeAssignor().assign(spec)
+    given_ = assign(RangeAssignor(), spec)
     assert given_["m1"] == dict.fromkeys(sorted(topics), frozenset({0, 1}))
     assert given_["m2"] == dict.fromkeys(sorted(topics), frozenset({2, 3}))
 
@@ -140,20 +145,12 @@ def test_range_puts_static_members_first_by_instance() -> None:
     spec = group(
         dict.fromkeys(["x", "y", "z"], frozenset({topic})), instances={"z": "i1", "x": "i2"}
     )
-    given_ = RangeAssignor().assign(spec)
+    given_ = assign(RangeAssignor(), spec)
     assert [given_[id_][topic] for id_ in ("z", "x", "y")] == [
         frozenset({0, 1, 2}),
         frozenset({3, 4}),
         frozenset({5, 6}),
     ]
-
-
-def test_partitions_that_are_not_there_are_no_assignment() -> None:
-    topic = topic_id("b")
-    spec = group({"m": frozenset({topic})})
-    with pytest.raises(AssignorError, match="which has 4"):
-        checked(spec, {"m": {topic: frozenset({4})}})
-    assert checked(spec, {"stranger": {topic: frozenset({1})}}) == {"m": {}}
 
 
 class Hoarder:
@@ -164,6 +161,47 @@ class Hoarder:
     def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
         first = min(group.members)
         return {first: {t: frozenset(range(c)) for t, c in group.partitions.items()}}
+
+
+class Fixed(Hoarder):
+    """Always the same."""
+
+    def __init__(self, given: Mapping[str, Assignment]) -> None:
+        self.given = given
+
+    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+        return self.given
+
+
+def test_partitions_that_are_not_there_are_no_assignment() -> None:
+    topic = topic_id("b")
+    spec = group({"m": frozenset({topic})})
+    with pytest.raises(AssignorError, match="which has 4"):
+        assign(Fixed({"m": {topic: frozenset({4})}}), spec)
+    assert assign(Fixed({"stranger": {topic: frozenset({1})}}), spec) == {"m": {}}
+
+
+def test_assignors_are_told_who_had_what() -> None:
+    targets = {"m1": {topic_id("b"): frozenset({0, 2})}, "m2": {topic_id("b"): frozenset({1})}}
+    spec = group(dict.fromkeys(targets, frozenset({topic_id("b")})), targets)
+    assert spec.owners == {topic_id("b"): {0: "m1", 1: "m2", 2: "m1"}}
+
+
+def test_a_partition_that_two_were_to_have_is_given_to_one() -> None:
+    topic = topic_id("b")
+    both = {"m1": {topic: frozenset({0, 1})}, "m2": {topic: frozenset({1, 2})}}
+    spec = group(dict.fromkeys(both, frozenset({topic})), both)
+    assert set(placed(assign(UniformAssignor(), spec))) == {(topic, p) for p in range(4)}
+
+
+@pytest.mark.parametrize("assignor", [UniformAssignor(), RangeAssignor()])
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
+def test_ten_thousand_topics_are_assigned_in_many_steps(assignor: Assignor, alike: bool) -> None:
+    counts = {topic_id(f"t{number}"): 2 for number in range(10_000)}
+    some = frozenset(list(counts)[:100])
+    subscribed = {f"m{n}": frozenset(counts) if alike or n else some for n in range(20)}
+    spec = group(subscribed, partitions=counts)
+    assert sum(1 for _ in assigned(assignor, spec)) > 50
 
 
 def test_assignors_are_loaded_by_name_class_and_import_path() -> None:

@@ -197,7 +197,6 @@ def test_a_restart_changes_nothing_that_was_written() -> None:
         "members",
         "static_members",
         "target",
-        "target_owners",
         "group_epoch",
         "assignment_epoch",
         "assignment_timestamp_ms",

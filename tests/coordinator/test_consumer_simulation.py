@@ -13,6 +13,7 @@ from barnabas.coordinator.consumer.reconciliation import Reconciliation
 from barnabas.coordinator.consumer.removal import Removals
 from barnabas.coordinator.consumer.topics import Topics
 from barnabas.coordinator.offsets import Offsets
+from barnabas.coordinator.steps import Steps, run_through
 from tests.coordinator.consumer_simulation import World
 from tests.coordinator.faulty_world import ViolationError
 
@@ -82,7 +83,7 @@ def test_an_expiry_that_is_not_tried_again_would_be_noticed(
     expire = Removals._expire
 
     def once(self: Removals, group_id: str, member_id: str, why: str, now_ms: int) -> Any:
-        out = expire(self, group_id, member_id, why, now_ms)
+        out = run_through(expire(self, group_id, member_id, why, now_ms))
         out.refused = None
         return out
 
@@ -110,7 +111,11 @@ def _overwrite(self: ConsumerGroup, owned: Any, epoch: int) -> None:
 
 
 def test_topics_that_grow_unseen_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Topics, "metadata_hash", lambda *_: 0)
+    def unseen(*_: object) -> Steps[int]:
+        return 0
+        yield
+
+    monkeypatch.setattr(Topics, "metadata_hash", unseen)
     assert caught("G5")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.output import Output, append_error
+from barnabas.coordinator.output import Decision, Output, append_error
 from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarkers
 from barnabas.coordinator.transactions.settings import TransactionSettings
 from barnabas.coordinator.transactions.shard import ProducerIdNeededError, TransactionShard
@@ -14,6 +14,7 @@ from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.records.coordinator import encode_coordinator_key, encode_coordinator_value
 from barnabas.protocol.records.transactions import decode_transaction_record
+from tests.coordinator.harness import decided
 
 
 @attrs.define
@@ -129,15 +130,15 @@ class Coordinator:
             self.carry_out(self.shard.markers_answered(answered, self.now_ms))
             self.settle()
 
-    def carry_out(self, output: Output) -> None:
-        following: Output | None = output
+    def carry_out(self, decision: Decision) -> None:
+        following: Decision | None = decision
         while following is not None:
-            following = self._carry_out(following)
+            following = self._carry_out(decided(following))
         due, self.due = self.due, []
         for markers in due:
             self.send(markers, self.epoch)
 
-    def _carry_out(self, output: Output) -> Output | None:
+    def _carry_out(self, output: Output) -> Decision | None:
         if output.records and self.refuse_next is not None:
             error, self.refuse_next = append_error(self.refuse_next), None
             if output.refused is not None:

@@ -1,10 +1,11 @@
 """What an operation of a coordinator gives back: records to append and replies to send."""
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
+from barnabas.coordinator.steps import Steps
 from barnabas.protocol.errors import ErrorCode
 
 # Names a waiting request to the shell; the core only hands it back.
@@ -54,8 +55,8 @@ class Output:
     records: list[Record] = attrs.Factory(list[Record])
     replies: list[Reply] = attrs.Factory(list[Reply])
     effects: list[Any] = attrs.Factory(list[Any])
-    then: "Callable[[int], Output] | None" = None
-    refused: "Callable[[ErrorCode, int], Output] | None" = None
+    then: "Callable[[int], Decision] | None" = None
+    refused: "Callable[[ErrorCode, int], Decision] | None" = None
     atomic: bool = True
 
     def reply(self, token: Token, response: object) -> None:
@@ -73,6 +74,10 @@ class Output:
             self.records.extend(other.records)
             self.then, self.refused = other.then, other.refused
         return self
+
+
+Decision: TypeAlias = Output | Steps[Output]
+"""What an operation gives back: its output, or steps to it where that may take long."""
 
 
 _APPEND_ERRORS = {

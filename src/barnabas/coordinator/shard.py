@@ -19,7 +19,7 @@ from barnabas.coordinator.consumer.group import ConsumerGroup, PartitionCheck
 from barnabas.coordinator.consumer.groups import ConsumerGroups, Group
 from barnabas.coordinator.history import Cause, Histories
 from barnabas.coordinator.offsets import FetchGroup, Offsets
-from barnabas.coordinator.output import Caller, Output, Record, Token
+from barnabas.coordinator.output import Caller, Decision, Output, Record, Token
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.timers import Timers
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -54,8 +54,9 @@ DESCRIBE_NOT_FOUND_VERSION = 6
 class GroupShard:
     """Decides on requests about the groups of one partition, and replays its records.
 
-    Operations give an `Output` whose reply for `token` is a response message; what concerns the
-    whole request is raised as KafkaError, for the handler to put where the api has a place.
+    Operations give an `Output` whose reply for `token` is a response message, or steps to it that
+    are to be gone through before anything else is asked. What concerns the whole request is raised
+    as KafkaError, by the operation or by a step, for the handler to put where the api has a place.
     Times are wall-clock milliseconds.
     """
 
@@ -95,7 +96,7 @@ class GroupShard:
         fresh_uuid: str,
         now_ms: int,
         token: Token,
-    ) -> Output:
+    ) -> Decision:
         """JoinGroup; `fresh_uuid` completes the member id, should one be needed."""
         error = ErrorCode.NONE
         settings = self._settings
@@ -137,7 +138,7 @@ class GroupShard:
             return self._consumers.classic_members.heartbeat(group, request, now_ms, token)
         return self._membership.heartbeat(group, request, now_ms, token)
 
-    def leave_group(self, request: LeaveGroupRequest, now_ms: int, token: Token) -> Output:
+    def leave_group(self, request: LeaveGroupRequest, now_ms: int, token: Token) -> Decision:
         """LeaveGroup, in the layout of v3+; raises UNKNOWN_MEMBER_ID without the group."""
         group = self._group_with_members(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -151,13 +152,13 @@ class GroupShard:
         fresh_uuid: str,
         now_ms: int,
         token: Token,
-    ) -> Output:
+    ) -> Decision:
         """ConsumerGroupHeartbeat; `fresh_uuid` is the id of a member of v0 that has none."""
         return self._consumers.heartbeat(request, caller, fresh_uuid, now_ms, token)
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
-    ) -> Output:
+    ) -> Decision:
         """The topics that a group's expressions stand for, as the effect `Wanted` asked for.
 
         `version` is the metadata offset that was looked at.
@@ -322,7 +323,7 @@ class GroupShard:
         """When `tick` has something to do next, in milliseconds."""
         return self._timers.next_wakeup()
 
-    def tick(self, now_ms: int) -> Output | None:
+    def tick(self, now_ms: int) -> Decision | None:
         """Runs one timer that is due; None when there is none. Call until it is None."""
         action = self._timers.pop_due(now_ms)
         return None if action is None else action(now_ms)

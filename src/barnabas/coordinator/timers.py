@@ -8,10 +8,10 @@ that holds by then.
 import heapq
 from collections.abc import Callable, Hashable
 
-from barnabas.coordinator.output import Output
+from barnabas.coordinator.output import Decision
 
 # Runs when its deadline has passed; decides like any other operation.
-Action = Callable[[int], Output]
+Action = Callable[[int], Decision]
 
 
 class Timers:

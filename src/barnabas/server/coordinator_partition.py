@@ -1,8 +1,10 @@
 """One partition of a coordinator's topic that this node leads: its shard, its log, its waiters.
 
-Outputs of the shard are appended and replayed in one go, without giving up the loop, so the next
-decision sees them; replies and effects go out when the high watermark has passed what was
-appended before them (on a single node that is at once), and the disk where flush.messages wants it.
+Decisions are taken one after the other, each carried out to its end before the next: its output
+is appended and replayed, so the next one sees it. Nearly all are over at once. One that takes
+longer than a slice lets the loop go now and then, and what comes meanwhile waits for its turn.
+Replies and effects go out when the high watermark has passed what was appended before them (on a
+single node that is at once), and the disk where flush.messages wants it.
 
 `GroupPartition` and `TransactionPartition` add what their records and their shards need.
 """
@@ -11,14 +13,16 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 import trio
 
 from barnabas.cluster.replication import Partition, ReplicaManager
-from barnabas.coordinator.output import Output, Reply, append_error
+from barnabas.coordinator.output import Decision, Output, Reply, append_error
 from barnabas.coordinator.output import Record as CoordinatorRecord
+from barnabas.coordinator.steps import Steps
 from barnabas.log import PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages_base import Message
@@ -44,6 +48,8 @@ _RECORDS_IN_A_SLICE = 500
 _READ_BYTES = 1 << 20
 # What may be split over batches are tombstones: this many stay well below any message size.
 _SPLIT_RECORDS = 500
+# How long a decision may hold the loop, but for the step at hand.
+_SLICE_S = 0.001
 
 DecodedRecord = tuple[Message, Message | None]
 
@@ -55,7 +61,7 @@ class Shard(Protocol):
         """When `tick` has something to do next, in ms; None: not before another operation."""
         ...
 
-    def tick(self, now_ms: int) -> Output | None:
+    def tick(self, now_ms: int) -> Decision | None:
         """Run one timer that is due; None when there is none."""
         ...
 
@@ -106,6 +112,15 @@ class ProducerBatch:
 
 
 @attrs.frozen
+class _Turn:
+    """Something to be decided; a refusal goes to `waiter`, and records under `producer`."""
+
+    decide: Callable[[], Decision]
+    waiter: Waiter | None
+    producer: ProducerBatch | None
+
+
+@attrs.frozen
 class _Held:
     """Replies and effects that wait until the high watermark reaches `offset`."""
 
@@ -118,12 +133,16 @@ class _Held:
 BeginSync = Callable[["CoordinatorPartition[Any]", Partition, int], None]
 """Begin to make a partition durable up to an offset, for a coordinator to be told."""
 
+GoOn = Callable[["CoordinatorPartition[Any]"], None]
+"""Begin to call `work` until there is none left."""
+
 
 class CoordinatorPartition(ABC, Generic[ShardT]):
     """A partition that this node coordinates, from its election to its resignation.
 
     `now_ms` is the coordinator's clock. `stamp_ms` is the wall clock of the records' timestamps.
-    `begin_sync` makes durable what is written of the partition, and says so by `synced`.
+    `begin_sync` makes durable what is written of the partition, and says so by `synced`; `go_on`
+    sees to decisions that take longer than a slice.
     """
 
     TOPIC: str
@@ -140,6 +159,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
         begin_sync: BeginSync,
+        go_on: GoOn,
         codec: Codec = Codec.NONE,
     ) -> None:
         self.index = index
@@ -150,6 +170,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._stamp_ms = stamp_ms
         self._commit_timeout_ms = commit_timeout_ms
         self._begin_sync = begin_sync
+        self._go_on = go_on
         self._codec = codec
         self._partition: Partition | None = None
         # The end of what this coordinator wrote or read, and up to where it is known committed.
@@ -161,7 +182,9 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._held: deque[_Held] = deque()
         # Effects that go out once the decision at hand is carried out to its end.
         self._due: list[Any] = []
-        self._is_carrying_out = False
+        # What is to be decided, and deciding it as far as that has come; None: nothing is.
+        self._turns: deque[_Turn] = deque()
+        self._work: Steps[None] | None = None
 
     # What a kind of coordinator adds
 
@@ -257,62 +280,90 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self.replay(key, value, record_offset=record.offset, producer_id=producer_id)
         return len(records)
 
-    # Carrying out decisions
+    # Decisions
 
-    def carry_out(self, output: Output, producer: ProducerBatch | None = None) -> None:
-        """Append, replay, answer, and go on with what follows from it.
+    def perform(
+        self,
+        decide: Callable[[], Decision],
+        waiter: Waiter | None = None,
+        producer: ProducerBatch | None = None,
+    ) -> None:
+        """Have something decided and carried out, at once unless others are to come first.
 
-        With a producer the output's records become part of its transaction.
+        The waiter gets what `decide` raises. With a producer the records become part of its
+        transaction.
         """
-        following: Output | None = output
-        outermost, self._is_carrying_out = not self._is_carrying_out, True
+        self._turns.append(_Turn(decide, waiter, producer))
+        if self._work is None:
+            self._work = self._take_turns()
+            if self.work():
+                self._go_on(self)
+
+    def work(self) -> bool:
+        """Go on with what is to be decided, for a slice; whether there is more to do."""
+        slice_end = perf_counter() + _SLICE_S
+        return any(perf_counter() >= slice_end for _ in self._work or ())
+
+    def _take_turns(self) -> Steps[None]:
         try:
-            while following is not None:
-                following = self._carry_out(following, producer)
+            while self._turns:
+                turn = self._turns.popleft()
+                try:
+                    decision: Decision | None = turn.decide()
+                    while decision is not None:
+                        output = decision
+                        if not isinstance(output, Output):
+                            output = yield from output
+                        decision = yield from self._carry_out(output, turn.producer)
+                except Exception as error:
+                    if turn.waiter is None:
+                        raise
+                    turn.waiter.set(error)
+                self._do_due()
         finally:
-            self._is_carrying_out = not outermost
-        if outermost:
-            self._do_due()
+            self._work = None
 
     def _do_due(self) -> None:
         while self._due:
             due, self._due = self._due, []
             self.carry_out_effects(due)
 
-    def _carry_out(self, output: Output, producer: ProducerBatch | None) -> Output | None:
+    def _carry_out(self, output: Output, producer: ProducerBatch | None) -> Steps[Decision | None]:
+        """Append, replay and answer; what follows from it."""
         try:
             for records in _batches(output):
-                self._append(records, producer)
+                yield from self._append(records, producer)
         except KafkaError as error:
             return self._refuse(output, append_error(error.code))
         if output.replies or output.effects:
             self._send(output.replies, output.effects)
         return None if output.then is None else output.then(self._now_ms())
 
-    def _append(self, records: list[CoordinatorRecord], producer: ProducerBatch | None) -> None:
+    def _append(
+        self, records: list[CoordinatorRecord], producer: ProducerBatch | None
+    ) -> Steps[None]:
         """Writes one batch and replays it; raises the append's KafkaError, with nothing done."""
         stamp_ms = self._stamp_ms()
+        encoded: list[Record] = []
+        for delta, record in enumerate(records):
+            key = encode_coordinator_key(record.key)
+            value = None
+            if record.value is not None:
+                value = encode_coordinator_value(record.value, record.version)
+            encoded.append(Record(offset=delta, timestamp=stamp_ms, key=key, value=value))
+            yield
+        producer_id = -1 if producer is None else producer.producer_id
         batch = build_batch(
-            [
-                Record(
-                    offset=delta,
-                    timestamp=stamp_ms,
-                    key=encode_coordinator_key(record.key),
-                    value=None
-                    if record.value is None
-                    else encode_coordinator_value(record.value, record.version),
-                )
-                for delta, record in enumerate(records)
-            ],
+            encoded,
             codec=self._codec,
-            producer_id=-1 if producer is None else producer.producer_id,
+            producer_id=producer_id,
             producer_epoch=-1 if producer is None else producer.producer_epoch,
             is_transactional=producer is not None,
         )
         first_offset = self.append_batch(batch)
-        producer_id = -1 if producer is None else producer.producer_id
         for offset, record in enumerate(records, first_offset):
             self.replay(record.key, record.value, record_offset=offset, producer_id=producer_id)
+            yield
 
     def append_batch(self, batch: bytearray) -> int:
         """Write a batch of the coordinator's own; its first offset. Raises KafkaError."""
@@ -339,7 +390,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             return min(partition.high_watermark, self._synced)
         return partition.high_watermark
 
-    def _refuse(self, output: Output, error: ErrorCode) -> Output | None:
+    def _refuse(self, output: Output, error: ErrorCode) -> Decision | None:
         logger.warning(
             "append refused topic=%s partition=%d error=%s", self.TOPIC, self.index, error.name
         )
@@ -352,9 +403,12 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
     def _send(self, replies: list[Reply], effects: list[Any]) -> None:
         partition = self._partition
-        if self._committed < self._written and partition is not None:
+        if partition is None:
+            fail(replies, ErrorCode.NOT_COORDINATOR)
+            return
+        if self._committed < self._written:
             self._committed = self._settled_end(partition)
-        if self._committed >= self._written or partition is None:
+        if self._committed >= self._written:
             deliver(replies)
             self._due += effects
             return
@@ -371,14 +425,17 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self._due += held.effects
         if not self._held:
             partition.listeners.discard(self)
-        if not self._is_carrying_out:
+        if self._work is None:
             self._do_due()
 
     # Time and ending
 
     def next_wakeup(self) -> int | None:
-        """When `tick` has something to do, in milliseconds of the coordinator's clock."""
-        wakeup_ms = self.shard.next_wakeup()
+        """When `tick` has something to do, in milliseconds of the coordinator's clock.
+
+        The shard's timers wait until a decision that is under way is taken.
+        """
+        wakeup_ms = self.shard.next_wakeup() if self._work is None else None
         deadline_ms = next((held.deadline_ms for held in self._held if held.replies), None)
         if wakeup_ms is None or deadline_ms is None:
             return deadline_ms if wakeup_ms is None else wakeup_ms
@@ -390,8 +447,12 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         Effects wait on: the records may be committed yet.
         """
         now_ms = self._now_ms()
-        while (output := self.shard.tick(now_ms)) is not None:
-            self.carry_out(output)
+        while (
+            self._work is None
+            and (wakeup_ms := self.shard.next_wakeup()) is not None
+            and wakeup_ms <= now_ms
+        ):
+            self.perform(lambda: self.shard.tick(now_ms) or Output())
         for held in self._held:
             if held.deadline_ms > now_ms:
                 break
@@ -401,13 +462,22 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self._held.popleft()
 
     def resign(self) -> None:
-        """Another node leads: whoever waits is told so."""
+        """Another node leads: whoever waits is told so.
+
+        A decision that is under way comes to its end; it can write nothing any more.
+        """
         if self._partition is not None:
             self._partition.listeners.discard(self)
             self._partition = None
         self.is_loaded = False
         for held in self._held:
             fail(held.replies, ErrorCode.NOT_COORDINATOR)
+        for turn in self._turns:
+            if turn.waiter is not None:
+                turn.waiter.set(
+                    KafkaError(ErrorCode.NOT_COORDINATOR, "another node has taken over")
+                )
+        self._turns.clear()
         self._held.clear()
         self._due.clear()
         deliver(self.shard.unload(self._now_ms()).replies)

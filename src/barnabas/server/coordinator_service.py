@@ -14,7 +14,7 @@ import trio
 
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import MetadataImage
-from barnabas.coordinator.output import Output, Token
+from barnabas.coordinator.output import Decision, Token
 from barnabas.coordinator.routing import partition_for
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinator_partition import CoordinatorPartition, ProducerBatch, Waiter
@@ -32,7 +32,7 @@ _LOAD_RETRY_MAX_S = 5.0
 PartitionT = TypeVar("PartitionT", bound="CoordinatorPartition[Any]")
 
 # An operation of a shard, given the shard, the time in ms and the token of its reply.
-Decide = Callable[[Any, int, Token], Output]
+Decide = Callable[[Any, int, Token], Decision]
 
 
 class CoordinatorService(ABC, Generic[PartitionT]):
@@ -168,12 +168,25 @@ class CoordinatorService(ABC, Generic[PartitionT]):
                 if led.is_loaded:
                     led.tick()
 
-    def note_wakeup(self, led: PartitionT) -> None:
+    def note_wakeup(self, led: CoordinatorPartition[Any]) -> None:
         """A shard may want to be woken earlier now."""
         wakeup_ms = led.next_wakeup()
         if wakeup_ms is not None and (self._wakeup_ms is None or wakeup_ms < self._wakeup_ms):
             self._wakeup_ms = wakeup_ms
             self._rescheduled.set()
+
+    # Decisions that take long
+
+    def go_on(self, led: CoordinatorPartition[Any]) -> None:
+        """Take a partition's decisions to their end, letting others go on now and then."""
+        if self.nursery is not None:
+            self.nursery.start_soon(self._work_on, led)
+
+    async def _work_on(self, led: CoordinatorPartition[Any]) -> None:
+        await trio.lowlevel.checkpoint()
+        while led.work():
+            await trio.lowlevel.checkpoint()
+        self.note_wakeup(led)
 
     # Requests
 
@@ -186,7 +199,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
     ) -> Any:
         """The same at a partition that is known."""
         waiter = Waiter()
-        led.carry_out(decide(led.shard, self.now_ms(), waiter), producer)
+        led.perform(lambda: decide(led.shard, self.now_ms(), waiter), waiter, producer)
         self.note_wakeup(led)
         return await waiter.wait()
 

@@ -1,17 +1,25 @@
 """One led partition of `__consumer_offsets`: groups, offsets, and offsets of transactions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from struct import Struct
 from typing import Any
 
+from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.replication import ReplicaManager
 from barnabas.coordinator.consumer.regex import Wanted
+from barnabas.coordinator.output import Output
+from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import GroupShard
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.batch import BatchHeader, Record
 from barnabas.protocol.records.compression import Codec
 from barnabas.protocol.records.groups import decode_group_record
-from barnabas.server.coordinator_partition import BeginSync, CoordinatorPartition, DecodedRecord
+from barnabas.server.coordinator_partition import (
+    BeginSync,
+    CoordinatorPartition,
+    DecodedRecord,
+    GoOn,
+)
 from barnabas.server.internal_topics import OFFSETS_TOPIC
 
 # A control record's key: its version and type.
@@ -35,6 +43,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
         begin_sync: BeginSync,
+        go_on: GoOn,
         codec: Codec,
         resolve: "Callable[[GroupPartition, Wanted], None]",
     ) -> None:
@@ -46,6 +55,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
             stamp_ms=stamp_ms,
             commit_timeout_ms=commit_timeout_ms,
             begin_sync=begin_sync,
+            go_on=go_on,
             codec=codec,
         )
         self._resolve = resolve
@@ -72,8 +82,27 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         _, marker = _CONTROL_KEY.unpack_from(record.key or b"\0\0\0\0")
         self.shard.end_transaction(header.producer_id, commit=marker == _COMMIT_MARKER)
 
+    def update_metadata(
+        self,
+        image: MetadataImage,
+        settings: GroupSettings,
+        *,
+        changed: Collection[str],
+        created: bool,
+    ) -> None:
+        """The metadata has changed; a decision that is under way ends with what it began with."""
+
+        def update() -> Output:
+            self.shard.update_metadata(image, settings, changed=changed, created=created)
+            return Output()
+
+        self.perform(update)
+
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A marker was appended here: the transaction's offsets count, or are forgotten."""
+        """A marker was appended here: the transaction's offsets count, or are forgotten.
+
+        Decisions that take long are about members, not about offsets, so this waits for none.
+        """
         self.shard.end_transaction(producer_id, commit=commit)
 
     def started(self) -> None:
@@ -85,4 +114,4 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         self.deleted_topics |= deleted
         if self.is_loaded and self.deleted_topics:
             topics, self.deleted_topics = self.deleted_topics, {}
-            self.carry_out(self.shard.topics_deleted(topics))
+            self.perform(lambda: self.shard.topics_deleted(topics))

@@ -114,6 +114,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
             begin_sync=self.begin_sync,
+            go_on=self.go_on,
             codec=Codec(node.config.get("offsets.topic.compression.codec")),
             resolve=self._resolve,
         )
@@ -123,8 +124,11 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
         def tell(found: Mapping[str, frozenset[str]], version: int) -> None:
             if led.is_loaded:
-                shard, now_ms = led.shard, self.now_ms()
-                led.carry_out(shard.regexes_resolved(wanted.group_id, found, version, now_ms))
+                led.perform(
+                    lambda: led.shard.regexes_resolved(
+                        wanted.group_id, found, version, self.now_ms()
+                    )
+                )
                 self.note_wakeup(led)
 
         if self._regexes.ask(wanted.regexes, tell) and self.nursery is not None:
@@ -139,7 +143,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         changed |= {topic.name for topic in delta.deleted_topics.values()}
         created = any(topic.is_new for topic in delta.topics.values())
         for led in self.led.values():
-            led.shard.update_metadata(image, self._settings, changed=changed, created=created)
+            led.update_metadata(image, self._settings, changed=changed, created=created)
         deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
         if deleted:
             for led in self.led.values():

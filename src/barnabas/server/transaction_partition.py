@@ -8,7 +8,12 @@ from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarke
 from barnabas.coordinator.transactions.shard import TransactionShard
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.transactions import decode_transaction_record
-from barnabas.server.coordinator_partition import BeginSync, CoordinatorPartition, DecodedRecord
+from barnabas.server.coordinator_partition import (
+    BeginSync,
+    CoordinatorPartition,
+    DecodedRecord,
+    GoOn,
+)
 from barnabas.server.internal_topics import TRANSACTION_TOPIC
 
 
@@ -31,6 +36,7 @@ class TransactionPartition(CoordinatorPartition[TransactionShard]):
         stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
         begin_sync: BeginSync,
+        go_on: GoOn,
         send_markers: Callable[["TransactionPartition", SendMarkers], None],
     ) -> None:
         super().__init__(
@@ -41,6 +47,7 @@ class TransactionPartition(CoordinatorPartition[TransactionShard]):
             stamp_ms=stamp_ms,
             commit_timeout_ms=commit_timeout_ms,
             begin_sync=begin_sync,
+            go_on=go_on,
         )
         self._send_markers = send_markers
 
@@ -67,4 +74,4 @@ class TransactionPartition(CoordinatorPartition[TransactionShard]):
     def markers_answered(self, answered: MarkersAnswered) -> None:
         """The outcome of markers; too late, when another node has taken over."""
         if self.is_loaded:
-            self.carry_out(self.shard.markers_answered(answered, self._now_ms()))
+            self.perform(lambda: self.shard.markers_answered(answered, self._now_ms()))

@@ -84,6 +84,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             stamp_ms=node.now_ms,
             commit_timeout_ms=node.config.get_int("request.timeout.ms"),
             begin_sync=self.begin_sync,
+            go_on=self.go_on,
             send_markers=self._send_markers,
         )
 

@@ -23,6 +23,7 @@ from barnabas.coordinator.consumer.rebalance import Change, Rebalances, Surround
 from barnabas.coordinator.consumer.reconciliation import Claimed
 from barnabas.coordinator.consumer.removal import Removals
 from barnabas.coordinator.output import Caller, Output, Record, Token
+from barnabas.coordinator.steps import Steps
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -62,7 +63,7 @@ class ClassicMembers:
         fresh_uuid: str,
         now_ms: int,
         token: Token,
-    ) -> Output:
+    ) -> Steps[Output]:
         """Answers once the records are written; raises the KafkaError of a refused join."""
         member_id = request.member_id or fresh_uuid
         self._refuse(group, request, member_id)
@@ -96,9 +97,9 @@ class ClassicMembers:
         change = Change(group, before, after, now_ms, written)
         held = self._held(subscription)
         if holder is not None and self._downgrades.allows_replacing(group, holder):
-            return self._join_and_downgrade(change, holder, held, request, token)
+            return (yield from self._join_and_downgrade(change, holder, held, request, token))
         cause = f"classic member {member_id} joined"
-        joined = self._rebalances.advance(change, held, cause=cause, classic=True)
+        joined = yield from self._rebalances.advance(change, held, cause=cause, classic=True)
         group_id = group.group_id
         self._removals.end_join(group_id, member_id)
         self._removals.renew_session(group_id, member_id, now_ms, request.session_timeout_ms)
@@ -136,17 +137,17 @@ class ClassicMembers:
         held: Claimed,
         request: JoinGroupRequest,
         token: Token,
-    ) -> Output:
+    ) -> Steps[Output]:
         """The last member of the consumer protocol comes back as a classic one."""
         group = change.group
         changed, raises = self._rebalances.subscribe(change, classic=True)
         cause = f"static member {request.group_instance_id} came back with the classic protocol"
-        epoch = self._rebalances.raise_epoch(change, raises, cause)
+        epoch = yield from self._rebalances.raise_epoch(change, raises, cause)
         joined = change.after
         rebalances = group.assignment_epoch < epoch
         if not rebalances:
             target = group.target_of(joined)
-            joined = self._rebalances.reconcile(
+            joined = yield from self._rebalances.reconcile(
                 change, group.assignment_epoch, target, changed, held
             )
         out = self._downgrades.replacing(
@@ -248,7 +249,7 @@ class ClassicMembers:
 
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int, token: Token
-    ) -> Output:
+    ) -> Steps[Output]:
         """Takes out the members that are named, of either protocol; each has its own code."""
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
@@ -270,7 +271,7 @@ class ClassicMembers:
                 identity.reason or "not provided",
             )
         cause = f"members left: {', '.join(leaving)}"
-        out = self._removals.remove(group, list(leaving.values()), cause, now_ms)
+        out = yield from self._removals.remove(group, list(leaving.values()), cause, now_ms)
         out.reply(token, LeaveGroupResponse(members=answers))
         return out
 

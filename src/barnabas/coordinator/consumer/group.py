@@ -5,7 +5,7 @@ Kafka: ConsumerGroup and ModernGroup.
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
@@ -37,7 +37,6 @@ from barnabas.protocol.records.groups import OffsetCommitValue
 from barnabas.protocol.types import Uuid
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-NO_OWNER_EPOCH = -1
 # A group begins at epoch 1, so that its first member makes it 2 (Kafka 4.3: ModernGroup).
 _FIRST_EPOCH = 1
 _NO_TARGET_EPOCH = -1
@@ -76,8 +75,7 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.subscriptions = Subscriptions()
         self.target: dict[str, Assignment] = {}
-        # Who shall have a partition, and the epoch of who has it.
-        self.target_owners: dict[Uuid, dict[int, str]] = {}
+        # By topic and partition, the epoch of who has it.
         self._partition_epochs: dict[Uuid, dict[int, int]] = {}
         self.classic_count = 0
         self._classic_support: Counter[str] = Counter()
@@ -151,9 +149,9 @@ class ConsumerGroup:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.target.get(member_id, NO_ASSIGNMENT)
 
-    def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
-        """The epoch of the member that has a partition, -1 when nobody has it."""
-        return self._partition_epochs.get(topic_id, {}).get(partition, NO_OWNER_EPOCH)
+    def partition_epochs(self, topic_id: Uuid) -> Mapping[int, int]:
+        """Those partitions of a topic that some member has, with the epoch of that member."""
+        return self._partition_epochs.get(topic_id, NO_PARTITIONS)
 
     def preferred_assignor(
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
@@ -182,7 +180,7 @@ class ConsumerGroup:
         """Whether another member still has something that this one shall have."""
         return any(
             partition not in member.assigned.get(topic_id, NO_PARTITIONS)
-            and self.partition_epoch(topic_id, partition) != NO_OWNER_EPOCH
+            and partition in self.partition_epochs(topic_id)
             for topic_id, partitions in self.target_of(member).items()
             for partition in partitions
         )
@@ -295,7 +293,7 @@ class ConsumerGroup:
                 rack_id=value.rack_id,
                 client_id=value.client_id,
                 client_host=value.client_host,
-                subscribed_names=frozenset(value.subscribed_topic_names),
+                subscribed_names=self.subscriptions.shared(frozenset(value.subscribed_topic_names)),
                 subscribed_regex=value.subscribed_topic_regex or "",
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
                 server_assignor=value.server_assignor,
@@ -336,16 +334,10 @@ class ConsumerGroup:
         self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
     ) -> None:
         """Takes in what a member shall have."""
-        new = NO_ASSIGNMENT if value is None else records.read_target(value)
-        for topic_id, partitions in self.target.pop(member_id, NO_ASSIGNMENT).items():
-            owners = self.target_owners.get(topic_id, {})
-            for partition in partitions:
-                if owners.get(partition) == member_id:
-                    del owners[partition]
-        for topic_id, partitions in new.items():
-            self.target_owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
-        if value is not None:
-            self.target[member_id] = new
+        if value is None:
+            self.target.pop(member_id, None)
+        else:
+            self.target[member_id] = records.read_target(value)
 
     def replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
         """Takes in which epoch the target is for."""

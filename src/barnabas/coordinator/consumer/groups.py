@@ -27,9 +27,10 @@ from barnabas.coordinator.consumer.removal import Removals
 from barnabas.coordinator.consumer.settings import GroupConfigs
 from barnabas.coordinator.consumer.topics import Topics
 from barnabas.coordinator.history import Histories
-from barnabas.coordinator.output import Caller, Output, Record, Token
+from barnabas.coordinator.output import Caller, Decision, Output, Record, Token
 from barnabas.coordinator.records import group_tombstone
 from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.steps import Steps
 from barnabas.coordinator.timers import Timers
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
@@ -105,7 +106,7 @@ class ConsumerGroups:
         fresh_uuid: str,
         now_ms: int,
         token: Token,
-    ) -> Output:
+    ) -> Steps[Output]:
         """ConsumerGroupHeartbeat; raises its KafkaError."""
         self._heartbeats.validate(request, caller.version)
         group_id = request.group_id
@@ -114,7 +115,7 @@ class ConsumerGroups:
         if epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             if not isinstance(group, ConsumerGroup):
                 raise _not_found(group_id, group)
-            return self._heartbeats.leave(group, request, now_ms, token)
+            return (yield from self._heartbeats.leave(group, request, now_ms, token))
         preceding: list[Record] = []
         if isinstance(group, ConsumerGroup):
             consumer = group
@@ -126,8 +127,8 @@ class ConsumerGroups:
             consumer = ConsumerGroup(group_id)
             preceding.append(group_tombstone(group_id))
         else:
-            consumer, preceding = self._upgrades.of(group)
-        out = self._heartbeats.heartbeat(
+            consumer, preceding = yield from self._upgrades.of(group)
+        out = yield from self._heartbeats.heartbeat(
             consumer, request, caller, fresh_uuid, now_ms, token, preceding
         )
         if isinstance(group, ClassicGroup) and not group.is_empty:
@@ -136,11 +137,11 @@ class ConsumerGroups:
         return out
 
     def _taking_over(
-        self, group_id: str, then: Callable[[int], Output] | None
-    ) -> Callable[[int], Output]:
+        self, group_id: str, then: Callable[[int], Decision] | None
+    ) -> Callable[[int], Decision]:
         """After an upgrade: the timers of the classic group become those of its members here."""
 
-        def take_over(now_ms: int) -> Output:
+        def take_over(now_ms: int) -> Decision:
             for kind in ("join", "sync"):
                 self._around.timers.cancel((kind, group_id))
             group = self.find(group_id)
@@ -180,7 +181,7 @@ class ConsumerGroups:
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
-    ) -> Output:
+    ) -> Steps[Output]:
         """Takes the answer to a `regex.Wanted`."""
         return self._rebalances.resolved(group_id, found, version, now_ms)
 

@@ -24,6 +24,7 @@ from barnabas.coordinator.consumer.rebalance import Change, Rebalances, Surround
 from barnabas.coordinator.consumer.reconciliation import Claimed, is_subset
 from barnabas.coordinator.consumer.removal import Removals
 from barnabas.coordinator.output import Caller, Output, Record, Token
+from barnabas.coordinator.steps import Steps
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -90,14 +91,15 @@ class Heartbeats:
         now_ms: int,
         token: Token,
         preceding: list[Record],
-    ) -> Output:
+    ) -> Steps[Output]:
         """A heartbeat of epoch 0 or more; `preceding` are the records that make the group this."""
         self._refuse_overfull(group, request.member_id)
         written = preceding
         before = self._find(group, request, request.member_id or fresh_uuid, written)
         change = Change(group, before, before.told(request, caller), now_ms, written)
         claimed = request.topic_partitions
-        after = self._rebalances.advance(change, claimed, cause=_cause(request, before))
+        cause = _cause(request, before)
+        after = yield from self._rebalances.advance(change, claimed, cause=cause)
         self._keep_timers(group.group_id, change.after, after, now_ms)
         out = Output(records=written)
         out.reply(token, self._response(group, request, before, after))
@@ -180,7 +182,7 @@ class Heartbeats:
         request: ConsumerGroupHeartbeatRequest,
         now_ms: int,
         token: Token,
-    ) -> Output:
+    ) -> Steps[Output]:
         """A heartbeat of epoch -1, or -2 for a while; KafkaError if it is not the member's."""
         member_id, instance_id = request.member_id, request.instance_id
         if instance_id is None:
@@ -201,7 +203,8 @@ class Heartbeats:
             out = Output(records=[records.current_assignment(group.group_id, away)])
         else:
             logger.info("member leaves group=%s member=%s", group.group_id, member_id)
-            out = self._removals.remove(group, [member], f"member {member_id} left", now_ms)
+            cause = f"member {member_id} left"
+            out = yield from self._removals.remove(group, [member], cause, now_ms)
         out.reply(token, response)
         return out
 

@@ -18,6 +18,7 @@ from barnabas.coordinator.consumer.member import Assignment, ClassicPart, Consum
 from barnabas.coordinator.consumer.rebalance import Surroundings
 from barnabas.coordinator.output import Output, Record
 from barnabas.coordinator.records import group_metadata, group_tombstone
+from barnabas.coordinator.steps import Steps
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -34,7 +35,7 @@ class Upgrades:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
 
-    def of(self, group: ClassicGroup) -> tuple[ConsumerGroup, list[Record]]:
+    def of(self, group: ClassicGroup) -> Steps[tuple[ConsumerGroup, list[Record]]]:
         """The group that replaying the records gives; GROUP_ID_NOT_FOUND where it may not be.
 
         Members keep their assignments at the present generation. Sessions go on.
@@ -52,7 +53,7 @@ class Upgrades:
         for record in written:
             upgraded.replay_subscription(record.key.member_id, record.value)
         topics = self._around.topics
-        metadata_hash = topics.metadata_hash(upgraded.subscriptions.topics())
+        metadata_hash = yield from topics.metadata_hash(upgraded.subscriptions.topics())
         epoch = group.generation_id
         written.append(records.group_epoch(group_id, epoch, metadata_hash))
         upgraded.replay_epoch(written[-1].value)

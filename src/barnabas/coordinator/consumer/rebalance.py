@@ -7,7 +7,7 @@ maybeUpdateTargetAssignment, maybeReconcile and maybeUpdateRegularExpressions.
 
 import enum
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -16,15 +16,17 @@ from barnabas.coordinator.consumer.assignors.base import (
     AssignorError,
     GroupSpec,
     MemberSpec,
-    checked,
+    assigned,
 )
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember
 from barnabas.coordinator.consumer.reconciliation import Claimed, Reconciliation
 from barnabas.coordinator.consumer.settings import GroupConfigs
+from barnabas.coordinator.consumer.subscriptions import Move
 from barnabas.coordinator.consumer.topics import Topics
 from barnabas.coordinator.history import Histories
 from barnabas.coordinator.output import Output, Record
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.coordinator.timers import Timers
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
@@ -58,6 +60,15 @@ class Surroundings:
     histories: Histories
     find: Callable[[str], ConsumerGroup | None]
 
+    def metadata_hash_after(self, group: ConsumerGroup, moves: Sequence[Move]) -> Steps[int]:
+        """The hash of a group's topics once some members have become others."""
+        topics = group.subscriptions.topics_after(moves)
+        if topics is None:
+            if not group.wants_metadata:
+                return group.metadata_hash
+            topics = group.subscriptions.topics()
+        return (yield from self.topics.metadata_hash(topics))
+
 
 @attrs.define
 class Change:
@@ -88,16 +99,18 @@ class Rebalances:
 
     def advance(
         self, change: Change, claimed: Claimed, *, cause: str, classic: bool = False
-    ) -> ConsumerMember:
+    ) -> Steps[ConsumerMember]:
         """Does all that a changed or returning member brings about; the member as it is then.
 
         Raises KafkaError: INVALID_REGULAR_EXPRESSION, FENCED_MEMBER_EPOCH, UNKNOWN_SERVER_ERROR
         when the assignor fails.
         """
         subscription_changed, raises = self.subscribe(change, classic=classic)
-        epoch = self.raise_epoch(change, raises, cause)
-        target_epoch, target = self.update_target(change, epoch)
-        return self.reconcile(change, target_epoch, target, subscription_changed, claimed)
+        epoch = yield from self.raise_epoch(change, raises, cause)
+        target_epoch, target = yield from self.update_target(change, epoch)
+        return (
+            yield from self.reconcile(change, target_epoch, target, subscription_changed, claimed)
+        )
 
     # Subscription
 
@@ -169,7 +182,7 @@ class Rebalances:
 
     def resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
-    ) -> Output:
+    ) -> Steps[Output]:
         """Takes in which topics expressions stand for; the epoch rises if that has changed.
 
         `version` is the metadata offset that was looked at.
@@ -194,7 +207,9 @@ class Rebalances:
             subscriptions.resolved.get(one, nothing).topics != names
             for one, names in resolved.items()
         )
-        metadata_hash = around.topics.metadata_hash(subscriptions.topics_with(resolved))
+        yield
+        topics = subscriptions.topics_with(resolved)
+        metadata_hash = yield from around.topics.metadata_hash(topics)
         if raises or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             written.append(records.group_epoch(group_id, epoch, metadata_hash))
@@ -204,14 +219,15 @@ class Rebalances:
 
     # The group epoch
 
-    def raise_epoch(self, change: Change, raises: bool, cause: str) -> int:
+    def raise_epoch(self, change: Change, raises: bool, cause: str) -> Steps[int]:
         """Raises the group epoch if something calls for it; the epoch there is then."""
         group = change.group
         epoch = group.group_epoch
         if not raises and not group.wants_metadata:
             return epoch
+        yield
         moves = [(change.before, change.after)]
-        metadata_hash = self._around.topics.metadata_hash(group.subscriptions.topics_after(moves))
+        metadata_hash = yield from self._around.metadata_hash_after(group, moves)
         if metadata_hash != group.metadata_hash and not raises:
             raises, cause = True, "the topics that it subscribes to have changed"
         if raises:
@@ -225,7 +241,7 @@ class Rebalances:
 
     # The target
 
-    def update_target(self, change: Change, epoch: int) -> tuple[int, Assignment]:
+    def update_target(self, change: Change, epoch: int) -> Steps[tuple[int, Assignment]]:
         """The epoch of the target and the member's part of it, computed anew if it is time."""
         group = change.group
         present = group.assignment_epoch, group.target_of(change.after)
@@ -235,22 +251,23 @@ class Rebalances:
         computed_ms = group.assignment_timestamp_ms
         if computed_ms and interval_ms and change.now_ms < computed_ms + interval_ms:
             return present
-        assignments = self._assign(change, epoch)
+        assignments = yield from self._assign(change, epoch)
         for member_id, assignment in assignments.items():
             if assignment != group.target.get(member_id):
                 change.records.append(records.target_member(group.group_id, member_id, assignment))
+            yield
         change.records.append(records.target_metadata(group.group_id, epoch, change.now_ms))
         return epoch, assignments[change.after.member_id]
 
-    def _assign(self, change: Change, epoch: int) -> dict[str, Assignment]:
+    def _assign(self, change: Change, epoch: int) -> Steps[dict[str, Assignment]]:
         group = change.group
         assignors = self._around.configs.settings.consumer_assignors
         wanted = group.preferred_assignor(change.before, change.after)
         # A name in a record may be of an assignor that is configured no more.
         assignor = assignors.get(wanted or "") or next(iter(assignors.values()))
-        spec = self._spec(change)
+        spec = yield from self._spec(change)
         try:
-            assignments = checked(spec, assignor.assign(spec))
+            assignments = yield from assigned(assignor, spec)
         except Exception as error:
             message = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
             logger.error(
@@ -270,7 +287,7 @@ class Rebalances:
         )
         return assignments
 
-    def _spec(self, change: Change) -> GroupSpec:
+    def _spec(self, change: Change) -> Steps[GroupSpec]:
         """The group with the member in hand as it is from now on."""
         group, after, replaced = change.group, change.after, change.replaces
         members = {**group.members, after.member_id: after}
@@ -278,42 +295,26 @@ class Rebalances:
         if replaced is not None:
             del members[replaced.member_id]
             targets = {**targets, after.member_id: targets.get(replaced.member_id, NO_ASSIGNMENT)}
-        ids = self._cached_ids(group)
-        specs = {
-            member_id: MemberSpec(
+        topics = self._around.topics
+        specs: dict[str, MemberSpec] = {}
+        partitions: dict[Uuid, int] = {}
+        seen: set[frozenset[Uuid]] = set()
+        for member_id, member in members.items():
+            topic_ids = topics.ids(group.subscriptions.topics_of(member))
+            specs[member_id] = MemberSpec(
                 member_id,
-                ids(member),
+                topic_ids,
                 targets.get(member_id, NO_ASSIGNMENT),
                 member.instance_id,
                 member.rack_id,
             )
-            for member_id, member in members.items()
-        }
-        topics = self._around.topics
-        consumed = {
-            topic_id
-            for topic_ids in {s.topic_ids for s in specs.values()}
-            for topic_id in topic_ids
-        }
-        return GroupSpec(
-            members=specs,
-            owners=group.target_owners,
-            partitions={topic_id: topics.partition_count(topic_id) or 0 for topic_id in consumed},
-            racks=topics.racks,
-        )
-
-    def _cached_ids(self, group: ConsumerGroup) -> Callable[[ConsumerMember], frozenset[Uuid]]:
-        """Topic ids of members, of which many subscribe to the same."""
-        known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
-
-        def ids(member: ConsumerMember) -> frozenset[Uuid]:
-            key = (member.subscribed_names, member.subscribed_regex)
-            found = known.get(key)
-            if found is None:
-                found = known[key] = self._around.topics.ids(group.subscriptions.topics_of(member))
-            return found
-
-        return ids
+            if topic_ids in seen:
+                continue
+            seen.add(topic_ids)
+            for some in in_chunks(topic_ids):
+                partitions |= topics.partition_counts(some)
+                yield
+        return GroupSpec(members=specs, partitions=partitions, racks=topics.racks)
 
     # The member
 
@@ -324,23 +325,26 @@ class Rebalances:
         target: Assignment,
         subscription_changed: bool,
         claimed: Claimed,
-    ) -> ConsumerMember:
+    ) -> Steps[ConsumerMember]:
         """Takes the member one step on towards its target."""
         group, member = change.group, change.after
         if not subscription_changed and member.is_reconciled_to(target_epoch):
             return member
         topics = group.subscriptions.topics_of(member)
-        stepped = Reconciliation(
+        reconciliation = Reconciliation(
             target_epoch=target_epoch,
             target=target,
             subscribed=self._around.topics.ids(topics),
             subscription_changed=subscription_changed,
             claimed=claimed,
-            partition_epoch=group.partition_epoch,
-        ).step(member)
+            holders=group.partition_epochs,
+        )
+        stepped = yield from reconciliation.step(member)
         if stepped is member or stepped == member:
             return member
+        yield
         change.records.append(records.current_assignment(group.group_id, stepped))
+        yield
         logger.debug(
             "member moves group=%s member=%s epoch=%d state=%s",
             group.group_id,

@@ -10,12 +10,11 @@ A member keeps its epoch until it has given up all that it must: so an old epoch
 coordinator tells that it may still hold old partitions. Kafka: CurrentAssignmentBuilder.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from barnabas.coordinator.consumer.group import NO_OWNER_EPOCH
 from barnabas.coordinator.consumer.member import (
     NO_PARTITIONS,
     NOTHING,
@@ -24,6 +23,7 @@ from barnabas.coordinator.consumer.member import (
     MemberState,
     Owned,
 )
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -35,8 +35,8 @@ Claimed = Sequence[Any] | None
 class Reconciliation:
     """What one step needs to know beside the member.
 
-    `partition_epoch` tells the epoch of the member that has a partition, -1 when nobody does;
-    `subscribed` are the topics that the member subscribes to.
+    `holders` gives those partitions of a topic that some member has, as its keys; `subscribed` are
+    the topics that the member subscribes to.
     """
 
     target_epoch: int
@@ -44,30 +44,30 @@ class Reconciliation:
     subscribed: frozenset[Uuid]
     subscription_changed: bool
     claimed: Claimed
-    partition_epoch: Callable[[Uuid, int], int]
+    holders: Callable[[Uuid], Mapping[int, int]]
 
-    def step(self, member: ConsumerMember) -> ConsumerMember:
+    def step(self, member: ConsumerMember) -> Steps[ConsumerMember]:
         """The member after this step; itself if there is none to take.
 
         Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
         """
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
-                return self._advance(member, member.member_epoch)
+                return (yield from self._advance(member, member.member_epoch))
             return self._drop_unsubscribed(member) if self.subscription_changed else member
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             if not is_held(self.claimed, member.revoking):
-                return self._advance(member, member.member_epoch)
+                return (yield from self._advance(member, member.member_epoch))
             return self._drop_unsubscribed(member) if self.subscription_changed else member
         if member.state is MemberState.UNRELEASED_PARTITIONS:
-            return self._advance(member, member.member_epoch)
+            return (yield from self._advance(member, member.member_epoch))
         if self.claimed is None or self.claimed:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. The member must abandon all "
                 "its partitions and rejoin.",
             )
-        return self._advance(member, self.target_epoch)
+        return (yield from self._advance(member, self.target_epoch))
 
     def _drop_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
         """Takes back topics that the member has just unsubscribed from; its target comes later."""
@@ -86,39 +86,46 @@ class Reconciliation:
             )
         return _moved(member, member.member_epoch, member.state, kept, member.revoking)
 
-    def _advance(self, member: ConsumerMember, epoch_meanwhile: int) -> ConsumerMember:
+    def _advance(self, member: ConsumerMember, epoch_meanwhile: int) -> Steps[ConsumerMember]:
         """Gives up, at the present epoch, or is given, at the target's."""
-        kept: dict[Uuid, dict[int, int]] = {}
+        kept: dict[Uuid, Mapping[int, int]] = {}
         revoking: dict[Uuid, dict[int, int]] = {}
         given: dict[Uuid, list[int]] = {}
         waits = False
-        for topic_id in dict.fromkeys((*self.target, *member.assigned)):
-            wanted: frozenset[int] = frozenset()
-            if topic_id in self.subscribed:
-                wanted = self.target.get(topic_id, wanted)
-            owned = member.assigned.get(topic_id, NO_PARTITIONS)
-            keeps = {p: epoch for p, epoch in owned.items() if p in wanted}
-            if keeps:
-                kept[topic_id] = keeps
-            if len(keeps) < len(owned):
-                revoking[topic_id] = {p: e for p, e in owned.items() if p not in wanted}
-            missing = sorted(wanted - keeps.keys())
-            free = [p for p in missing if self._is_free(member, topic_id, p)]
-            waits = waits or len(free) < len(missing)
-            if free:
-                given[topic_id] = free
+        for topic_ids in in_chunks(dict.fromkeys((*self.target, *member.assigned))):
+            for topic_id in topic_ids:
+                wanted: frozenset[int] = frozenset()
+                if topic_id in self.subscribed:
+                    wanted = self.target.get(topic_id, wanted)
+                owned = member.assigned.get(topic_id, NO_PARTITIONS)
+                if len(owned) == len(wanted) and owned.keys() <= wanted:
+                    if owned:
+                        kept[topic_id] = owned
+                    continue
+                if keeps := {p: epoch for p, epoch in owned.items() if p in wanted}:
+                    kept[topic_id] = keeps
+                if len(keeps) < len(owned):
+                    revoking[topic_id] = {p: e for p, e in owned.items() if p not in wanted}
+                missing = sorted(wanted - keeps.keys())
+                free = [p for p in missing if self._is_free(member, topic_id, p)]
+                waits = waits or len(free) < len(missing)
+                if free:
+                    given[topic_id] = free
+            yield
         if revoking and is_held(self.claimed, revoking):
             return _moved(member, epoch_meanwhile, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
-        for topic_id, partitions in given.items():
-            epochs = kept.setdefault(topic_id, {})
-            epochs.update(dict.fromkeys(partitions, self.target_epoch))
+        for some in in_chunks(given.items()):
+            for topic_id, partitions in some:
+                epochs = dict.fromkeys(partitions, self.target_epoch)
+                kept[topic_id] = {**kept[topic_id], **epochs} if topic_id in kept else epochs
+            yield
         state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
         return _moved(member, self.target_epoch, state, kept, NOTHING)
 
     def _is_free(self, member: ConsumerMember, topic_id: Uuid, partition: int) -> bool:
-        return self.partition_epoch(
-            topic_id, partition
-        ) == NO_OWNER_EPOCH or partition in member.revoking.get(topic_id, NO_PARTITIONS)
+        return partition not in self.holders(topic_id) or partition in member.revoking.get(
+            topic_id, NO_PARTITIONS
+        )
 
 
 def _moved(

@@ -20,7 +20,8 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.migration import Downgrades
 from barnabas.coordinator.consumer.rebalance import Surroundings
-from barnabas.coordinator.output import Output, Record
+from barnabas.coordinator.output import Decision, Output, Record
+from barnabas.coordinator.steps import Steps
 from barnabas.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Removals:
 
     def remove(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], cause: str, now_ms: int
-    ) -> Output:
+    ) -> Steps[Output]:
         """What removes members; without the last of the consumer protocol, the group is classic."""
         if not members:
             return Output()
@@ -52,11 +53,10 @@ class Removals:
             for record in records.member_tombstones(group_id, member.member_id)
         ]
         written += self._regex_tombstones(group, members)
-        topics = group.subscriptions.topics_after([(member, None) for member in members])
+        moves = [(member, None) for member in members]
+        metadata_hash = yield from self._around.metadata_hash_after(group, moves)
         epoch = group.group_epoch + 1
-        written.append(
-            records.group_epoch(group_id, epoch, self._around.topics.metadata_hash(topics))
-        )
+        written.append(records.group_epoch(group_id, epoch, metadata_hash))
         self._around.histories.note(group_id, now_ms, epoch, cause)
         return self._then_forget(group_id, members, Output(records=written))
 
@@ -64,7 +64,7 @@ class Removals:
         """Once it is written: a member whose end was refused keeps its timers."""
         following = out.then
 
-        def then(now_ms: int) -> Output:
+        def then(now_ms: int) -> Decision:
             for member in members:
                 self._cancel_timers(group_id, member.member_id)
             return Output() if following is None else following(now_ms)
@@ -139,7 +139,7 @@ class Removals:
         for kind in ("session", "rebalance", "join", "sync"):
             self._around.timers.cancel((kind, group_id, member_id))
 
-    def _expire(self, group_id: str, member_id: str, why: str, now_ms: int) -> Output:
+    def _expire(self, group_id: str, member_id: str, why: str, now_ms: int) -> Steps[Output]:
         group = self._around.find(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:
@@ -154,13 +154,13 @@ class Removals:
             )
             return Output()
 
-        out = self.remove(group, [member], f"member {member_id} {why}", now_ms)
+        out = yield from self.remove(group, [member], f"member {member_id} {why}", now_ms)
         out.refused = refused
         return out
 
     def _revocation_overdue(
         self, group_id: str, member_id: str, member_epoch: int, now_ms: int
-    ) -> Output:
+    ) -> Decision:
         group = self._around.find(group_id)
         member = None if group is None else group.members.get(member_id)
         if member is None or member.member_epoch != member_epoch:

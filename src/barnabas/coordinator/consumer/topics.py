@@ -8,10 +8,12 @@ a string is its UTF-16 units and then their number).
 
 from collections.abc import Iterable
 from struct import Struct
+from weakref import WeakKeyDictionary
 
 import xxhash
 
 from barnabas.cluster.image import MetadataImage, TopicImage
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.protocol.types import Uuid
 
 _MAGIC_BYTE = b"\0"
@@ -31,37 +33,50 @@ class Topics:
         self.image = MetadataImage()
         self.newest_version = -1
         self._hashes: dict[str, int] = {}
+        # The ids of sets of names, as long as some member has the set.
+        self._ids: WeakKeyDictionary[frozenset[str], frozenset[Uuid]] = WeakKeyDictionary()
 
     def update(self, image: MetadataImage, *, changed: Iterable[str], created: bool) -> None:
         """Takes the next image, in which these topics changed or went, and some may be new."""
+        if image.topics_by_name is not self.image.topics_by_name:
+            self._ids.clear()
         self.image = image
         if created or self.newest_version == -1:
             self.newest_version = image.offset
         for name in changed:
             self._hashes.pop(name, None)
 
-    def ids(self, names: Iterable[str]) -> frozenset[Uuid]:
+    def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
         """The ids of those topics that exist."""
-        by_name = self.image.topics_by_name
-        return frozenset(topic.id for name in names if (topic := by_name.get(name)) is not None)
+        ids = self._ids.get(names)
+        if ids is None:
+            by_name = self.image.topics_by_name
+            found = [topic.id for name in names if (topic := by_name.get(name)) is not None]
+            ids = self._ids[names] = frozenset(found)
+        return ids
 
-    def partition_count(self, topic_id: Uuid) -> int | None:
-        """How many partitions a topic has; None for one that is not there."""
-        topic = self.image.topics_by_id.get(topic_id)
-        return None if topic is None else len(topic.partitions)
+    def partition_counts(self, topic_ids: Iterable[Uuid]) -> dict[Uuid, int]:
+        """How many partitions each of these topics has."""
+        by_id = self.image.topics_by_id
+        return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
 
     def racks(self, topic_id: Uuid, partition: int) -> list[str]:
         """The racks of a partition's replicas, as far as their brokers state them."""
         topic = self.image.topics_by_id.get(topic_id)
         return [] if topic is None else _racks(self.image, topic, partition)
 
-    def metadata_hash(self, names: Iterable[str]) -> int:
+    def metadata_hash(self, names: Iterable[str]) -> Steps[int]:
         """The hash of those topics that exist, an int64; 0 when none does."""
         by_name = self.image.topics_by_name
         known = sorted(name for name in names if name in by_name)
         if not known:
             return 0
-        return _int64(xxhash.xxh3_64_intdigest(b"".join(map(self._packed_hash, known))))
+        yield
+        whole = xxhash.xxh3_64()
+        for some in in_chunks(known):
+            whole.update(b"".join(map(self._packed_hash, some)))
+            yield
+        return _int64(whole.intdigest())
 
     def _packed_hash(self, name: str) -> bytes:
         value = self._hashes.get(name)

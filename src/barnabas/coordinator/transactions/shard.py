@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas.coordinator.output import Output, Token
+from barnabas.coordinator.output import Decision, Output, Token
 from barnabas.coordinator.timers import Timers
 from barnabas.coordinator.transactions.judgement import (
     check_owner,
@@ -374,7 +374,7 @@ class TransactionShard:
         """When `tick` has something to do next, in milliseconds."""
         return self._timers.next_wakeup()
 
-    def tick(self, now_ms: int) -> Output | None:
+    def tick(self, now_ms: int) -> Decision | None:
         """Runs one timer that is due; None when there is none. Call until it is None."""
         action = self._timers.pop_due(now_ms)
         return None if action is None else action(now_ms)

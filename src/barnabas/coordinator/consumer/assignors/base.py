@@ -4,12 +4,14 @@ Kafka: the PartitionAssignor interface of group-coordinator-api.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from barnabas.coordinator.consumer.member import Assignment
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.protocol.types import Uuid
 
 
@@ -32,20 +34,37 @@ class MemberSpec:
 class GroupSpec:
     """A group as an assignor sees it.
 
-    `owners` says who had each partition in the last target, by topic id and number. `partitions`
-    gives the number of partitions of each topic that somebody consumes; `racks` the racks of a
-    partition's replicas.
+    `partitions` gives the number of partitions of each topic that somebody consumes; `racks` the
+    racks of a partition's replicas.
     """
 
     members: Mapping[str, MemberSpec]
-    owners: Mapping[Uuid, Mapping[int, str]]
     partitions: Mapping[Uuid, int]
     racks: Callable[[Uuid, int], Sequence[str]]
+
+    @property
+    def partitions_max(self) -> int:
+        """The most partitions that one of the topics has."""
+        return max(self.partitions.values(), default=0)
+
+    @cached_property
+    def owners(self) -> Mapping[Uuid, Mapping[int, str]]:
+        """Who had each partition in the last target, by topic id and number."""
+        owners: dict[Uuid, dict[int, str]] = {}
+        for member in self.members.values():
+            for topic_id, partitions in member.target.items():
+                owned = dict.fromkeys(partitions, member.member_id)
+                owners.setdefault(topic_id, {}).update(owned)
+        return owners
 
     @property
     def is_homogeneous(self) -> bool:
         """Whether all members consume the same topics."""
         return len({member.topic_ids for member in self.members.values()}) <= 1
+
+
+Assignments: TypeAlias = Mapping[str, Assignment]
+"""Partitions by topic id for each member; a member left out gets nothing."""
 
 
 class Assignor(Protocol):
@@ -56,31 +75,35 @@ class Assignor(Protocol):
         """By which members may ask for it."""
         ...
 
-    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
-        """Partitions by topic id for each member; a member left out gets nothing.
+    def assign(self, group: GroupSpec) -> Assignments | Steps[Assignments]:
+        """The assignments; as a generator that yields now and then if it may take long.
 
         Raises AssignorError when there is no answer.
         """
         ...
 
 
-def checked(group: GroupSpec, given: Mapping[str, Assignment]) -> dict[str, Assignment]:
+def assigned(assignor: Assignor, group: GroupSpec) -> Steps[dict[str, Assignment]]:
     """An assignment for every member of the group; AssignorError for partitions not there."""
+    given = assignor.assign(group)
+    if not isinstance(given, Mapping):
+        given = yield from given
     assignments: dict[str, Assignment] = {}
     for member_id in group.members:
-        assignment = given.get(member_id, {})
-        for topic_id, partitions in assignment.items():
-            count = group.partitions.get(topic_id, 0)
-            if partitions and (min(partitions) < 0 or max(partitions) >= count):
-                raise AssignorError(
-                    f"{member_id} was given partitions of {topic_id}, which has {count}: "
-                    f"{sorted(partitions)}"
-                )
-        assignments[member_id] = {
-            topic_id: frozenset(partitions)
-            for topic_id, partitions in assignment.items()
-            if partitions
-        }
+        assignment: dict[Uuid, frozenset[int]] = {}
+        for some in in_chunks(given.get(member_id, {}).items()):
+            for topic_id, partitions in some:
+                count = group.partitions.get(topic_id, 0)
+                if not partitions:
+                    continue
+                if min(partitions) < 0 or max(partitions) >= count:
+                    raise AssignorError(
+                        f"{member_id} was given partitions of {topic_id}, which has {count}: "
+                        f"{sorted(partitions)}"
+                    )
+                assignment[topic_id] = frozenset(partitions)
+            yield
+        assignments[member_id] = assignment
     return assignments
 
 

@@ -3,10 +3,10 @@
 So topics with as many partitions can be joined by number. Kafka: RangeAssignor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from barnabas.coordinator.consumer.assignors.base import GroupSpec, MemberSpec
-from barnabas.coordinator.consumer.member import Assignment
+from barnabas.coordinator.consumer.assignors.base import Assignments, GroupSpec, MemberSpec
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.protocol.types import Uuid
 
 
@@ -15,23 +15,41 @@ class RangeAssignor:
 
     name = "range"
 
-    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+    def assign(self, group: GroupSpec) -> Steps[Assignments]:
         """Static members come first, by instance id, so that a restart changes nothing."""
+        if not group.members:
+            return {}
         members = sorted(group.members.values(), key=_order)
-        consumers: dict[Uuid, list[str]] = {}
-        for member in members:
-            for topic_id in member.topic_ids:
-                consumers.setdefault(topic_id, []).append(member.member_id)
         assignments: dict[str, dict[Uuid, frozenset[int]]] = {id_: {} for id_ in group.members}
-        for topic_id, member_ids in sorted(consumers.items()):
-            share, extra = divmod(group.partitions[topic_id], len(member_ids))
-            start = 0
-            for place, member_id in enumerate(member_ids):
-                end = start + share + (place < extra)
-                if end > start:
+        consumers = yield from _consumers(members)
+        ranges = min(group.partitions_max, len(members))
+        for some in in_chunks(sorted(consumers), weight=ranges):
+            for topic_id in some:
+                member_ids = consumers[topic_id]
+                count = group.partitions[topic_id]
+                share, extra = divmod(count, len(member_ids))
+                start = 0
+                for place, member_id in enumerate(member_ids):
+                    if start == count:
+                        break
+                    end = start + share + (place < extra)
                     assignments[member_id][topic_id] = frozenset(range(start, end))
-                start = end
+                    start = end
+            yield
         return assignments
+
+
+def _consumers(members: Sequence[MemberSpec]) -> Steps[dict[Uuid, Sequence[str]]]:
+    """The members by topic; topics that all of them consume have one list."""
+    common = members[0].topic_ids.intersection(*{member.topic_ids for member in members})
+    everybody = [member.member_id for member in members]
+    consumers: dict[Uuid, list[str]] = dict.fromkeys(common, everybody)
+    for member in members:
+        for some in in_chunks(member.topic_ids - common):
+            for topic_id in some:
+                consumers.setdefault(topic_id, []).append(member.member_id)
+            yield
+    return dict(consumers)
 
 
 def _order(member: MemberSpec) -> tuple[bool, str]:

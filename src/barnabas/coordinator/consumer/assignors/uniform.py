@@ -7,14 +7,16 @@ that are more than one partition apart, or that does not get better. Kafka: Unif
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
-from barnabas.coordinator.consumer.assignors.base import GroupSpec
+from barnabas.coordinator.consumer.assignors.base import Assignments, GroupSpec
 from barnabas.coordinator.consumer.member import Assignment
+from barnabas.coordinator.steps import Steps, in_chunks
 from barnabas.protocol.types import Uuid
 
 # Balancing one topic may unbalance another: how often to go round (as Kafka).
 _ROUNDS = 16
+_NONE: frozenset[int] = frozenset()
 
 
 class UniformAssignor:
@@ -22,53 +24,79 @@ class UniformAssignor:
 
     name = "uniform"
 
-    def assign(self, group: GroupSpec) -> Mapping[str, Assignment]:
+    def assign(self, group: GroupSpec) -> Steps[Assignments]:
         """The better of its two ways for this group."""
         if not group.members:
             return {}
-        return _homogeneous(group) if group.is_homogeneous else _Heterogeneous(group).assign()
+        way = _Homogeneous if group.is_homogeneous else _Heterogeneous
+        return (yield from way(group).assign())
 
 
-# All members consume the same
+class _Homogeneous:
+    """All members consume the same topics; `targets` is by member, `kept` what they keep."""
 
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._topic_ids = next(iter(group.members.values())).topic_ids
+        self._weight = group.partitions_max
+        self._targets: dict[str, dict[Uuid, frozenset[int]]] = {}
+        self._kept: dict[Uuid, frozenset[int]] = {}
 
-def _homogeneous(group: GroupSpec) -> dict[str, Assignment]:
-    topic_ids = next(iter(group.members.values())).topic_ids
-    total = sum(group.partitions[topic_id] for topic_id in topic_ids)
-    share, extra = divmod(total, len(group.members))
-    targets: dict[str, dict[Uuid, frozenset[int]]] = {}
-    wanting: list[tuple[str, int]] = []
-    kept: dict[Uuid, set[int]] = {topic_id: set() for topic_id in topic_ids}
-    left = len(group.members)
-    for member in group.members.values():
-        # A larger share goes to those that can fill it, while there are any, or to the last.
-        quota = share + (extra > 0)
-        target: dict[Uuid, frozenset[int]] = {}
-        for topic_id, partitions in member.target.items():
-            if topic_id in topic_ids and quota:
-                keeps = _limited(partitions, quota, group.partitions[topic_id])
+    def assign(self) -> Steps[dict[str, Assignment]]:
+        members = self._group.members
+        total = sum(map(self._group.partitions.__getitem__, self._topic_ids))
+        share, extra = divmod(total, len(members))
+        wanting: list[tuple[str, int]] = []
+        left = len(members)
+        for member in members.values():
+            # A larger share goes to those that can fill it, while there are any, or to the last.
+            quota = share + (extra > 0)
+            quota -= yield from self._keep(member.member_id, member.target, quota)
+            if extra > 0:
+                if quota > 0 and left > extra:
+                    quota -= 1
+                else:
+                    extra -= 1
+            if quota > 0:
+                wanting.append((member.member_id, quota))
+            left -= 1
+        yield from self._give(wanting)
+        return dict(self._targets)
+
+    def _keep(self, member_id: str, had: Assignment, quota: int) -> Steps[int]:
+        """Leaves a member what it had, up to its quota; how many partitions that is."""
+        target = self._targets[member_id] = {}
+        left = quota
+        for some in in_chunks(had.items(), self._weight):
+            for topic_id, partitions in some:
+                if topic_id not in self._topic_ids or not left:
+                    continue
+                kept = self._kept.get(topic_id, _NONE)
+                keeps = _limited(partitions - kept, left, self._group.partitions[topic_id])
                 if keeps:
                     target[topic_id] = keeps
-                    kept[topic_id] |= keeps
-                    quota -= len(keeps)
-        if extra > 0:
-            if quota > 0 and left > extra:
-                quota -= 1
-            else:
-                extra -= 1
-        if quota > 0:
-            wanting.append((member.member_id, quota))
-        targets[member.member_id] = target
-        left -= 1
-    free = (
-        (topic_id, partition)
-        for topic_id in sorted(topic_ids)
-        for partition in range(group.partitions[topic_id])
-        if partition not in kept[topic_id]
-    )
-    for member_id, quota in wanting:
-        _give(targets[member_id], free, quota)
-    return dict(targets)
+                    self._kept[topic_id] = kept | keeps
+                    left -= len(keeps)
+            yield
+        return quota - left
+
+    def _give(self, wanting: list[tuple[str, int]]) -> Steps[None]:
+        """Gives what nobody keeps to the members that want so many more, in turn."""
+        turns = iter(wanting)
+        member_id, quota = "", 0
+        for some in in_chunks(sorted(self._topic_ids), self._weight):
+            for topic_id in some:
+                kept = self._kept.get(topic_id, _NONE)
+                count = self._group.partitions[topic_id]
+                free = [p for p in range(count) if p not in kept] if len(kept) < count else []
+                while free:
+                    if not quota:
+                        member_id, quota = next(turns)
+                    given, free = free[:quota], free[quota:]
+                    target = self._targets[member_id]
+                    target[topic_id] = target.get(topic_id, _NONE).union(given)
+                    quota -= len(given)
+            yield
 
 
 def _limited(partitions: frozenset[int], most: int, count: int) -> frozenset[int]:
@@ -78,40 +106,21 @@ def _limited(partitions: frozenset[int], most: int, count: int) -> frozenset[int
     return frozenset(sorted(p for p in partitions if p < count)[:most])
 
 
-def _give(target: dict[Uuid, frozenset[int]], free: Iterator[tuple[Uuid, int]], quota: int) -> None:
-    given: dict[Uuid, set[int]] = {}
-    for _, (topic_id, partition) in zip(range(quota), free, strict=False):
-        given.setdefault(topic_id, set()).add(partition)
-    for topic_id, partitions in given.items():
-        target[topic_id] = target.get(topic_id, frozenset()) | partitions
-
-
-# Members consume different topics
-
-
 class _Heterogeneous:
-    """One computation; `owners` is by topic and partition, `loads` by member."""
+    """Members consume different topics; `owners` is by topic and partition, `loads` by member."""
 
     def __init__(self, group: GroupSpec) -> None:
+        self._members = group.members
         self._counts = group.partitions
+        self._weight = group.partitions_max
         self._consumers: dict[Uuid, list[str]] = {}
-        for member in group.members.values():
-            for topic_id in member.topic_ids:
-                self._consumers.setdefault(topic_id, []).append(member.member_id)
         self._loads = dict.fromkeys(group.members, 0)
         # Ties in load are settled by the order of members.
         self._places = {member_id: place for place, member_id in enumerate(group.members)}
-        self._owners: dict[Uuid, list[str | None]] = {
-            topic_id: [None] * self._counts[topic_id] for topic_id in self._consumers
-        }
-        for member in group.members.values():
-            for topic_id, partitions in member.target.items():
-                if topic_id in member.topic_ids:
-                    for partition in partitions:
-                        if partition < self._counts[topic_id]:
-                            self._assign(topic_id, partition, member.member_id)
+        self._owners: dict[Uuid, list[str | None]] = {}
 
-    def assign(self) -> dict[str, Assignment]:
+    def assign(self) -> Steps[dict[str, Assignment]]:
+        yield from self._take_in()
         # The scarcest first: many partitions for each consumer, then few consumers.
         topic_ids = sorted(
             self._consumers,
@@ -121,21 +130,51 @@ class _Heterogeneous:
                 topic_id,
             ),
         )
-        for topic_id in topic_ids:
-            self._fill(topic_id)
+        yield
+        weight = self._weight + len(self._members)
+        for some in in_chunks(topic_ids, weight):
+            for topic_id in some:
+                self._fill(topic_id)
+            yield
         shared = [topic_id for topic_id in topic_ids if len(self._consumers[topic_id]) > 1]
         for _ in range(_ROUNDS):
-            if not sum(self._balance(topic_id) for topic_id in shared):
+            moved = 0
+            for some in in_chunks(shared, weight):
+                moved += sum(self._balance(topic_id) for topic_id in some)
+                yield
+            if not moved:
                 break
-        targets: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in self._loads}
-        for topic_id, owners in self._owners.items():
-            for partition, owner in enumerate(owners):
-                if owner is not None:
-                    targets[owner].setdefault(topic_id, set()).add(partition)
-        return {
-            member_id: {topic_id: frozenset(p) for topic_id, p in target.items()}
-            for member_id, target in targets.items()
-        }
+        return (yield from self._targets())
+
+    def _take_in(self) -> Steps[None]:
+        """Who consumes a topic, and who has its partitions in the last target."""
+        for member in self._members.values():
+            for some in in_chunks(member.topic_ids):
+                for topic_id in some:
+                    self._consumers.setdefault(topic_id, []).append(member.member_id)
+                yield
+        self._owners = {topic_id: [None] * self._counts[topic_id] for topic_id in self._consumers}
+        for member in self._members.values():
+            for some in in_chunks(member.target.items(), self._weight):
+                for topic_id, partitions in some:
+                    if topic_id in member.topic_ids:
+                        for partition in partitions:
+                            if partition < self._counts[topic_id]:
+                                self._assign(topic_id, partition, member.member_id)
+                yield
+
+    def _targets(self) -> Steps[dict[str, Assignment]]:
+        targets: dict[str, dict[Uuid, frozenset[int]]] = {id_: {} for id_ in self._loads}
+        for some in in_chunks(self._owners.items(), self._weight):
+            for topic_id, owners in some:
+                shares: dict[str, list[int]] = {}
+                for partition, owner in enumerate(owners):
+                    if owner is not None:
+                        shares.setdefault(owner, []).append(partition)
+                for owner, partitions in shares.items():
+                    targets[owner][topic_id] = frozenset(partitions)
+            yield
+        return dict(targets)
 
     def _assign(self, topic_id: Uuid, partition: int, member_id: str) -> None:
         owners = self._owners[topic_id]
@@ -158,6 +197,8 @@ class _Heterogeneous:
 
     def _balance(self, topic_id: Uuid) -> int:
         """Moves partitions from the most to the least loaded consumers; how many moved."""
+        if not self._is_uneven(topic_id):
+            return 0
         held: dict[str, list[int]] = {}
         for partition, owner in enumerate(self._owners[topic_id]):
             if owner is not None:
@@ -183,6 +224,13 @@ class _Heterogeneous:
             heapq.heapreplace(least, self._rank(poor, 1))
             moved += 1
         return moved
+
+    def _is_uneven(self, topic_id: Uuid) -> bool:
+        """Whether somebody has so much more than another that a partition may move."""
+        loads = self._loads
+        least = min(map(loads.__getitem__, self._consumers[topic_id]))
+        owners = {owner for owner in self._owners[topic_id] if owner is not None}
+        return max(map(loads.__getitem__, owners), default=0) - least > 1
 
     def _ranked(self, member_ids: Iterable[str], sign: int) -> list[tuple[int, int, str]]:
         ranked = [self._rank(member_id, sign) for member_id in member_ids]
