@@ -2,6 +2,8 @@
 
 import logging
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -205,6 +207,41 @@ def test_a_damaged_length_answers_corrupt_message(log) -> None:
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
     assert again.volume.failure is None, "the disk is not to blame"
     assert again.read(45, 1000, upper_bound=60).size > 0
+
+
+def old_message(offset: int, magic: int) -> bytes:
+    """A message as Kafka wrote it before 0.11, without a key."""
+    time = struct.pack(">q", 1000) if magic else b""
+    body = bytes([magic, 0]) + time + struct.pack(">ii", -1, 5) + b"value"
+    message = struct.pack(">I", zlib.crc32(body)) + body
+    return struct.pack(">qi", offset, len(message)) + message
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("count", [1, 10])
+@pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
+def test_messages_of_an_old_format_are_refused_and_not_cut(
+    log, caplog, magic, count, recover
+) -> None:
+    """Apache Kafka serves them; a clean start finds them by what lies behind the last batch."""
+    active = files(log, ".log")[-1]
+    content = b"".join(old_message(60 + number, magic) for number in range(count))
+    active.write_bytes(active.read_bytes() + content)
+    size = active.stat().st_size
+    with pytest.raises(KafkaError, match=f"a message of format {magic}") as raised:
+        reopen(log, recover=recover)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert active.stat().st_size == size
+    assert "only Apache Kafka reads those" in caplog.text
+    assert log.volume.failure is None, "the disk is not to blame"
+
+
+def test_what_only_looks_like_an_old_message_is_cut(log) -> None:
+    active = files(log, ".log")[-1]
+    torn = bytearray(old_message(60, 1) * 3)
+    torn[20] ^= 1
+    active.write_bytes(active.read_bytes() + torn)
+    is_whole(reopen(log, recover=True))
 
 
 def test_a_torn_tail_is_cut_even_after_a_clean_stop(log, caplog) -> None:

@@ -9,6 +9,7 @@ import os
 from struct import Struct
 from typing import Final, NamedTuple
 
+from barnabas.log import old_format
 from barnabas.log.epochs import EpochEntry
 from barnabas.log.files import READ_CHUNK
 from barnabas.log.segment import Segment
@@ -31,7 +32,9 @@ class Recovered(NamedTuple):
 
 
 def recover(segment: Segment, offset: int, index_interval: int) -> Recovered:
-    """Check the batches from the one with `offset` on, cut at the first bad one; OSError.
+    """Check the batches from the one with `offset` on, cut at the first bad one.
+
+    Raises CorruptBatch at a message of an old format, which is not cut, and OSError.
 
     Indexes are kept up to there, if they can be, and made again behind it.
     """
@@ -40,6 +43,7 @@ def recover(segment: Segment, offset: int, index_interval: int) -> Recovered:
     lost = segment.size - position
     if lost:
         file = segment.opened()
+        old_format.refuse(file.fd, position, segment.size)
         os.ftruncate(file.fd, position)
         segment.size = position
     return Recovered(next_offset, lost, epochs)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from barnabas.log import old_format
 from barnabas.log.config import LogConfig
 from barnabas.log.files import FileCache, OpenFile, read_at, sync_path, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, TransactionIndex
@@ -368,10 +369,13 @@ class Segment:
                 header = read_header(block, at)
             except CorruptBatch as error:
                 raise CorruptBatch(f"{self.path} at {position}: {error}") from None
-            if header.magic != MAGIC or (whole and header.size > limit - position):
-                return
+            if header.magic != MAGIC:
+                return old_format.refuse(file.fd, position, limit)
+            if whole and header.size > limit - position:
+                return None
             yield position, header
             position += header.size
+        return None
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The batch that holds `offset`, or the first one behind it; None if all are before it.
