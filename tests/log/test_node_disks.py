@@ -26,6 +26,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 from barnabas.protocol.messages_base import Message
 from barnabas.server.listeners import Transport
 from barnabas.server.moves import Mover
+from barnabas.server.startup import StartupError
 from barnabas.testing import Node
 from barnabas.testing.process import NodeProcess
 
@@ -403,7 +404,19 @@ def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Pat
         assert values(node.bootstrap, number) == acked
 
 
-def test_what_keeps_a_directory_from_being_used_is_named(tmp_path: Path) -> None:
-    (tmp_path / "log-start-offset-checkpoint").mkdir()
-    with pytest.raises(Exception, match=r"Is a directory.*log-start-offset-checkpoint"):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log-start-offset-checkpoint",
+        "__cluster_metadata-0/quorum-state",
+        "__cluster_metadata-0/leader-epoch-checkpoint",
+        "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
+    ],
+)
+def test_what_keeps_a_directory_from_being_used_is_named(tmp_path: Path, name: str) -> None:
+    with Node(tmp_path):
+        pass
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(StartupError, match=f"cannot .*Is a directory.*{name}"):
         Node(tmp_path).start()

@@ -143,9 +143,11 @@ class Quorum:
         self._snapshots = MetadataSnapshots(self.log, node.config, node.now_ms())
         try:
             state = read_quorum_state(self.log.directory)
+            loader = self.log.load(MetadataImage(cluster_id=node.cluster_id))
         except QuorumStateError as error:
             raise StartupError(f"{self.log.directory / QUORUM_STATE}: {error}") from error
-        loader = self.log.load(MetadataImage(cluster_id=node.cluster_id))
+        except (KafkaError, OSError) as error:
+            raise StartupError(f"cannot read {self.log.directory}: {error}") from error
         self.image = loader.image()
         local = Voter(
             ReplicaKey(node.node_id, self.log.directory_id),
