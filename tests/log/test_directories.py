@@ -411,3 +411,16 @@ def test_a_new_log_takes_what_its_directory_holds_already(path) -> None:
     assert (log.log_end_offset, log.topic_id) == (20, TOPIC_ID)
     assert read_values(log) == [b"%d" % number for number in range(20)]
     volume.unlock()
+
+
+@pytest.mark.parametrize("name", ["t-007", "t-\u0661", "t-2147483648", "t-0.5", "-1"])
+def test_a_directory_that_is_called_almost_like_a_partition_is_left_alone(path, name) -> None:
+    fill(start(path))
+    (path / name).mkdir()
+    (path / name / "00000000000000000000.log").write_bytes(b"a friend's")
+    volume = Volume(path, FileCache(9))
+    manager = LogManager([volume], volume, SMALL)
+    manager.open()
+    assert [log.directory for log in manager.logs()] == [f"{path}/t-0"]
+    assert volume.failure is None
+    assert (path / name / "00000000000000000000.log").read_bytes() == b"a friend's"

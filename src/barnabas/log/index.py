@@ -262,8 +262,10 @@ class TransactionIndex:
         """Add one; OSError."""
         self._known = None
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        entry = encode_aborted(aborted)
         try:
-            os.write(fd, encode_aborted(aborted))
+            while entry:  # a disk that is nearly full takes a part, and then refuses
+                entry = entry[os.write(fd, entry) :]
         finally:
             os.close(fd)
 

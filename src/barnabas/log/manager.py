@@ -23,9 +23,10 @@ logger = logging.getLogger(__name__)
 
 METADATA_LOG: Final = "__cluster_metadata-0"
 
-_PARTITION: Final = re.compile(r"(.+)-(\d+)")
+_PARTITION: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")  # as we write it: it is made again
+_PARTITION_MAX: Final = (1 << 31) - 1
 _DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
-_FUTURE: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
+_FUTURE: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\.[0-9a-f]{32}-future")
 _NAME_LENGTH_MAX: Final = 255
 # Checking again takes 0.2 to 2.5 s a GB, the more the smaller the batches are.
 _CHECKPOINT_BYTES: Final = 1 << 30
@@ -125,6 +126,8 @@ class LogManager:
         if match is None or name == METADATA_LOG or not os.path.isdir(path):
             return
         key = (match[1], int(match[2]))
+        if key[1] > _PARTITION_MAX:
+            return
         if key not in self._logs or self._is_the_newer(volume, path, key):
             self._take_in(PartitionLog(volume, *key, self._config))
 

@@ -219,11 +219,14 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it, every transaction is decided and committed (KIP-98)."""
+        """Below it, every transaction is decided and committed (KIP-98).
+
+        One whose first records were deleted counts from the log's start on.
+        """
         if self.producers.has_transactions:
             unstable = self.producers.first_unstable_offset()
             if unstable is not None and unstable < self.high_watermark:
-                return unstable
+                return max(unstable, self.log_start_offset)
         return self.high_watermark
 
     def epoch_at(self, offset: int) -> int:

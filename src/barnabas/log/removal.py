@@ -1,7 +1,7 @@
 """How the files of segments go: at once, or under another name until nobody reads them any more."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +32,9 @@ def remove_later(log: "PartitionLog", segments: Iterable[Segment]) -> None:
         log.volume.deletions.add(log.config.file_delete_delay_ms, partial(remove_files, renamed))
 
 
-def remove_now(directory: str, segments: Iterable[Segment]) -> None:
-    """Remove the segments' files; OSError."""
-    for segment in segments:
+def remove_now(directory: str, segments: Sequence[Segment]) -> None:
+    """Remove the segments' files, the last ones first: a kill leaves no hole. OSError."""
+    for segment in reversed(segments):
         segment.close()
         remove_files(
             f"{directory}/{file_name(segment.base_offset, suffix)}" for suffix in _ALL_SUFFIXES

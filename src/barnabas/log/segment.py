@@ -61,7 +61,6 @@ class Segment:
         "file",
         "files",
         "first_timestamp",
-        "is_preallocated",
         "roll_jitter_ms",
         "size",
     )
@@ -73,7 +72,6 @@ class Segment:
         self.file: OpenFile | None = None
         self.size = size
         self.bytes_since_index = 0
-        self.is_preallocated = False
         self.created_ms = 0
         self.roll_jitter_ms = 0
         unknown = _UNKNOWN if size else NO_TIMESTAMP
@@ -112,7 +110,6 @@ class Segment:
         file = self.opened()
         if preallocate_bytes:
             _fallocate(file.fd, 0, preallocate_bytes)
-            self.is_preallocated = True
         self.empty_indexes()
 
     def append(
@@ -188,10 +185,9 @@ class Segment:
 
     def finish(self) -> None:
         """Write the indexes whole: nothing more is appended here for now. OSError."""
-        if self.is_preallocated:
-            file = self.opened()
+        file = self.opened()
+        if os.fstat(file.fd).st_size != self.size:  # preallocated, or of an append that failed
             os.ftruncate(file.fd, self.size)
-            self.is_preallocated = False
         if self.max_timestamp >= 0:
             self._index_max_timestamp()
         self.offset_index.finish()

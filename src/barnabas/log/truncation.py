@@ -54,6 +54,9 @@ def _ends_at(log: "PartitionLog", offset: int) -> None:
     log.log_start_offset = min(log.log_start_offset, offset)
     with log.volume.mutex:
         log.cuts += 1
+        is_known = log.recovery_point > offset
         log.recovery_point = min(log.recovery_point, offset)
     log.epochs.truncate_end(offset)
     rolling.write_epochs(log)
+    if is_known:  # or what is appended here would be taken for synced (`LogManager.truncateTo`)
+        log.volume.write_checkpoints()

@@ -63,7 +63,7 @@ def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHe
         )
     attributes = header.attributes
     if is_client:
-        _check_client(header)
+        _check_client(header, config)
     codec = attributes & _CODEC_MASK
     if codec > _CODEC_ID_MAX:
         raise KafkaError(
@@ -98,9 +98,10 @@ def _too_large(size: int, config: LogConfig) -> KafkaError:
     )
 
 
-def _check_client(header: BatchHeader) -> None:
+def _check_client(header: BatchHeader, config: LogConfig) -> None:
     count = header.record_count
-    room = header.batch_length + LOG_OVERHEAD - HEADER_SIZE
+    is_packed = header.attributes & _CODEC_MASK
+    room = config.unpacked_max if is_packed else header.batch_length + LOG_OVERHEAD - HEADER_SIZE
     if header.attributes & _CONTROL:
         reason = "Clients are not allowed to write control records"
     elif count <= 0 or header.last_offset_delta + 1 != count:
@@ -108,8 +109,8 @@ def _check_client(header: BatchHeader) -> None:
             f"Inconsistency between number of offsets {header.last_offset_delta + 1} and number of "
             f"records {count}"
         )
-    elif not header.attributes & _CODEC_MASK and count > room // _RECORD_SIZE_MIN:
-        # It would use up offsets that no record has.
+    elif count > room // _RECORD_SIZE_MIN:
+        # It would use up offsets that no record has, and soon those that a segment can index.
         reason = f"{count} records do not fit into {room} bytes"
     elif header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"

@@ -23,7 +23,7 @@ from barnabas.log.compaction.transactions import CleanedTransactions
 from barnabas.log.files import FileCache, replace_file, write_at
 from barnabas.log.index import OffsetIndex, TimeIndex, encode_aborted
 from barnabas.log.producer_state import decode_marker
-from barnabas.log.segment import Segment, file_name
+from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment, file_name
 from barnabas.log.throttle import Throttle
 from barnabas.protocol.records.batch import BatchHeader, read_records
 
@@ -113,12 +113,13 @@ def _groups(job: CleanJob, segments: Sequence[Segment]) -> Iterator[list[Segment
     """Neighbours that fit into one segment together (`Cleaner.groupSegmentsBySize`)."""
     group: list[Segment] = []
     size = 0
-    for segment in segments:
-        span = segment.base_offset - group[0].base_offset if group else 0
+    ends = [*(base for base, _ in job.segments), job.first_uncleanable][1:]
+    for segment, end_offset in zip(segments, ends, strict=False):  # it may end before the job
+        span = end_offset - 1 - group[0].base_offset if group else 0
         entries = (size + segment.size) // max(job.index_interval_bytes, 1)
         if group and (
             size + segment.size > job.segment_bytes_max
-            or span > (1 << 30)
+            or span > RELATIVE_OFFSET_MAX
             or entries * 12 > job.index_bytes_max
         ):
             yield group
