@@ -19,7 +19,7 @@ import trio.testing
 
 from barnabas.config import Listener as Endpoint
 from barnabas.protocol.errors import ProtocolError
-from barnabas.server import sending
+from barnabas.server import connection, sending
 from barnabas.server.context import Deferred
 from barnabas.server.listeners import Limits, Listener, Transport, bind
 
@@ -54,6 +54,7 @@ class Words:
     def __init__(self) -> None:
         self.deferred: list[Deferred] = []
         self.started: list[bytes] = []
+        self.encoded: list[bytes] = []
         self.started_at: list[float] = []
         self.cancelled = 0
         self.parked = trio.Event()
@@ -104,6 +105,7 @@ class Words:
         if isinstance(response, Exception):
             response = b"error " + type(response).__name__.encode()
         parts = response if isinstance(response, list) else [response]
+        self.encoded.append(parts[0])
         return [struct.pack(">i", sum(map(len, parts))), *parts]
 
     def count(self, context: Any) -> None:
@@ -266,6 +268,21 @@ async def test_a_deferred_answer_to_a_peer_that_went_is_dropped() -> None:
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert not server.transport.connections
         words.deferred[0].resolve(b"nobody hears it")
+
+
+@in_trio
+async def test_a_peer_that_went_before_a_request_waits_is_no_fault_of_its_handler() -> None:
+    async def broken(*_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(connection, "send", broken)
+        async with served() as server:
+            client, words = await server.client(), server.words
+            await client.send(b"echo 1", b"park", b"echo 2")
+            assert await client.receive() is None
+            assert words.started == [b"echo 1", b"park"]
+            assert words.encoded == [b"echo 1"]
 
 
 @in_trio

@@ -43,6 +43,10 @@ _DEFERRED_MAX = 64
 _HALF_CLOSED_GRACE_S = 1.0
 
 
+class _PeerGoneError(OSError):
+    """What was owed could not be sent before a handler began to wait."""
+
+
 class Connection:
     """A connection and what handlers may know of it (`context.Peer`)."""
 
@@ -252,7 +256,7 @@ class Connection:
                 response = await self._awaited(
                     cast("Coroutine[Any, Any, Any]", response), waits=context.route.waits
                 )
-        except ProtocolError:
+        except (ProtocolError, _PeerGoneError):
             raise
         except Exception as error:
             response = error
@@ -279,8 +283,11 @@ class Connection:
         """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
         self.handling = True
         try:
-            if self._out:
-                await self._flush()
+            try:
+                if self._out:
+                    await self._flush()
+            except OSError as error:
+                raise _PeerGoneError(*error.args) from error
             self.transport.watch(self)
             self.parked = waits
             return await response
