@@ -70,6 +70,25 @@ def test_a_request_for_too_many_partitions_makes_none_of_its_topics(bootstrap, u
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([9_999], None),
+        ([10_000], "Unable to perform excessively large batch operation."),
+        ([5_000, 4_999], "Unable to perform excessively large batch operation."),
+        ([5_000, 4_998], None),
+        ([10_000, 1], "Excessively large number of partitions per request."),
+    ],
+)
+def test_a_request_brings_about_ten_thousand_records_at_most(
+    bootstrap, unique, counts, message
+) -> None:
+    topics = [(unique("large"), count) for count in counts]
+    answers = create(bootstrap, *topics, validate_only=True).values()
+    code = 0 if message is None else ErrorCode.POLICY_VIOLATION
+    assert [(t.error_code, t.error_message) for t in answers] == [(code, message)] * len(counts)
+
+
 @pytest.mark.barnabas_only  # Kafka answers UNKNOWN_SERVER_ERROR, and has added 10,000 of them
 def test_too_many_further_partitions_are_refused_as_a_whole(bootstrap, topics) -> None:
     topic = topics.create("grown")
@@ -235,6 +254,18 @@ def test_no_configuration_keys_at_all_ask_for_every_one(bootstrap, topics) -> No
     every, none = (described(bootstrap, TOPIC, topic, keys) for keys in (None, []))
     assert len(every.configs) > 20
     assert {config.name for config in none.configs} == {config.name for config in every.configs}
+
+
+def test_properties_are_told_in_one_order_whoever_asks(bootstrap, topics) -> None:
+    topic = topics.create("order")
+    everything = [entry.name for entry in described(bootstrap, TOPIC, topic, None).configs]
+    assert everything[:3] == [
+        "compression.type",
+        "remote.log.delete.on.disable",
+        "leader.replication.throttled.replicas",
+    ]
+    asked = described(bootstrap, TOPIC, topic, everything[::-1]).configs
+    assert [entry.name for entry in asked] == everything
 
 
 @pytest.mark.parametrize("name", [" 1", "one", "-1", "99"])

@@ -126,6 +126,36 @@ def test_topics_of_one_request_do_not_collide() -> None:
     assert cluster.create("a.b").error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+@pytest.mark.parametrize(
+    ("partitions", "configs", "fits"), [(9_999, 0, True), (9_998, 1, True), (9_999, 1, False)]
+)
+def test_a_request_may_bring_ten_thousand_records_about(
+    partitions: int, configs: int, fits: bool
+) -> None:
+    cluster = Cluster()
+    config = CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value="5")
+    large = Creatable(
+        name="a", num_partitions=partitions, replication_factor=1, configs=[config] * configs
+    )
+    request = CreateTopicsRequest(topics=[large], validate_only=True)
+    if fits:
+        assert not cluster.controller.create_topics(request).response.topics[0].error_code
+        return
+    with pytest.raises(KafkaError, match="excessively large batch operation") as refused:
+        cluster.controller.create_topics(request)
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_topics_named_twice_are_told_last_and_count_for_nothing() -> None:
+    cluster = Cluster()
+    topics = [
+        Creatable(name=name, num_partitions=count, replication_factor=1)
+        for name, count in (("b", 5_000), ("a", 9_999), ("b", 5_000))
+    ]
+    answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
+    assert [(t.name, t.error_code) for t in answer.topics] == [("a", 0), ("b", 42)]
+
+
 def test_a_topic_named_twice_in_a_request_is_refused_once() -> None:
     cluster = Cluster()
     topics = [Creatable(name="a", num_partitions=1, replication_factor=1) for _ in range(2)]

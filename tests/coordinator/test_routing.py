@@ -1,6 +1,7 @@
 import pytest
 
-from barnabas.coordinator.routing import java_hash, partition_for
+from barnabas.coordinator.routing import partition_for
+from barnabas.protocol.java_hash import java_hash
 
 
 @pytest.mark.parametrize(

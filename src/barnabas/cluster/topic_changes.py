@@ -42,10 +42,11 @@ CreatableTopic = CreateTopicsRequest.CreatableTopic
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 DeletedResult = DeleteTopicsResponse.DeletableTopicResult
 
-# What one request may add (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP). Kafka counts the
-# other records of a CreateTopics too, and a CreatePartitions above it gets UNKNOWN_SERVER_ERROR
-# there while it adds 10,000 partitions; here it is POLICY_VIOLATION, and adds nothing.
+# What one request may add (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP): partitions, and of a
+# CreateTopics all records. A CreatePartitions above it gets UNKNOWN_SERVER_ERROR from Kafka while
+# it adds some of the partitions; here it is POLICY_VIOLATION, and adds nothing.
 PARTITIONS_PER_REQUEST_MAX = 10_000
+_RECORDS_PER_REQUEST_MAX = 10_000
 _DEFAULT = -1
 # What Kafka's `Errors` says of a code that comes without words of its own.
 NO_SUCH_TOPIC = "This server does not host this topic-partition."
@@ -67,16 +68,12 @@ def create_topics(
     context: Context, request: CreateTopicsRequest
 ) -> ControllerResult[CreateTopicsResponse]:
     """Create each topic that may be; with `validate_only` say so and append nothing."""
-    _check_total(request, context.config.get_int("num.partitions"))
     counts = Counter(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if counts[topic.name] == 1]
+    _check_total(topics, context.config.get_int("num.partitions"))
     records: list[Message] = []
     results: list[TopicResult] = []
-    for topic in request.topics:
-        if counts[topic.name] > 1:
-            if topic.name not in {result.name for result in results}:
-                duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                results.append(_refused(topic.name, duplicate))
-            continue
+    for topic in topics:
         try:
             mine, result = _create_topic(context, topic)
         except KafkaError as error:
@@ -84,15 +81,21 @@ def create_topics(
             continue
         records += mine
         results.append(result)
+    if len(records) > _RECORDS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+        )
+    duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results += [_refused(name, duplicate) for name, count in counts.items() if count > 1]
     if request.validate_only:
         records = []
     return ControllerResult(records, CreateTopicsResponse(topics=results))
 
 
-def _check_total(request: CreateTopicsRequest, default: int) -> None:
+def _check_total(topics: Sequence[CreatableTopic], default: int) -> None:
     """Refuse the whole request before anything is built for a count that a stranger chose."""
     total = 0
-    for topic in request.topics:
+    for topic in topics:
         if topic.assignments:
             total += len(topic.assignments)
         elif topic.num_partitions == _DEFAULT:

@@ -1,19 +1,8 @@
 """Which partition of `__consumer_offsets` a group belongs to."""
 
+from barnabas.protocol.java_hash import java_hash
+
 _INT32_MIN = -(2**31)
-
-
-def java_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 units, wrapping at 32 bits."""
-    result = 0
-    if text.isascii():
-        for unit in text.encode():
-            result = (31 * result + unit) & 0xFFFFFFFF
-    else:
-        encoded = text.encode("utf-16-be", "surrogatepass")
-        for high, low in zip(encoded[::2], encoded[1::2], strict=True):
-            result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
-    return result - 2**32 if result >= 2**31 else result
 
 
 def partition_for(key: str, partitions: int) -> int:

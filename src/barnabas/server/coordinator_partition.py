@@ -111,7 +111,7 @@ class ProducerBatch:
     producer_epoch: int
 
 
-@attrs.frozen
+@attrs.define
 class _Turn:
     """Something to be decided; a refusal goes to `waiter`, and records under `producer`."""
 
