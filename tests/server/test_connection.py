@@ -65,7 +65,7 @@ class Words:
     def decode(self, connection: Any, frame: bytearray) -> Any:
         if frame.startswith(b"bad"):
             raise ProtocolError("bad")
-        key = PRODUCE if frame.startswith(b"defer") else OTHER
+        key = PRODUCE if frame.startswith((b"defer", b"put")) else OTHER
         route = SimpleNamespace(handler=self.handle, waits=frame.startswith(b"wait"))
         return SimpleNamespace(
             api_key=key, route=route, request=bytes(frame), connection=connection
@@ -104,6 +104,8 @@ class Words:
     def encode(self, context: Any, response: Any) -> list[Any]:
         if isinstance(response, Exception):
             response = b"error " + type(response).__name__.encode()
+        if response == b"put nothing":
+            raise ProtocolError("it cannot be encoded")
         parts = response if isinstance(response, list) else [response]
         self.encoded.append(parts[0])
         return [struct.pack(">i", sum(map(len, parts))), *parts]
@@ -323,6 +325,15 @@ async def test_a_bad_request_closes_after_earlier_ones_are_answered() -> None:
         assert await client.receive() is None
         await bystander.send(b"echo me")
         assert await bystander.receive() == b"echo me"
+
+
+@in_trio
+async def test_nothing_is_answered_behind_what_cannot_be() -> None:
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"put 1", b"put nothing", b"put 3", b"defer 4")
+        assert await client.receive() == b"put 1"
+        assert await client.receive() is None
 
 
 @in_trio
