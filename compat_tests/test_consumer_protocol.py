@@ -626,13 +626,13 @@ class ClassicMember:
             self.join()
             self.sync()
 
-    def take_all(self, partitions: int) -> None:
+    def take_all(self, partitions: int, user_data: bytes | None = None) -> None:
         """Join an empty group and take everything."""
         assert not self.join().error_code
         kept = ConsumerProtocolAssignment.TopicPartition(
             topic=self.topic, partitions=list(range(partitions))
         )
-        body = ConsumerProtocolAssignment(assigned_partitions=[kept]).encode(3)
+        body = ConsumerProtocolAssignment(assigned_partitions=[kept], user_data=user_data).encode(3)
         answer = self.sync({self.member_id: b"\0\3" + bytes(body)})
         assert not answer.error_code, answer
 
@@ -689,6 +689,22 @@ def test_a_classic_group_turns_into_a_consumer_group_and_back(at, group, created
     assert classic.owned == {topic: [0, 1, 2, 3]}
     assert wire.call(at, DescribeGroupsRequest(groups=[group]), 6).groups[0].group_state == "Stable"
     assert offsets(at, group, topic, 0) == (ErrorCode.NONE, 5)
+
+
+def test_a_group_with_an_assignor_of_its_own_stays_classic(at, group, created: Topics) -> None:
+    topic = created.create()
+    classic = ClassicMember(at, group, topic)
+    classic.take_all(1, user_data=b"of the assignor's own")
+    refused(
+        Member(at, group).ask(
+            rebalance_timeout_ms=30_000, subscribed_topic_names=[topic], topic_partitions=[]
+        ),
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group} to consumer group because an unsupported custom "
+        "assignor is in use. Please refer to the documentation or switch to a default assignor "
+        "before re-attempting the upgrade.",
+    )
+    assert classic.beat() is ErrorCode.NONE
 
 
 def test_a_classic_member_may_join_a_consumer_group(at, group, created: Topics) -> None:

@@ -435,6 +435,25 @@ def test_committed_offsets_are_fetched(bootstrap, topics, unique, version) -> No
     assert fetched(bootstrap, group, topic, version) == [(0, 17), (0, -1)]
 
 
+def test_topics_that_nobody_knows_come_last(bootstrap, topics, unique) -> None:
+    topic, group = topics.create("commit", partitions=2), unique("g")
+    coordinator_ready(bootstrap, group)
+    assert commit(bootstrap, group, topic, 10, 17) == 0
+    known = topic_id(bootstrap, topic)
+    unknown = type(known)(bytes(range(16)))
+    wanted = [
+        OffsetFetchRequest.OffsetFetchRequestTopics(topic_id=asked, partition_indexes=[0])
+        for asked in (unknown, known)
+    ]
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=wanted)
+    (answer,) = wire.call(bootstrap, OffsetFetchRequest(groups=[asked]), 10).groups
+    assert [
+        (entry.topic_id, part.error_code, part.committed_offset)
+        for entry in answer.topics
+        for part in entry.partitions
+    ] == [(known, 0, 17), (unknown, ErrorCode.UNKNOWN_TOPIC_ID, -1)]
+
+
 def test_committed_offsets_are_deleted(bootstrap, topics, unique) -> None:
     topic, group = topics.create("commit", partitions=2), unique("g")
     coordinator_ready(bootstrap, group)

@@ -119,7 +119,8 @@ def _assigned(
     if assignment.user_data:
         raise _refused(
             group.group_id,
-            "an unsupported custom assignor is in use, whose user data would be lost",
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+            "to a default assignor before re-attempting the upgrade",
         )
     return assignment.assigned_partitions
 

@@ -161,11 +161,10 @@ def _named(image: MetadataImage, asked: list[FetchTopic]) -> list[FetchTopic]:
 
 
 def _with_unknown(asked: list[FetchTopic], fetched: list[FetchedTopic]) -> list[FetchedTopic]:
-    """What was fetched, in the order of the request, and an error for ids that nobody knows."""
-    found = {topic.topic_id: topic for topic in fetched}
-    return [
-        found.get(topic.topic_id)
-        or FetchedTopic(
+    """What was fetched, and after it an error for each id that nobody knows, as in `KafkaApis`."""
+    found = {topic.topic_id for topic in fetched}
+    return fetched + [
+        FetchedTopic(
             topic_id=topic.topic_id,
             partitions=[
                 FetchedPartition(
@@ -178,6 +177,7 @@ def _with_unknown(asked: list[FetchTopic], fetched: list[FetchedTopic]) -> list[
             ],
         )
         for topic in asked
+        if topic.topic_id not in found
     ]
 
 
