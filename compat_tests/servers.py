@@ -22,10 +22,12 @@ PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports() -> tuple[int, int]:
+    """Two ports that nobody has; held together, so that they are not one and the same."""
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
 
 
 def answers(port: int) -> bool:
@@ -50,7 +52,7 @@ class ServerProcess:
         self.directory = Path(tempfile.mkdtemp(prefix="barnabas-compat-"))
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
-        self.port = free_port()
+        self.port, self.controller_port = free_ports()
         self.properties = {**FAST_GROUPS, **(properties or {})}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -115,7 +117,8 @@ class BarnabasProcess(ServerProcess):
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
         # --listen would take the next port for the controller, which somebody else may have.
-        self.listeners = f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{free_port()}"
+        controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
+        self.listeners = f"PLAINTEXT://{self.bootstrap},{controller}"
 
     def command(self) -> list[str]:
         properties = {"listeners": self.listeners, **self.properties}
@@ -130,7 +133,6 @@ class KafkaProcess(ServerProcess):
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
-        self.controller_port = free_port()
         self.properties_file = self.directory / "server.properties"
 
     def write_properties(self) -> None:

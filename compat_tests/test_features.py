@@ -200,7 +200,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[tuple[ServerProcess, KafkaP
         pytest.skip("needs a server of its own, so not with --bootstrap")
     server, kafka = KINDS[request.config.getoption("--server")](), KafkaProcess()
     kafka.data, kafka.port = server.data, server.port
-    kafka.controller_port = controller_port(server)
+    kafka.controller_port = server.controller_port
     voters = ["--standalone"]
     if request.param == "3.9":
         static = {
@@ -224,12 +224,6 @@ def older(both: tuple[ServerProcess, KafkaProcess]) -> ServerProcess:
     """A server that runs on a directory of an older release."""
     both[0].start()
     return both[0]
-
-
-def controller_port(server: ServerProcess) -> int:
-    if isinstance(server, KafkaProcess):
-        return server.controller_port
-    return int(server.listeners.rpartition(":")[2])
 
 
 def features(bootstrap: str, *arguments: str, check: bool = True) -> str:
