@@ -10,7 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from barnabas.log import recovery
+from barnabas.log import producer_loading, recovery
 from barnabas.log.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -22,10 +22,9 @@ from barnabas.log.checkpoints import (
 from barnabas.log.compaction import swap
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
-from barnabas.log.producer_state import ProducerState, SnapshotError, read_marker
+from barnabas.log.producer_loading import Replay
 from barnabas.log.removal import DELETED, remove_now
-from barnabas.log.segment import Segment, file_name
-from barnabas.protocol.records.batch import BatchHeader
+from barnabas.log.segment import Segment
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOT: Final = ".snapshot"
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 _OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
 _CHECKPOINT: Final = ".checkpoint"  # the quorum's snapshots lie beside its log
@@ -98,6 +96,7 @@ def load(log: "PartitionLog", recover: bool) -> None:
     started = time.monotonic()
     snapshots = _find_segments(log)
     lost, checked_from = 0, log.recovery_point
+    replay: Replay | None = None
     epochs = _read_epochs(log)
     if not recover:
         active = log.segments[-1]
@@ -108,7 +107,8 @@ def load(log: "PartitionLog", recover: bool) -> None:
             )
             recover = True
     if recover:
-        lost = _recover(log, epochs)
+        replay = producer_loading.begin(log, snapshots)
+        lost = _recover(log, epochs, replay)
     epochs.truncate_end(log.log_end_offset)
     log.epochs = epochs
     first = log.segments[0].base_offset
@@ -116,10 +116,7 @@ def load(log: "PartitionLog", recover: bool) -> None:
     log.epochs.truncate_start(log.log_start_offset)
     log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
     log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
-    is_damaged = _transaction_index_is_damaged(log)
-    if recover or is_damaged:  # which may have removed some
-        snapshots = _snapshot_offsets(log.directory)
-    _load_producers(log, snapshots, repair=recover or is_damaged)
+    producer_loading.finish(log, replay)
     if log.recovery_point < log.active.base_offset:
         log.volume.rolled.add(log)  # to be synced, so that the next start need not check it again
     if recover and log.log_end_offset > checked_from:
@@ -158,7 +155,7 @@ def _find_segments(log: "PartitionLog") -> list[int]:
                 logger.warning("ignored, it is none of the log's file=%s", entry.path)
         elif suffix == ".log":
             sizes[int(stem)] = entry.stat().st_size
-        elif suffix == SNAPSHOT:
+        elif suffix == producer_loading.SNAPSHOT:
             snapshots.append(int(stem))
         elif suffix in _INDEXES:
             others.append((stem, entry.path))
@@ -195,15 +192,16 @@ def _read_epochs(log: "PartitionLog") -> LeaderEpochs:
     return epochs
 
 
-def _recover(log: "PartitionLog", epochs: LeaderEpochs) -> int:
+def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> int:
     """Check what lies behind the recovery point and cut at the first fault; the bytes lost."""
     segments = log.segments
     offset = log.recovery_point
     first = log.segment_number(offset)
+    replay.walk(segments[log.segment_number(replay.start) : first])
     next_offset, lost = segments[first].base_offset, 0
     for number in range(first, len(segments)):
         segment = segments[number]
-        found = recovery.recover(segment, offset, log.config.index_interval_bytes)
+        found = recovery.recover(segment, offset, log.config.index_interval_bytes, replay)
         next_offset = found.next_offset
         for entry in found.epochs:
             epochs.assign(entry.epoch, entry.start_offset)
@@ -235,105 +233,4 @@ def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
         next_offset < base
         and base > max(log.recovery_point, log.first_dirty_offset)
         and bool(log.volume.recovery_points)
-    )
-
-
-# Producers
-
-
-def load_producers(log: "PartitionLog") -> None:
-    """Producer state from the last sound snapshot, and the batches behind it; OSError."""
-    _load_producers(log, _snapshot_offsets(log.directory), repair=False)
-
-
-def _load_producers(log: "PartitionLog", snapshots: list[int], *, repair: bool) -> None:
-    """With `repair` the transaction indexes are brought in step with the markers found."""
-    state = log.producers = ProducerState(log.segments[0].base_offset)
-    for offset in reversed(_needed(log, snapshots)):
-        path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
-        try:
-            with open(path, "rb") as file:
-                state.load(file.read(), offset)
-            break
-        except SnapshotError as error:
-            logger.warning("removing a damaged snapshot file=%s reason=%s", path, error)
-            remove_files([path])
-    if state.end_offset < log.log_end_offset:
-        _replay_producers(log, state, repair)
-    state.high_watermark_advanced(log.high_watermark)
-
-
-def _transaction_index_is_damaged(log: "PartitionLog") -> bool:
-    """Whether the transaction indexes are to be made again; then from the first bad one on."""
-    for segment in log.segments:
-        fault = segment.transaction_index.fault(segment.base_offset)
-        if fault is not None:
-            logger.warning("rebuilding transaction index segment=%s reason=%s", segment.path, fault)
-            # Without the later snapshots, producers are replayed from before this segment on.
-            remove_files(
-                f"{log.directory}/{file_name(offset, SNAPSHOT)}"
-                for offset in _snapshot_offsets(log.directory)
-                if offset > segment.base_offset
-            )
-            return True
-    return False
-
-
-def _replay_producers(log: "PartitionLog", state: ProducerState, repair: bool) -> None:
-    start = state.end_offset
-    for segment in log.segments[log.segment_number(start) :]:
-        if repair:
-            segment.transaction_index.truncate(start)
-        found = segment.find(start)
-        if found is None:
-            continue
-        for position, header in segment.headers(found[0]):
-            if header.producer_id < 0 or header.base_offset < start:
-                continue
-            if header.is_control:
-                _replay_marker(segment, position, header, state, repair)
-            else:
-                state.append(header, header.base_offset)
-    state.end_offset = log.log_end_offset
-
-
-def _replay_marker(
-    segment: Segment, position: int, header: BatchHeader, state: ProducerState, repair: bool
-) -> None:
-    marker = read_marker(segment.read_batch(position, header), header)
-    if marker is not None:
-        aborted = state.end_transaction(header, header.base_offset, marker)
-        if repair and aborted is not None:
-            segment.transaction_index.append(aborted)
-
-
-def _needed(log: "PartitionLog", snapshots: list[int]) -> list[int]:
-    """The offsets of the snapshots within the log; those that no segment needs are removed.
-
-    One for each segment, and the last one (`ProducerStateManager.removeStraySnapshots`).
-    """
-    bases = {segment.base_offset for segment in log.segments}
-    inside = sorted(offset for offset in snapshots if offset <= log.log_end_offset)
-    kept = {offset for offset in inside if offset in bases} | set(inside[-1:])
-    remove_files(
-        f"{log.directory}/{file_name(offset, SNAPSHOT)}"
-        for offset in snapshots
-        if offset not in kept
-    )
-    return [offset for offset in inside if offset in kept]
-
-
-def _snapshot_offsets(directory: str) -> list[int]:
-    found: list[int] = []
-    for name in os.listdir(directory):
-        stem, suffix = os.path.splitext(name)
-        if suffix == SNAPSHOT and _OFFSET_NAME.fullmatch(stem):
-            found.append(int(stem))
-    return found
-
-
-def remove_snapshots(directory: str) -> None:
-    """Remove all snapshots: the log begins anew."""
-    remove_files(
-        f"{directory}/{file_name(offset, SNAPSHOT)}" for offset in _snapshot_offsets(directory)
     )

@@ -1,8 +1,8 @@
 """A segment checked after a kill, batch by batch (Kafka's `LogSegment.recover`).
 
-Of each batch the header is looked at and the crc computed: one loop over plain locals, since after
-a kill it may run over gigabytes. Reading and the crc of a large batch leave the interpreter's lock,
-so that several logs are recovered at a time, in threads.
+Of each batch the header is looked at and the crc computed, and producers are told of it: one loop
+over plain locals, since after a kill it may run over gigabytes. Reading and the crc of a large
+batch leave the interpreter's lock, so that several logs are recovered at a time, in threads.
 """
 
 import os
@@ -11,13 +11,15 @@ from typing import Final, NamedTuple
 
 from barnabas.log import old_format
 from barnabas.log.epochs import EpochEntry
-from barnabas.log.files import READ_CHUNK
+from barnabas.log.files import READ_CHUNK, read_at
+from barnabas.log.producer_loading import Replay
 from barnabas.log.segment import Segment
-from barnabas.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from barnabas.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
 from barnabas.protocol.records.crc import crc32c
 
-# Base offset, length, leader epoch, magic, crc, last offset delta, max timestamp, record count.
-_HEADER: Final = Struct(">qiibI2xi8xq14xi")
+# Base offset, length, leader epoch, magic, crc, last offset delta, max timestamp, producer id,
+# record count.
+_HEADER: Final = Struct(">qiibI2xi8xqq6xi")
 _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 _LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 
@@ -31,15 +33,17 @@ class Recovered(NamedTuple):
     epochs: list[EpochEntry]
 
 
-def recover(segment: Segment, offset: int, index_interval: int) -> Recovered:
+def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) -> Recovered:
     """Check the batches from the one with `offset` on, cut at the first bad one.
 
-    Raises CorruptBatch at a message of an old format, which is not cut, and OSError.
-
-    Indexes are kept up to there, if they can be, and made again behind it.
+    Indexes are kept up to there, if they can be, and made again behind it. `replay` sees all
+    batches of producers. Raises CorruptBatch at a message of an old format, which is not cut, and
+    OSError.
     """
     position = segment.keep_indexes(offset)
-    next_offset, position, epochs = _check(segment, position, index_interval)
+    replay.begin(segment)
+    replay.walk_in(segment, position)
+    next_offset, position, epochs = _check(segment, position, index_interval, replay)
     lost = segment.size - position
     if lost:
         file = segment.opened()
@@ -50,7 +54,7 @@ def recover(segment: Segment, offset: int, index_interval: int) -> Recovered:
 
 
 def _check(
-    segment: Segment, position: int, index_interval: int
+    segment: Segment, position: int, index_interval: int, replay: Replay
 ) -> tuple[int, int, list[EpochEntry]]:
     """Walk over the sound batches: the offset and the position behind them, and their epochs.
 
@@ -60,6 +64,7 @@ def _check(
     fd, end, next_offset = file.fd, segment.size, segment.base_offset
     epochs: list[EpochEntry] = []
     last_epoch: int | None = None
+    replay_start = replay.start
     buffer = bytearray(READ_CHUNK)
     view, unpack = memoryview(buffer), _HEADER.unpack_from
     start = filled = 0  # what of the file the buffer holds
@@ -71,7 +76,7 @@ def _check(
             filled, start, at = os.preadv(fd, [buffer], position), position, 0
             if filled < HEADER_SIZE:
                 break
-        base, length, epoch, magic, crc, delta, timestamp, count = unpack(buffer, at)
+        base, length, epoch, magic, crc, delta, timestamp, producer_id, count = unpack(buffer, at)
         size = length + LOG_OVERHEAD
         if (
             magic != MAGIC
@@ -100,6 +105,10 @@ def _check(
             segment.add_index_entries(base + delta, position)
             since_index = 0
         since_index += size
+        if producer_id >= 0 and base >= replay_start:
+            # The buffer may hold the end of a large batch by now.
+            again = (buffer, at) if filled else (read_at(fd, HEADER_SIZE, position), 0)
+            replay.take(segment, position, read_header(*again))
         if epoch != last_epoch:
             epochs.append(EpochEntry(epoch, base))
             last_epoch = epoch

@@ -5,7 +5,7 @@ Kafka's `UnifiedLog.truncateTo` and `truncateFullyAndStartAt`. Epochs and produc
 
 from typing import TYPE_CHECKING
 
-from barnabas.log import loading, rolling
+from barnabas.log import producer_loading, rolling
 from barnabas.log.producer_state import ProducerState
 from barnabas.log.reading import segment_number
 from barnabas.log.removal import remove_now
@@ -31,7 +31,7 @@ def truncate_to(log: "PartitionLog", offset: int) -> None:
     if found is not None:
         segment.truncate(found[0], offset - 1)
     _ends_at(log, offset)
-    loading.load_producers(log)
+    producer_loading.read(log)
 
 
 def start_at(log: "PartitionLog", offset: int) -> None:
@@ -39,7 +39,7 @@ def start_at(log: "PartitionLog", offset: int) -> None:
     log.read_ends.clear()
     dropped, log.segments = log.segments, []
     remove_now(log.directory, dropped)
-    loading.remove_snapshots(log.directory)
+    producer_loading.remove_snapshots(log.directory)
     rolling.new_segment(log, offset, 0)
     log.log_start_offset = offset
     log.high_watermark = offset
