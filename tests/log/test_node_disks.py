@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log import PartitionLog
+from barnabas.log.segment import Segment
 from barnabas.log.moving import Move
 from barnabas.protocol.frames import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
@@ -26,7 +27,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 from barnabas.protocol.messages_base import Message
 from barnabas.server.listeners import Transport
 from barnabas.server.moves import Mover
-from barnabas.server.startup import StartupError
+from barnabas.server.startup import DisksLostError, StartupError
 from barnabas.testing import Node
 from barnabas.testing.process import NodeProcess
 
@@ -205,6 +206,15 @@ def test_without_a_working_directory_the_node_ends_and_acknowledges_nothing() ->
         node.start()
         assert values(node.bootstrap, 20) == [b"%d" % number for number in range(20)]
         assert produce(node.bootstrap, 0, b"after") is None
+
+
+def test_a_node_whose_quorum_cannot_write_says_so_in_one_line(tmp_path, monkeypatch) -> None:
+    def refuse(segment: Segment) -> None:
+        raise OSError(errno.EIO, "I/O error")
+
+    monkeypatch.setattr(Segment, "sync_batches", refuse)
+    with pytest.raises(DisksLostError, match=r"the quorum's log cannot be written: .*I/O error"):
+        Node(tmp_path).start()
 
 
 def test_a_directory_that_cannot_be_used_is_left_out_at_the_start(tmp_path: Path) -> None:

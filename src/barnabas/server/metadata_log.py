@@ -136,6 +136,7 @@ class MetadataLog:
         self._log.flush()
 
     def close(self) -> None:
-        """Make all durable and let go of the files."""
-        self._log.close()
+        """Make all durable, unless the disk failed, and let go of the files."""
+        if self._volume.failure is None:
+            self._log.close()
         self._log.release()

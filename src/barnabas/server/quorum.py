@@ -40,7 +40,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.server.endpoints import registered
 from barnabas.server.metadata_log import MetadataLog
 from barnabas.server.metadata_snapshots import MetadataSnapshots
-from barnabas.server.startup import StartupError
+from barnabas.server.startup import DisksLostError, StartupError
 
 if TYPE_CHECKING:
     from barnabas.server.node import Node
@@ -112,7 +112,7 @@ class Quorum:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Recover, elect, register this node, and then commit what is appended until cancelled.
 
-        Raises StartupError when the files do not allow it, OSError when the log cannot be
+        Raises StartupError when the files do not allow it, DisksLostError when the log cannot be
         written: without it a node must not go on.
         """
         loader = self._recover()
@@ -262,7 +262,10 @@ class Quorum:
     async def _flush(self) -> None:
         """Make durable what was appended; then it is committed."""
         end_offset = self.core.log_end_offset
-        await self.node.disk.fsync(self, self.log.flush)
+        try:
+            await self.node.disk.fsync(self, self.log.flush)
+        except KafkaError as error:
+            raise DisksLostError(f"the quorum's log cannot be written: {error.message}") from error
         self.core.on_flushed(end_offset)
         self._write(self.core.take_ready())
         if self._subscribers:
