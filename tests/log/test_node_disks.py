@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log import PartitionLog
-from barnabas.log.segment import Segment
 from barnabas.log.moving import Move
+from barnabas.log.segment import Segment
 from barnabas.protocol.frames import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
