@@ -11,15 +11,13 @@ from typing import Final, NamedTuple
 
 from barnabas.log import old_format
 from barnabas.log.epochs import EpochEntry
-from barnabas.log.files import READ_CHUNK, read_at
+from barnabas.log.files import READ_CHUNK
 from barnabas.log.producer_loading import Replay
 from barnabas.log.segment import Segment
-from barnabas.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
+from barnabas.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
 from barnabas.protocol.records.crc import crc32c
 
-# Base offset, length, leader epoch, magic, crc, last offset delta, max timestamp, producer id,
-# record count.
-_HEADER: Final = Struct(">qiibI2xi8xqq6xi")
+_HEADER: Final = Struct(">qiibIhiqqqhii")
 _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 _LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 
@@ -76,7 +74,8 @@ def _check(
             filled, start, at = os.preadv(fd, [buffer], position), position, 0
             if filled < HEADER_SIZE:
                 break
-        base, length, epoch, magic, crc, delta, timestamp, producer_id, count = unpack(buffer, at)
+        fields = unpack(buffer, at)
+        base, length, epoch, magic, crc, _, delta, _, timestamp, producer_id, _, _, count = fields
         size = length + LOG_OVERHEAD
         if (
             magic != MAGIC
@@ -106,9 +105,7 @@ def _check(
             since_index = 0
         since_index += size
         if producer_id >= 0 and base >= replay_start:
-            # The buffer may hold the end of a large batch by now.
-            again = (buffer, at) if filled else (read_at(fd, HEADER_SIZE, position), 0)
-            replay.take(segment, position, read_header(*again))
+            replay.take(segment, position, BatchHeader._make(fields))
         if epoch != last_epoch:
             epochs.append(EpochEntry(epoch, base))
             last_epoch = epoch
