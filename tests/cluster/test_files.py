@@ -118,6 +118,22 @@ def test_a_snapshot_without_its_end_is_refused() -> None:
         decode_snapshot(b"".join(parts[:-1]))
 
 
+def test_a_flipped_bit_of_a_snapshot_is_refused_or_means_nothing() -> None:
+    records = [FeatureLevelRecord(name=f"f{n}", feature_level=n + 1) for n in range(3)]
+    voters = VoterSet.of(Voter(ReplicaKey(1, uuid(1))))
+    snapshot = Snapshot(list(records), 1, voters, 99)
+    content = b"".join(encode_snapshot(snapshot, 5, epoch=3))
+    refused = 0
+    for bit in range(len(content) * 8):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            assert decode_snapshot(bytes(damaged)) == snapshot, f"bit {bit}"
+        except ProtocolError:
+            refused += 1
+    assert refused > 0.8 * len(content) * 8, "all but offsets and epochs, which the crc leaves out"
+
+
 def test_a_loader_applies_a_transaction_whole_or_not_at_all() -> None:
     loader = MetadataLoader(MetadataImage())
     level = FeatureLevelRecord

@@ -18,7 +18,13 @@ from barnabas.cluster.record_versions import encode_at
 from barnabas.cluster.voters import VoterSet
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.records.batch import (
+    Record,
+    build_batch,
+    crc_matches,
+    iter_batches,
+    read_records,
+)
 from barnabas.protocol.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -147,9 +153,18 @@ def encode_snapshot(
 
 def decode_snapshot(content: bytes) -> Snapshot:
     """Read a file's content; ProtocolError if it is damaged or has no footer."""
+    try:
+        return _decode(content)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _decode(content: bytes) -> Snapshot:
     snapshot = Snapshot()
     complete = False
     for position, header in iter_batches(content):
+        if not crc_matches(content, position, header):
+            raise ProtocolError(f"the crc of the batch at position {position} is wrong")
         for record in read_records(content, position, header):
             if not header.is_control:
                 snapshot.records.append(decode_metadata_record(record.value or b""))
