@@ -1,5 +1,9 @@
 """Bit rot is found: in a stopped directory at once, in a running node by the scrubber."""
 
+import errno
+import fcntl
+import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +71,57 @@ def test_what_was_cut_or_follows_in_no_order_is_told(log) -> None:
     Path(second).write_bytes(content)
     Path(third).write_bytes(Path(third).read_bytes() * 2)
     assert [name for name, _ in faults(log)] == [Path(p).name for p in (first, second, third)]
+
+
+def evict(path: str) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def is_cached(path: str) -> bool:
+    """Whether it was: the system may begin to read it, now that it is asked for."""
+    with open(path, "rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+        except BlockingIOError:
+            return False
+
+
+def test_the_disk_is_read_and_the_page_cache_left_as_it_is(log, tmp_path) -> None:
+    cold, hot = (segment.path for segment in log.segments[:2])
+    other = shutil.copy(cold, tmp_path / "other")
+    for path in (cold, other):
+        evict(path)
+    if is_cached(other):
+        pytest.skip("this file system keeps files in memory")
+    assert faults(log) == []
+    assert (is_cached(cold), is_cached(hot)) == (False, True)
+
+
+def test_batches_larger_than_what_is_read_at_a_time_are_checked(log) -> None:
+    log.update_config(LogConfig(max_message_bytes=9 << 20))
+    for _ in range(2):
+        append(log, os.urandom(3 << 20), b"small")
+    log.roll(0)
+    victim = log.segments[-2]
+    assert faults(log) == []
+    change(victim.path, victim.size - 100, b"!!")
+    assert [name for name, _ in faults(log)] == [Path(victim.path).name]
+
+
+def test_a_file_system_without_direct_reads_is_read_as_any_other(log, monkeypatch) -> None:
+    real = os.preadv
+
+    def preadv(fd: int, *arguments: object) -> int:
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(fd, *arguments)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert faults(log) == []
+    change(log.segments[1].path, 70, b"!!")
+    assert [name for name, _ in faults(log)] == [Path(log.segments[1].path).name]
 
 
 def test_the_segment_that_is_written_to_may_end_anywhere(log) -> None:

@@ -5,13 +5,18 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from barnabas.log.compaction.records import checked_batches
-from barnabas.log.files import FileCache
-from barnabas.log.segment import Segment
-from barnabas.protocol.records.batch import CorruptBatch
+from barnabas.log.scrubbing.direct import DirectFile
+from barnabas.protocol.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    read_header,
+)
+from barnabas.protocol.records.crc import crc32c
 
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
-_READ_BYTES: Final = 1 << 18
+_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 
 
 class Checked(NamedTuple):
@@ -44,16 +49,36 @@ def _check(directory: str, name: str, throttle: Callable[[int], object]) -> Chec
     path = f"{directory}/{name}"
     fault, size = None, 0
     try:
-        size = os.stat(path).st_size
-        base = offset = int(name.partition(".")[0])
-        segment = Segment(directory, base, FileCache(1, create=False), size)
-        for _, header in checked_batches(segment, _READ_BYTES):
-            throttle(header.size)
-            if header.base_offset < offset or header.last_offset < header.base_offset:
-                raise CorruptBatch(f"offset {header.base_offset} follows {offset}")
-            offset = header.next_offset
+        with DirectFile(path) as file:
+            size = os.stat(path).st_size
+            position, offset = 0, int(name.partition(".")[0])
+            while position < size:
+                header = _checked_batch(file, position, size)
+                throttle(header.size)
+                if header.base_offset < offset or header.last_offset < header.base_offset:
+                    raise CorruptBatch(f"offset {header.base_offset} follows {offset}")
+                offset = header.next_offset
+                position += header.size
     except FileNotFoundError:
         return None
     except (CorruptBatch, OSError) as error:
         fault = str(error)
     return Checked(path, size, fault)
+
+
+def _checked_batch(file: DirectFile, position: int, file_size: int) -> BatchHeader:
+    """The header of the batch at `position`, whose crc is right; CorruptBatch, OSError."""
+    header = read_header(file.read(position, HEADER_SIZE))
+    end = position + header.size
+    if header.magic != MAGIC or end > file_size:
+        raise CorruptBatch(f"no batch at {position}")
+    crc, at = 0, position + _CHECKED_AT
+    while at < end:
+        part = file.read(at, end - at)
+        if not part:
+            raise CorruptBatch(f"the file ends inside the batch at {position}")
+        crc = crc32c(part, crc)
+        at += len(part)
+    if crc != header.crc:
+        raise CorruptBatch(f"a batch with a wrong crc at {position}")
+    return header
