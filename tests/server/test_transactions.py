@@ -1,6 +1,5 @@
 """The shell around transaction coordinators: what waits for whom, across replicas and restarts."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +7,10 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
-from barnabas.cluster.replication import Partition, ReplicaManager
-from barnabas.config import NodeConfig, TopicConfig
-from barnabas.log import LogConfig, LogManager
-from barnabas.log.checkpoints import MetaProperties
+from barnabas.cluster.replication import Partition
+from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import (
@@ -21,109 +18,21 @@ from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 from barnabas.protocol.messages.write_txn_markers import (
-    WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.groups import GroupCoordinator, assignors_of
 from barnabas.server.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.server.transaction_admission import Admission, Support
 from barnabas.server.transaction_guards import Guards
 from barnabas.server.transaction_markers import LocalMarkers
-from barnabas.server.transactions import TransactionCoordinator
 from barnabas.testing import Node
-from tests.cluster.states import CLUSTER_ID, Cluster
-from tests.log.batches import batch, open_volume
+from tests.log.batches import batch
+from tests.server.coordinator_world import Asked, World, code_of, marker, run, start
 from tests.server.transaction_transcript import Transcript
-
-OTHER = 2
-
-
-class World:
-    """Broker 1 of two, leading partitions that the other one replicates when it is told to."""
-
-    def __init__(self, path: Path) -> None:
-        volume = open_volume(path)
-        self.config = NodeConfig.load(
-            None, {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
-        )
-        cluster = Cluster(brokers=2)
-        (directory,) = cluster.image.brokers[1].directories
-        volume.write_properties(MetaProperties(CLUSTER_ID, 1, directory))
-        for topic in ("t", TRANSACTION_TOPIC, OFFSETS_TOPIC):
-            assert not cluster.create(topic, partitions=4, replicas=2).error_code
-        self.image = cluster.image
-        self.node_id = 1
-        self.quorum = SimpleNamespace(subscribe=lambda _: None)
-        logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
-        self.replicas = ReplicaManager(
-            1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()
-        )
-        self.replicas.apply(self.image)
-        self.assignors = assignors_of(self.config)
-        self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
-        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
-        self.transactions.producer_ids.next = self.next_producer_id  # type: ignore[method-assign]
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    async def next_producer_id(self) -> int:
-        return 7
-
-    def led(self, topic: str) -> Partition:
-        return next(
-            each for each in self.replicas.partitions() if each.topic == topic and each.is_leader
-        )
-
-    def replicate(self, *topics: str) -> None:
-        """The other broker has everything of these topics."""
-        for each in self.replicas.partitions():
-            if each.topic in topics and each.is_leader:
-                end = each.log.log_end_offset
-                each.follower_fetched(OTHER, end, 0, self.now_ms())
-
-    def id_here(self) -> str:
-        """A transactional id that is coordinated here."""
-        led = {
-            each.partition
-            for each in self.replicas.partitions()
-            if each.topic == TRANSACTION_TOPIC and each.is_leader
-        }
-        return next(
-            name
-            for name in (f"x{i}" for i in range(100))
-            if self.transactions.partition_of(name) in led
-        )
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def run(test: Callable[..., Any], *arguments: Any) -> None:
-    trio.run(test, *arguments, clock=MockClock(autojump_threshold=0.01))
-
-
-class Asked:
-    """A request in a task of its own."""
-
-    def __init__(self, nursery: trio.Nursery, request: Callable[[], Any]) -> None:
-        self.answers: list[Any] = []
-        self._request = request
-        nursery.start_soon(self._run)
-
-    async def _run(self) -> None:
-        try:
-            self.answers.append(await self._request())
-        except KafkaError as error:
-            self.answers.append(error.code)
-
-
-async def start(world: World, nursery: trio.Nursery) -> None:
-    await nursery.start(world.groups.run)
-    await nursery.start(world.transactions.run)
-    await wait_all_tasks_blocked()
 
 
 def test_nothing_is_answered_or_marked_before_the_outcome_is_replicated(world: World) -> None:
@@ -192,18 +101,6 @@ def test_what_is_not_replicated_in_time_is_answered_so(world: World) -> None:
             nursery.cancel_scope.cancel()
 
     run(test)
-
-
-def marker(topic: str, partition: int, **fields: Any) -> WriteTxnMarkersRequest:
-    named = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])
-    defaults = {"producer_id": 7, "producer_epoch": 1, "transaction_result": True}
-    return WriteTxnMarkersRequest(
-        markers=[WriteTxnMarkersRequest.WritableTxnMarker(topics=[named], **(defaults | fields))]
-    )
-
-
-def code_of(response: WriteTxnMarkersResponse) -> ErrorCode:
-    return ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
 
 
 def test_a_marker_is_written_once_the_replicas_have_it(world: World) -> None:

@@ -22,7 +22,7 @@ import trio
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.coordinator.output import Decision, Output, Reply, append_error
 from barnabas.coordinator.output import Record as CoordinatorRecord
-from barnabas.coordinator.steps import Steps
+from barnabas.coordinator.steps import Steps, run_through
 from barnabas.log import PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages_base import Message
@@ -185,6 +185,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         # What is to be decided, and deciding it as far as that has come; None: nothing is.
         self._turns: deque[_Turn] = deque()
         self._work: Steps[None] | None = None
+        # Whether a timer that is due is among the turns.
+        self._has_timer_turn = False
 
     # What a kind of coordinator adds
 
@@ -332,7 +334,11 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         """Append, replay and answer; what follows from it."""
         try:
             for records in _batches(output):
-                yield from self._append(records, producer)
+                steps = self._append(records, producer)
+                if producer is None:
+                    yield from steps
+                else:  # a marker waits for no turn: it is to find all of its transaction, or none
+                    run_through(steps)
         except KafkaError as error:
             return self._refuse(output, append_error(error.code))
         if output.replies or output.effects:
@@ -431,11 +437,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     # Time and ending
 
     def next_wakeup(self) -> int | None:
-        """When `tick` has something to do, in milliseconds of the coordinator's clock.
-
-        The shard's timers wait until a decision that is under way is taken.
-        """
-        wakeup_ms = self.shard.next_wakeup() if self._work is None else None
+        """When `tick` has something to do, in milliseconds of the coordinator's clock."""
+        wakeup_ms = None if self._has_timer_turn else self.shard.next_wakeup()
         deadline_ms = next((held.deadline_ms for held in self._held if held.replies), None)
         if wakeup_ms is None or deadline_ms is None:
             return deadline_ms if wakeup_ms is None else wakeup_ms
@@ -444,15 +447,17 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def tick(self) -> None:
         """Run the timers that are due; what was not committed in time is answered as such.
 
-        Effects wait on: the records may be committed yet.
+        A timer waits for its turn, so a heartbeat that came before is heard first. Effects wait
+        on: the records may be committed yet.
         """
         now_ms = self._now_ms()
         while (
-            self._work is None
+            not self._has_timer_turn
             and (wakeup_ms := self.shard.next_wakeup()) is not None
             and wakeup_ms <= now_ms
         ):
-            self.perform(lambda: self.shard.tick(now_ms) or Output())
+            self._has_timer_turn = True
+            self.perform(self._run_timer)
         for held in self._held:
             if held.deadline_ms > now_ms:
                 break
@@ -460,6 +465,10 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             held.replies.clear()
         while self._held and not (self._held[0].replies or self._held[0].effects):
             self._held.popleft()
+
+    def _run_timer(self) -> Decision:
+        self._has_timer_turn = False
+        return self.shard.tick(self._now_ms()) or Output()
 
     def resign(self) -> None:
         """Another node leads: whoever waits is told so.

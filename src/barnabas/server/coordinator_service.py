@@ -183,10 +183,11 @@ class CoordinatorService(ABC, Generic[PartitionT]):
             self.nursery.start_soon(self._work_on, led)
 
     async def _work_on(self, led: CoordinatorPartition[Any]) -> None:
-        await trio.lowlevel.checkpoint()
-        while led.work():
+        has_more = True
+        while has_more:
             await trio.lowlevel.checkpoint()
-        self.note_wakeup(led)
+            has_more = led.work()
+            self.note_wakeup(led)
 
     # Requests
 

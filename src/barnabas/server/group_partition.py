@@ -99,10 +99,7 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         self.perform(update)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A marker was appended here: the transaction's offsets count, or are forgotten.
-
-        Decisions that take long are about members, not about offsets, so this waits for none.
-        """
+        """A marker was appended here: the transaction's offsets count, or are forgotten."""
         self.shard.end_transaction(producer_id, commit=commit)
 
     def started(self) -> None:

@@ -22,7 +22,7 @@ from barnabas.server.regex_resolver import RegexResolver
 from barnabas.server.startup import StartupError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from barnabas.cluster.delta import MetadataDelta
     from barnabas.cluster.image import MetadataImage
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from barnabas.coordinator.consumer.regex import Wanted
     from barnabas.coordinator.history import Cause
     from barnabas.coordinator.offsets import FetchedGroup, FetchGroup
-    from barnabas.coordinator.output import Caller
+    from barnabas.coordinator.output import Caller, Output, Token
+    from barnabas.coordinator.shard import GroupShard
     from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
     from barnabas.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
@@ -219,14 +220,19 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         )
 
     async def commit_transactional_offsets(
-        self, request: TxnOffsetCommitRequest
+        self, request: TxnOffsetCommitRequest, check: Callable[[], None]
     ) -> TxnOffsetCommitResponse:
-        """Writes offsets into the transaction of the request's producer."""
-        return await self.decide(
-            request.group_id,
-            lambda shard, now_ms, token: shard.commit_transactional_offsets(request, now_ms, token),
-            ProducerBatch(request.producer_id, request.producer_epoch),
-        )
+        """Writes offsets into the transaction of the request's producer.
+
+        `check` raises if they may not be, as things are when they are about to be written.
+        """
+
+        def commit(shard: GroupShard, now_ms: int, token: Token) -> Output:
+            check()
+            return shard.commit_transactional_offsets(request, now_ms, token)
+
+        producer = ProducerBatch(request.producer_id, request.producer_epoch)
+        return await self.decide(request.group_id, commit, producer)
 
     async def fetch_offsets(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:
         """One group's committed offsets."""

@@ -79,21 +79,28 @@ async def _commit(
     index = node.groups.lead(request.group_id).index
     partition = node.replicas.partition(OFFSETS_TOPIC, index)
     producer = request.producer_id, request.producer_epoch
+    support = _support(context.version)
+    verifies = node.config.get("transaction.partition.verification.enable")
+    asks = verifies or support is Support.ADDS
+    asked = (OFFSETS_TOPIC, index)
     async with AsyncExitStack() as stack:
-        support = _support(context.version)
-        verifies = node.config.get("transaction.partition.verification.enable")
-        if not is_in_transaction(partition, *producer) and (verifies or support is Support.ADDS):
-            asked = (OFFSETS_TOPIC, index)
+        admission: Admission | None = None
+        if asks and not is_in_transaction(partition, *producer):
             admission = await stack.enter_async_context(
                 Admission(node, support, request.transactional_id, *producer, [asked])
             )
-            code = admission.outcome(asked)
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code, "the group's offsets are not in the transaction")
-        entry = partition.log.producers.producers.get(request.producer_id)
-        if entry is not None:  # the log judges only what clients write by themselves
-            partition.log.producers.check_epoch(entry, request.producer_epoch)
-        return await node.groups.commit_transactional_offsets(request)
+
+        def check() -> None:
+            """The transaction may have ended while the commit waited for its turn."""
+            if asks and not is_in_transaction(partition, *producer):
+                code = admission.outcome(asked) if admission else ErrorCode.INVALID_TXN_STATE
+                if code is not ErrorCode.NONE:
+                    raise KafkaError(code, "the group's offsets are not in the transaction")
+            entry = partition.log.producers.producers.get(request.producer_id)
+            if entry is not None:  # the log judges only what clients write by themselves
+                partition.log.producers.check_epoch(entry, request.producer_epoch)
+
+        return await node.groups.commit_transactional_offsets(request, check)
 
 
 def _support(version: int) -> Support:
