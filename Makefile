@@ -15,6 +15,7 @@ RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 SPARK := .venv/.installed-spark
 JARS := .cache/kafka/.fetched
+FLINK := .cache/flink/.fetched
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
@@ -43,10 +44,10 @@ lint: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
-compat: $(DEV) $(SPARK) $(JARS)
+compat: $(DEV) $(SPARK) $(JARS) $(FLINK)
 	$(BIN)/python -m pytest compat_tests --size-mb $(SIZE_MB) $(ARGS)
 
-compat-kafka: $(DEV) $(SPARK) $(JARS)
+compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
 
 bench: $(DEV) $(JARS)
@@ -97,9 +98,11 @@ $(SPARK): requirements-spark.txt $(RUNTIME)
 
 # Maven keeps a repository of its own here: Spark's resolver trips over one that holds POMs alone.
 $(JARS): compat_tests/pom.xml
+$(FLINK): compat_tests/flink/pom.xml
+$(JARS) $(FLINK):
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
-	  rm -rf .cache/kafka && mvn -q -B -f compat_tests/pom.xml \
-	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/.cache/kafka/lib \
+	  rm -rf $(@D) && mvn -q -B -f $< \
+	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/$(@D)/lib \
 	    dependency:copy-dependencies && touch $@; \
 	else echo "java or mvn is missing (Debian: apt install openjdk-17-jdk maven):" \
-	  "what needs Apache Kafka's jars is left out"; fi
+	  "what needs the jars of $< is left out"; fi
