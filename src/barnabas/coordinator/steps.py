@@ -6,7 +6,7 @@ done some hundred microseconds of work, and returns its outcome. Whoever goes th
 nothing else of the shard meanwhile, so a decision sees one state from its beginning to its end.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
@@ -15,13 +15,31 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
 # How many topics make a step: each costs about a microsecond in most loops.
-_IN_A_STEP = 256
+_TOPICS_IN_A_STEP = 256
 
 
-def in_chunks(items: Iterable[T], weight: int = 1) -> Iterator[list[T]]:
-    """The items, as many at a time as make a step; one takes as long as `weight` usual ones."""
+class Pace:
+    """Tells a loop over topics, or over members with theirs, when to yield."""
+
+    def __init__(self) -> None:
+        self._left = _TOPICS_IN_A_STEP
+
+    def chunks(self, items: Collection[T], weight: int = 1) -> Iterable[Collection[T]]:
+        """The items, no more at a time than make a step; one is as much work as `weight` topics."""
+        size = max(_TOPICS_IN_A_STEP // max(weight, 1), 1)
+        return (items,) if len(items) <= size else _split(items, size)
+
+    def is_due(self, work: int) -> bool:
+        """Whether so much more work makes a step with what was done before; a new one begins."""
+        self._left -= work
+        if self._left > 0:
+            return False
+        self._left = _TOPICS_IN_A_STEP
+        return True
+
+
+def _split(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
-    size = max(_IN_A_STEP // max(weight, 1), 1)
     while chunk := list(islice(rest, size)):
         yield chunk
 

@@ -26,7 +26,7 @@ from barnabas.coordinator.consumer.subscriptions import Move
 from barnabas.coordinator.consumer.topics import Topics
 from barnabas.coordinator.history import Histories
 from barnabas.coordinator.output import Output, Record
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.coordinator.timers import Timers
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
@@ -252,10 +252,12 @@ class Rebalances:
         if computed_ms and interval_ms and change.now_ms < computed_ms + interval_ms:
             return present
         assignments = yield from self._assign(change, epoch)
+        pace = Pace()
         for member_id, assignment in assignments.items():
             if assignment != group.target.get(member_id):
                 change.records.append(records.target_member(group.group_id, member_id, assignment))
-            yield
+                if pace.is_due(len(assignment)):
+                    yield
         change.records.append(records.target_metadata(group.group_id, epoch, change.now_ms))
         return epoch, assignments[change.after.member_id]
 
@@ -298,9 +300,17 @@ class Rebalances:
         topics = self._around.topics
         specs: dict[str, MemberSpec] = {}
         partitions: dict[Uuid, int] = {}
-        seen: set[frozenset[Uuid]] = set()
+        ids: dict[frozenset[str], frozenset[Uuid]] = {}
+        pace = Pace()
         for member_id, member in members.items():
-            topic_ids = topics.ids(group.subscriptions.topics_of(member))
+            names = group.subscriptions.topics_of(member)
+            topic_ids = ids.get(names)
+            if topic_ids is None:
+                topic_ids = ids[names] = topics.ids(names)
+                for some in pace.chunks(topic_ids):
+                    partitions |= topics.partition_counts(some)
+                    if pace.is_due(len(some)):
+                        yield
             specs[member_id] = MemberSpec(
                 member_id,
                 topic_ids,
@@ -308,12 +318,6 @@ class Rebalances:
                 member.instance_id,
                 member.rack_id,
             )
-            if topic_ids in seen:
-                continue
-            seen.add(topic_ids)
-            for some in in_chunks(topic_ids):
-                partitions |= topics.partition_counts(some)
-                yield
         return GroupSpec(members=specs, partitions=partitions, racks=topics.racks)
 
     # The member

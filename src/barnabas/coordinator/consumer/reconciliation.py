@@ -23,7 +23,7 @@ from barnabas.coordinator.consumer.member import (
     MemberState,
     Owned,
 )
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -92,7 +92,8 @@ class Reconciliation:
         revoking: dict[Uuid, dict[int, int]] = {}
         given: dict[Uuid, list[int]] = {}
         waits = False
-        for topic_ids in in_chunks(dict.fromkeys((*self.target, *member.assigned))):
+        pace = Pace()
+        for topic_ids in pace.chunks(dict.fromkeys((*self.target, *member.assigned))):
             for topic_id in topic_ids:
                 wanted: frozenset[int] = frozenset()
                 if topic_id in self.subscribed:
@@ -111,14 +112,16 @@ class Reconciliation:
                 waits = waits or len(free) < len(missing)
                 if free:
                     given[topic_id] = free
-            yield
+            if pace.is_due(len(topic_ids)):
+                yield
         if revoking and is_held(self.claimed, revoking):
             return _moved(member, epoch_meanwhile, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
-        for some in in_chunks(given.items()):
+        for some in pace.chunks(given.items()):
             for topic_id, partitions in some:
                 epochs = dict.fromkeys(partitions, self.target_epoch)
                 kept[topic_id] = {**kept[topic_id], **epochs} if topic_id in kept else epochs
-            yield
+            if pace.is_due(len(some)):
+                yield
         state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
         return _moved(member, self.target_epoch, state, kept, NOTHING)
 

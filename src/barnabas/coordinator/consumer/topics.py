@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import xxhash
 
 from barnabas.cluster.image import MetadataImage, TopicImage
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.protocol.types import Uuid
 
 _MAGIC_BYTE = b"\0"
@@ -73,7 +73,7 @@ class Topics:
             return 0
         yield
         whole = xxhash.xxh3_64()
-        for some in in_chunks(known):
+        for some in Pace().chunks(known):
             whole.update(b"".join(map(self._packed_hash, some)))
             yield
         return _int64(whole.intdigest())

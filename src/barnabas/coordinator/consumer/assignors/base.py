@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from barnabas.coordinator.consumer.member import Assignment
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.consumer.member import NO_ASSIGNMENT, Assignment
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.protocol.types import Uuid
 
 
@@ -89,20 +89,22 @@ def assigned(assignor: Assignor, group: GroupSpec) -> Steps[dict[str, Assignment
     if not isinstance(given, Mapping):
         given = yield from given
     assignments: dict[str, Assignment] = {}
+    pace = Pace()
     for member_id in group.members:
         assignment: dict[Uuid, frozenset[int]] = {}
-        for some in in_chunks(given.get(member_id, {}).items()):
+        for some in pace.chunks(given.get(member_id, NO_ASSIGNMENT).items()):
             for topic_id, partitions in some:
-                count = group.partitions.get(topic_id, 0)
                 if not partitions:
                     continue
-                if min(partitions) < 0 or max(partitions) >= count:
+                count = group.partitions.get(topic_id, 0)
+                if max(partitions) >= count or min(partitions) < 0:
                     raise AssignorError(
                         f"{member_id} was given partitions of {topic_id}, which has {count}: "
                         f"{sorted(partitions)}"
                     )
                 assignment[topic_id] = frozenset(partitions)
-            yield
+            if pace.is_due(len(some)):
+                yield
         assignments[member_id] = assignment
     return assignments
 

@@ -6,7 +6,7 @@ So topics with as many partitions can be joined by number. Kafka: RangeAssignor.
 from collections.abc import Sequence
 
 from barnabas.coordinator.consumer.assignors.base import Assignments, GroupSpec, MemberSpec
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.protocol.types import Uuid
 
 
@@ -22,8 +22,8 @@ class RangeAssignor:
         members = sorted(group.members.values(), key=_order)
         assignments: dict[str, dict[Uuid, frozenset[int]]] = {id_: {} for id_ in group.members}
         consumers = yield from _consumers(members)
-        ranges = min(group.partitions_max, len(members))
-        for some in in_chunks(sorted(consumers), weight=ranges):
+        pace, ranges = Pace(), min(group.partitions_max, len(members))
+        for some in pace.chunks(sorted(consumers), weight=ranges):
             for topic_id in some:
                 member_ids = consumers[topic_id]
                 count = group.partitions[topic_id]
@@ -35,7 +35,8 @@ class RangeAssignor:
                     end = start + share + (place < extra)
                     assignments[member_id][topic_id] = frozenset(range(start, end))
                     start = end
-            yield
+            if pace.is_due(len(some) * ranges):
+                yield
         return assignments
 
 
@@ -44,11 +45,13 @@ def _consumers(members: Sequence[MemberSpec]) -> Steps[dict[Uuid, Sequence[str]]
     common = members[0].topic_ids.intersection(*{member.topic_ids for member in members})
     everybody = [member.member_id for member in members]
     consumers: dict[Uuid, list[str]] = dict.fromkeys(common, everybody)
+    pace = Pace()
     for member in members:
-        for some in in_chunks(member.topic_ids - common):
+        for some in pace.chunks(member.topic_ids - common):
             for topic_id in some:
                 consumers.setdefault(topic_id, []).append(member.member_id)
-            yield
+            if pace.is_due(len(some)):
+                yield
     return dict(consumers)
 
 

@@ -11,12 +11,15 @@ from collections.abc import Iterable
 
 from barnabas.coordinator.consumer.assignors.base import Assignments, GroupSpec
 from barnabas.coordinator.consumer.member import Assignment
-from barnabas.coordinator.steps import Steps, in_chunks
+from barnabas.coordinator.steps import Pace, Steps
 from barnabas.protocol.types import Uuid
 
 # Balancing one topic may unbalance another: how often to go round (as Kafka).
 _ROUNDS = 16
 _NONE: frozenset[int] = frozenset()
+
+_Target = dict[Uuid, frozenset[int]]
+_TopicPartitions = tuple[Uuid, frozenset[int]]
 
 
 class UniformAssignor:
@@ -36,58 +39,65 @@ class _Homogeneous:
     """All members consume the same topics; `targets` is by member, `kept` what they keep."""
 
     def __init__(self, group: GroupSpec) -> None:
-        self._group = group
-        self._topic_ids = next(iter(group.members.values())).topic_ids
+        self._counts = group.partitions
         self._weight = group.partitions_max
-        self._targets: dict[str, dict[Uuid, frozenset[int]]] = {}
-        self._kept: dict[Uuid, frozenset[int]] = {}
+        self._members = group.members
+        self._topic_ids = next(iter(group.members.values())).topic_ids
+        self._pace = Pace()
+        self._targets: dict[str, _Target] = {}
+        self._kept: dict[Uuid, set[int]] = {topic_id: set() for topic_id in self._topic_ids}
 
     def assign(self) -> Steps[dict[str, Assignment]]:
-        members = self._group.members
-        total = sum(map(self._group.partitions.__getitem__, self._topic_ids))
-        share, extra = divmod(total, len(members))
+        total = sum(map(self._counts.__getitem__, self._topic_ids))
+        share, extra = divmod(total, len(self._members))
+        # Partitions of one topic are kept together, which costs each little.
+        pace, weight = self._pace, 1 + self._weight // 32
         wanting: list[tuple[str, int]] = []
-        left = len(members)
-        for member in members.values():
+        left = len(self._members)
+        for member_id, member in self._members.items():
             # A larger share goes to those that can fill it, while there are any, or to the last.
             quota = share + (extra > 0)
-            quota -= yield from self._keep(member.member_id, member.target, quota)
+            target: _Target = {}
+            for some in pace.chunks(member.target.items(), weight):
+                quota = self._keep(target, some, quota)
+                if pace.is_due(len(some)):
+                    yield
             if extra > 0:
                 if quota > 0 and left > extra:
                     quota -= 1
                 else:
                     extra -= 1
             if quota > 0:
-                wanting.append((member.member_id, quota))
+                wanting.append((member_id, quota))
+            self._targets[member_id] = target
             left -= 1
         yield from self._give(wanting)
         return dict(self._targets)
 
-    def _keep(self, member_id: str, had: Assignment, quota: int) -> Steps[int]:
-        """Leaves a member what it had, up to its quota; how many partitions that is."""
-        target = self._targets[member_id] = {}
-        left = quota
-        for some in in_chunks(had.items(), self._weight):
-            for topic_id, partitions in some:
-                if topic_id not in self._topic_ids or not left:
-                    continue
-                kept = self._kept.get(topic_id, _NONE)
-                keeps = _limited(partitions - kept, left, self._group.partitions[topic_id])
-                if keeps:
-                    target[topic_id] = keeps
-                    self._kept[topic_id] = kept | keeps
-                    left -= len(keeps)
-            yield
-        return quota - left
+    def _keep(self, target: _Target, had: Iterable[_TopicPartitions], quota: int) -> int:
+        """Leaves a member what it had, up to its quota; what is left of that."""
+        all_kept, counts = self._kept, self._counts
+        for topic_id, partitions in had:
+            if not quota:
+                break
+            kept = all_kept.get(topic_id)
+            if kept is None:
+                continue  # nobody consumes it any more
+            keeps = partitions if kept.isdisjoint(partitions) else partitions - kept
+            keeps = _limited(keeps, quota, counts[topic_id])
+            if keeps:
+                target[topic_id] = keeps
+                kept |= keeps
+                quota -= len(keeps)
+        return quota
 
     def _give(self, wanting: list[tuple[str, int]]) -> Steps[None]:
         """Gives what nobody keeps to the members that want so many more, in turn."""
         turns = iter(wanting)
         member_id, quota = "", 0
-        for some in in_chunks(sorted(self._topic_ids), self._weight):
+        for some in self._pace.chunks(sorted(self._topic_ids), self._weight):
             for topic_id in some:
-                kept = self._kept.get(topic_id, _NONE)
-                count = self._group.partitions[topic_id]
+                kept, count = self._kept[topic_id], self._counts[topic_id]
                 free = [p for p in range(count) if p not in kept] if len(kept) < count else []
                 while free:
                     if not quota:
@@ -96,7 +106,8 @@ class _Homogeneous:
                     target = self._targets[member_id]
                     target[topic_id] = target.get(topic_id, _NONE).union(given)
                     quota -= len(given)
-            yield
+            if self._pace.is_due(len(some) * self._weight):
+                yield
 
 
 def _limited(partitions: frozenset[int], most: int, count: int) -> frozenset[int]:
@@ -113,6 +124,7 @@ class _Heterogeneous:
         self._members = group.members
         self._counts = group.partitions
         self._weight = group.partitions_max
+        self._pace = Pace()
         self._consumers: dict[Uuid, list[str]] = {}
         self._loads = dict.fromkeys(group.members, 0)
         # Ties in load are settled by the order of members.
@@ -131,17 +143,19 @@ class _Heterogeneous:
             ),
         )
         yield
-        weight = self._weight + len(self._members)
-        for some in in_chunks(topic_ids, weight):
+        pace, weight = self._pace, self._weight + len(self._members)
+        for some in pace.chunks(topic_ids, weight):
             for topic_id in some:
                 self._fill(topic_id)
-            yield
+            if pace.is_due(len(some) * weight):
+                yield
         shared = [topic_id for topic_id in topic_ids if len(self._consumers[topic_id]) > 1]
         for _ in range(_ROUNDS):
             moved = 0
-            for some in in_chunks(shared, weight):
+            for some in pace.chunks(shared, weight):
                 moved += sum(self._balance(topic_id) for topic_id in some)
-                yield
+                if pace.is_due(len(some) * weight):
+                    yield
             if not moved:
                 break
         return (yield from self._targets())
@@ -149,23 +163,27 @@ class _Heterogeneous:
     def _take_in(self) -> Steps[None]:
         """Who consumes a topic, and who has its partitions in the last target."""
         for member in self._members.values():
-            for some in in_chunks(member.topic_ids):
+            for some in self._pace.chunks(member.topic_ids):
                 for topic_id in some:
                     self._consumers.setdefault(topic_id, []).append(member.member_id)
-                yield
+                if self._pace.is_due(len(some)):
+                    yield
         self._owners = {topic_id: [None] * self._counts[topic_id] for topic_id in self._consumers}
         for member in self._members.values():
-            for some in in_chunks(member.target.items(), self._weight):
+            for some in self._pace.chunks(member.target.items(), self._weight):
+                held = 0
                 for topic_id, partitions in some:
+                    held += len(partitions)
                     if topic_id in member.topic_ids:
                         for partition in partitions:
                             if partition < self._counts[topic_id]:
                                 self._assign(topic_id, partition, member.member_id)
-                yield
+                if self._pace.is_due(held):
+                    yield
 
     def _targets(self) -> Steps[dict[str, Assignment]]:
-        targets: dict[str, dict[Uuid, frozenset[int]]] = {id_: {} for id_ in self._loads}
-        for some in in_chunks(self._owners.items(), self._weight):
+        targets: dict[str, _Target] = {id_: {} for id_ in self._loads}
+        for some in self._pace.chunks(self._owners.items(), self._weight):
             for topic_id, owners in some:
                 shares: dict[str, list[int]] = {}
                 for partition, owner in enumerate(owners):
@@ -173,7 +191,8 @@ class _Heterogeneous:
                         shares.setdefault(owner, []).append(partition)
                 for owner, partitions in shares.items():
                     targets[owner][topic_id] = frozenset(partitions)
-            yield
+            if self._pace.is_due(len(some) * self._weight):
+                yield
         return dict(targets)
 
     def _assign(self, topic_id: Uuid, partition: int, member_id: str) -> None:
