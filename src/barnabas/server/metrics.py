@@ -57,7 +57,7 @@ class Metrics:
 
         seconds = SummaryMetricFamily(
             "barnabas_request_seconds",
-            "Time from reading a request to its encoded response, waiting included",
+            "Time from beginning a request to its encoded response, waiting included",
             labels=["api", "version"],
         )
         errors = CounterMetricFamily(
