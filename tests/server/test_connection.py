@@ -414,6 +414,26 @@ def test_cold_pages_are_read_ahead_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     assert max(position + size for position, size in asked) == 600_000
 
 
+def test_a_disk_that_cannot_give_what_was_fetched_is_told_of(monkeypatch, caplog) -> None:
+    monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
+
+    async def read_ahead(fd: int, position: int, size: int) -> None:
+        raise OSError(errno.EIO, "I/O error")
+
+    @in_trio
+    async def run() -> None:
+        with data_file(600_000) as (file, _):
+            async with served(read_ahead=read_ahead) as server:
+                server.words.file, server.words.size = file, 600_000
+                client = await server.client()
+                await client.send(b"file")
+                while await client.receive() is not None:
+                    pass
+
+    run()
+    assert "a log cannot be read, closing host=127.0.0.1 error=[Errno 5] I/O error" in caplog.text
+
+
 @in_trio
 async def test_a_peer_that_reads_nothing_is_not_read_from_either() -> None:
     async with served(attrs.evolve(LIMITS, send_buffer_bytes=8192)) as server:

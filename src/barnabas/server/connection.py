@@ -5,6 +5,7 @@ earlier Produce requests await replication (`Deferred`). Responses of one wakeup
 Nothing more is read while the peer does not take what it asked for, so memory stays bounded.
 """
 
+import errno
 import logging
 import socket
 from collections import deque
@@ -144,7 +145,12 @@ class Connection:
         except ProtocolError as error:
             self._log_closed(error)
         except OSError as error:
-            logger.debug("connection lost host=%s error=%s", self.client_host, error)
+            if error.errno == errno.EIO:  # no socket says that: it is the disk of what was fetched
+                logger.error(
+                    "a log cannot be read, closing host=%s error=%s", self.client_host, error
+                )
+            else:
+                logger.debug("connection lost host=%s error=%s", self.client_host, error)
         except Exception:
             logger.exception("connection failed host=%s", self.client_host)
         finally:
