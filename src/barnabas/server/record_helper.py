@@ -1,8 +1,9 @@
 """The node's side of the helper processes for records (see `barnabas.log.record_work`).
 
-One does jobs in the order in which they were asked for. A job that costs it much CPU, as a batch
-that unpacks to millions of records does, ends it; a second process then begins the job anew, behind
-others of its kind. So nobody keeps the batches of others waiting for longer than that.
+One does ordinary jobs in the order in which they were asked for. Those that cost much CPU, as a
+batch that unpacks to millions of records does, are for a second one. Where that shows only while
+the first is at work, it ends, and the second begins the job anew: so nobody keeps the batches of
+others waiting for longer than that.
 
 A process is started with its first job, and ended when nothing was asked for a while and with the
 node. Whoever waits for an outcome may stop waiting at any time: the exchange with the process goes
@@ -38,9 +39,11 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# A batch of 1 MB takes 0.01 s, one of a million records 1 s: more takes what was made to.
-_SHORT_CPU_S_MAX: Final = 0.5
+# An ordinary batch of 1 MB takes 0.01 s, a record 0.7 µs: more takes what was made to.
+_ORDINARY_CPU_S_MAX: Final = 0.25
+_ORDINARY_RECORDS_MAX: Final = 200_000
 _JOB_S_MAX: Final = 20.0
+_RECORD_COUNT: Final = slice(57, 61)  # of a batch
 _ATTEMPTS: Final = 2
 _IDLE_S: Final = 300.0
 # What a pipe holds, where it can be told: the loop serves others between two pieces of a batch, and
@@ -124,7 +127,9 @@ class RecordHelper:
         if isinstance(batch, FileSlice):
             batch = await self._disk.run(batch.read)
         asked = _Asked(needed.job, batch)
-        (self._costly if needed.job.is_slow else self._ordinary).ask(asked)
+        count = int.from_bytes(batch[_RECORD_COUNT], "big")
+        is_costly = needed.job.is_slow or count > _ORDINARY_RECORDS_MAX
+        (self._costly if is_costly else self._ordinary).ask(asked)
         self.asked += 1
         self.waiting += 1
         try:
@@ -144,7 +149,7 @@ class _Lane:
         self.process: trio.Process | None = None
         self.starts = 0
         self._beyond = beyond
-        self._cpu_s_max = 0.0 if beyond is None else _SHORT_CPU_S_MAX  # 0: no bound
+        self._cpu_s_max = 0.0 if beyond is None else _ORDINARY_CPU_S_MAX  # 0: no bound
         self._queue_in, self._queue_out = trio.open_memory_channel[_Asked](math.inf)
 
     def ask(self, asked: _Asked) -> None:

@@ -17,8 +17,9 @@ from barnabas.log.record_work.jobs import Outcome
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.compression import Buffer
 
-# Behind the loop, but before compaction (10): a produce waits for it.
+# Behind the loop, but before compaction (10), as a produce waits for it; costly ones come last.
 _NICE: Final = 5
+_NICE_UNBOUNDED: Final = 10
 # Of address space: a batch of 256 MB unpacked and packed again, and zstd's largest tables.
 _MEMORY_BYTES_MAX: Final = 2 << 30
 
@@ -26,7 +27,7 @@ _MEMORY_BYTES_MAX: Final = 2 << 30
 def main() -> None:
     """Do one job after the other."""
     cpu_s_max = float(sys.argv[1])
-    os.nice(_NICE)
+    os.nice(_NICE if cpu_s_max else _NICE_UNBOUNDED)
     with suppress(OSError, ValueError):  # macOS knows no such limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     # Unbuffered: a batch goes through without a copy beside it.
