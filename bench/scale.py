@@ -62,6 +62,7 @@ def main() -> int:
 
 def _measured(measure: Callable[[Measured, float], Row], point: float) -> Row:
     server = Barnabas()
+    server.prepare()
     try:
         _start(server)
         return measure(server, point)
