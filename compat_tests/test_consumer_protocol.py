@@ -5,6 +5,7 @@ Each test is a story told to a server in raw requests; Apache Kafka passes them 
 
 import itertools
 import shutil
+import threading
 import time
 from collections.abc import Callable
 
@@ -689,6 +690,68 @@ def test_a_classic_group_turns_into_a_consumer_group_and_back(at, group, created
     assert classic.owned == {topic: [0, 1, 2, 3]}
     assert wire.call(at, DescribeGroupsRequest(groups=[group]), 6).groups[0].group_state == "Stable"
     assert offsets(at, group, topic, 0) == (ErrorCode.NONE, 5)
+
+
+def shares(topic: str, given: dict[ClassicMember, list[int]]) -> dict[str, bytes]:
+    part = ConsumerProtocolAssignment.TopicPartition
+    return {
+        member.member_id: b"\0\3"
+        + bytes(
+            ConsumerProtocolAssignment(
+                assigned_partitions=[part(topic=topic, partitions=partitions)] if partitions else []
+            ).encode(3)
+        )
+        for member, partitions in given.items()
+    }
+
+
+def join_together(first: ClassicMember, second: ClassicMember) -> None:
+    """The first one's join makes the group rebalance, and waits for the second's."""
+    joining = threading.Thread(target=first.join)
+    joining.start()
+    question = DescribeGroupsRequest(groups=[first.group])
+    wire.retry(
+        first.at,
+        question,
+        6,
+        lambda answer: answer.groups[0].group_state == "PreparingRebalance",
+    )
+    second.join()
+    joining.join()
+
+
+@pytest.mark.barnabas_only
+def test_an_upgrade_gives_away_nothing_that_an_owner_has_not_heard_of_losing(
+    at, group, created: Topics
+) -> None:
+    """Apache Kafka 4.3.0 goes by assignments alone: it gives the newcomer 3 and 4 at once.
+
+    Their owner holds them then, and hears of it only by its SyncGroup, which is answered
+    REBALANCE_IN_PROGRESS, and the JoinGroup after that.
+    """
+    topic = created.create(partitions=6)
+    leader, other = ClassicMember(at, group, topic), ClassicMember(at, group, topic)
+    leader.take_all(6)
+    join_together(other, leader)
+    leader.sync(shares(topic, {leader: [0, 1, 2], other: [3, 4, 5]}))
+    other.sync()
+    assert other.owned == {topic: [3, 4, 5]}
+    # In the next generation the leader takes them away, and the other is slow to ask for its part.
+    join_together(other, leader)
+    leader.sync(shares(topic, {leader: [0, 1, 2], other: []}))
+    newcomer = Member(at, group)
+    newcomer.join(topic)
+    assert newcomer.epoch == leader.generation + 1
+    assert newcomer.partitions == []
+    assert other.sync().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def shared() -> bool:
+        leader.follow()
+        other.follow()
+        held = [p for each in (leader, other) for p in each.owned.get(topic, [])]
+        return sorted([*held, *newcomer.partitions]) == list(range(6)) and newcomer.partitions != []
+
+    settle([newcomer], shared)
 
 
 def test_a_group_with_an_assignor_of_its_own_stays_classic(at, group, created: Topics) -> None:
