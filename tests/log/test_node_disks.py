@@ -381,6 +381,23 @@ def test_a_flush_that_runs_when_the_node_ends_is_waited_for(monkeypatch) -> None
     assert order == ["flushed", "the transport ended"]
 
 
+def test_a_topic_id_that_cannot_be_written_at_the_start_takes_its_directory_alone(tmp_path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 2)
+        for partition in (0, 1):
+            assert produce(node.bootstrap, partition, b"before") is None
+    [bad] = [number for number in (0, 1) if lies(second, number)]
+    metadata = second / f"t-{bad}" / "partition.metadata"
+    metadata.unlink()
+    metadata.mkdir()
+    with node:
+        assert leaders(node.bootstrap) == {1 - bad: (1, None), bad: (-1, "LEADER_NOT_AVAILABLE")}
+        assert produce(node.bootstrap, 1 - bad, b"after") is None
+
+
 def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
@@ -168,7 +169,8 @@ class ReplicaManager:
                 continue
             elif log.topic_id is None:
                 logger.warning("the topic's id is unknown, taken from its name log=%r", log)
-                log.adopt(topic.id)
+                with suppress(KafkaError):  # which tells of the disk, and of this directory alone
+                    log.adopt(topic.id)
             elif log.topic_id != topic.id:
                 self.logs.set_aside(log.topic, log.partition)
 
