@@ -67,14 +67,20 @@ class Replay:
 
 
 def begin(log: "PartitionLog", snapshots: Sequence[int]) -> Replay:
-    """Begin with the last sound snapshot, as recovery is to go over what lies behind; OSError."""
-    return Replay(_from_snapshot(log, sorted(snapshots)), repair=True)
+    """Begin where recovery does, or before, with the last sound snapshot up to there; OSError.
+
+    Later ones tell nothing of what a kill left of the transaction indexes, and what is not checked
+    yet must not be read: so whole segments are gone over (`UnifiedLog.recoverSegment`).
+    """
+    base = log.segments[log.segment_number(log.recovery_point)].base_offset
+    usable = sorted(offset for offset in snapshots if offset <= base)
+    return Replay(_from_snapshot(log, usable), repair=True)
 
 
 def finish(log: "PartitionLog", replay: Replay | None) -> None:
     """Know the producers: by `replay`, which saw the log to its end, or by reading; OSError."""
     is_damaged = _transaction_index_is_damaged(log)
-    if replay is None or is_damaged or replay.start > log.log_end_offset:
+    if replay is None or is_damaged:
         _read(log, repair=replay is not None or is_damaged)
         return
     _drop_unneeded(log)
