@@ -131,10 +131,15 @@ def test_damaged_partition_metadata_leaves_the_id_unknown(log, caplog, content) 
 
 def test_foreign_files_are_named_and_left_alone(log, caplog) -> None:
     directory = Path(log.directory)
-    foreign = [directory / name for name in ("notes.txt", "5.log", "00000000000000000000.bak")]
+    names = ("notes.txt", "notes.log", "5.log", "00000000000000000000.bak")
+    foreign = [directory / name for name in names]
     for path in foreign:
         path.write_text("mine")
     (directory / "00000000000000000099.log").mkdir()
+    config = LogConfig(retention_bytes=log.size_bytes, retention_ms=-1)
+    closed = PartitionLog(log.volume, log.topic, log.partition, config)
+    assert closed.size_bytes == log.size_bytes
+    assert not closed.retention_is_due(NOW_MS)
     again = reopen(log, recover=True)
     is_whole(again)
     assert all(path.read_text() == "mine" for path in foreign)

@@ -442,6 +442,7 @@ def test_of_a_log_in_two_directories_the_one_that_goes_further_is_used(manager, 
     behind = root / stale / "t-0"
     last = max(behind.glob("*.log"))
     os.truncate(last, last.stat().st_size // 2)
+    (behind / "notes.log").write_bytes(b"mine")
     again = restarted(manager, root)
     used = {"a": "b", "b": "a"}[stale]
     assert again.get("t", 0).directory == str(root / used / "t-0")

@@ -24,7 +24,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
 from barnabas.log.producer_loading import Replay
 from barnabas.log.removal import DELETED, remove_now
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, sizes_on_disk
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -56,18 +56,9 @@ def read_topic_id(directory: str) -> Uuid | None:
 def size_on_disk(directory: str) -> int:
     """The size of the segments in a directory that nobody has opened; 0 if it is not there."""
     try:
-        with os.scandir(directory) as entries:
-            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(".log"))
+        return sum(sizes_on_disk(directory).values())
     except FileNotFoundError:
         return 0
-
-
-def reach_on_disk(directory: str) -> tuple[int, int]:
-    """How far a log goes that is not loaded: its last segment's first offset and size. OSError."""
-    with os.scandir(directory) as entries:
-        logs = [entry for entry in entries if entry.name.endswith(".log")]
-        sizes = {int(os.path.splitext(each.name)[0]): each.stat().st_size for each in logs}
-    return max(sizes.items(), default=(0, 0))
 
 
 def create(log: "PartitionLog", topic_id: Uuid) -> None:

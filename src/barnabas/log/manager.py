@@ -15,6 +15,7 @@ from barnabas.log import loading
 from barnabas.log.config import LONG_MAX, LogConfig
 from barnabas.log.moving import FUTURE, Move, find_volume
 from barnabas.log.partition_log import PartitionLog
+from barnabas.log.segment import sizes_on_disk
 from barnabas.log.volume import Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
@@ -147,7 +148,10 @@ class LogManager:
         the new one goes as far, or further.
         """
         known = self._logs[key]
-        is_newer = loading.reach_on_disk(path) > loading.reach_on_disk(known.directory)
+        reached, known_reached = (
+            max(sizes_on_disk(each).items(), default=(0, 0)) for each in (path, known.directory)
+        )
+        is_newer = reached > known_reached
         used, other = (path, known.directory) if is_newer else (known.directory, path)
         elsewhere = known.volume if is_newer else volume
         aside = f"{elsewhere.path}/{_aside_name(*key, 'stray')}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from barnabas.log import rolling
 from barnabas.log.index import TimeIndex
 from barnabas.log.removal import remove_later
-from barnabas.log.segment import Segment
+from barnabas.log.segment import Segment, file_name, sizes_on_disk
 
 if TYPE_CHECKING:
     from barnabas.log.partition_log import PartitionLog
@@ -48,23 +48,19 @@ def is_due(log: "PartitionLog", now_ms: int) -> bool:
     Told from names, sizes and the end of one time index, so that the first round after a start
     opens no log in vain. After a clean stop that index ends with the segment's largest timestamp.
     """
-    sizes: dict[str, int] = {}
-    with os.scandir(log.directory) as entries:
-        for entry in entries:
-            stem, suffix = os.path.splitext(entry.name)
-            if suffix == ".log":
-                sizes[stem] = entry.stat().st_size
-    stems = sorted(sizes)
-    if len(stems) > 1 and int(stems[1]) <= log.log_start_offset:
+    sizes = sizes_on_disk(log.directory)
+    bases = sorted(sizes)
+    if len(bases) > 1 and bases[1] <= log.log_start_offset:
         return True
     if not log.config.is_deleted or not any(sizes.values()):
         return False
     keep = log.config.retention_bytes
-    if keep >= 0 and sum(sizes.values()) - sizes[stems[0]] >= keep:
+    if keep >= 0 and sum(sizes.values()) - sizes[bases[0]] >= keep:
         return True
     if log.config.retention_ms < 0:
         return False
-    last = TimeIndex(f"{log.directory}/{stems[0]}.timeindex", log.volume.files).peek_last()
+    path = f"{log.directory}/{file_name(bases[0], '.timeindex')}"
+    last = TimeIndex(path, log.volume.files).peek_last()
     return last is None or now_ms - last > log.config.retention_ms
 
 

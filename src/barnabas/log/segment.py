@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 NO_TIMESTAMP: Final = -1
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
@@ -40,6 +43,16 @@ _HEADERS_CHUNK: Final = 8192
 def file_name(offset: int, suffix: str) -> str:
     """The name of a partition's file that begins at `offset`."""
     return f"{offset:020d}{suffix}"
+
+
+def sizes_on_disk(directory: str) -> dict[int, int]:
+    """Of a log that is not loaded: its segments' sizes in bytes by their base offsets. OSError."""
+    with os.scandir(directory) as entries:
+        return {
+            int(entry.name[:20]): entry.stat().st_size
+            for entry in entries
+            if _SEGMENT.fullmatch(entry.name) and entry.is_file()
+        }
 
 
 class Segment:
