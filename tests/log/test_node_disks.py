@@ -170,6 +170,31 @@ def test_the_metadata_says_where_each_replica_is(tmp_path: Path) -> None:
             assert produce(node.bootstrap, partition, b"y") is None
 
 
+def test_a_directory_that_comes_back_hides_no_topic_that_was_created_again(tmp_path: Path) -> None:
+    """Its log of the topic that was deleted meanwhile goes further than the new one."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(first)
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        create(node.bootstrap, 2)
+        for partition in (0, 1, 0, 1):
+            assert produce(node.bootstrap, partition, b"old") is None
+    (number,) = (each for each in (0, 1) if lies(second, each))
+    second.rename(tmp_path / "away")
+    second.write_text("a file, not a directory")
+    with node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.delete_topics(["t"])["t"].result(10)
+        create(node.bootstrap, 2)
+        assert produce(node.bootstrap, number, b"new") is None
+    second.unlink()
+    (tmp_path / "away").rename(second)
+    with node:
+        assert values(node.bootstrap, 1, number) == [b"new"]
+        assert lies(first, number)
+        assert not lies(second, number)
+
+
 def lies(path: Path, number: int) -> bool:
     return (path / f"t-{number}").exists()
 
@@ -394,7 +419,8 @@ def test_a_topic_id_that_cannot_be_written_at_the_start_takes_its_directory_alon
     metadata.unlink()
     metadata.mkdir()
     with node:
-        assert leaders(node.bootstrap) == {1 - bad: (1, None), bad: (-1, "LEADER_NOT_AVAILABLE")}
+        expected = {1 - bad: (1, None), bad: (-1, "LEADER_NOT_AVAILABLE")}
+        wait_until(lambda: leaders(node.bootstrap) == expected)
         assert produce(node.bootstrap, 1 - bad, b"after") is None
 
 
