@@ -282,6 +282,7 @@ def test_a_partition_in_two_directories_is_told_and_used_once(path, tmp_path, ca
         fill(manager, count=3)
         manager.close(clean=True)
     manager = start(path, other)
+    manager.settle(lambda _: ())
     assert f"the same partition in two directories, ignored path={other}/t-0" in caplog.text
     assert len(list(manager.logs())) == 1
     manager.close(clean=False)

@@ -320,6 +320,7 @@ def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
         for volume in victim.volumes:
             volume.unlock()
         again = restarted(manager, root)
+        again.settle(lambda _: ())
         for move in again.resume_moves():
             resumed += 1
             move.resume()
@@ -444,12 +445,28 @@ def test_of_a_log_in_two_directories_the_one_that_goes_further_is_used(manager, 
     os.truncate(last, last.stat().st_size // 2)
     (behind / "notes.log").write_bytes(b"mine")
     again = restarted(manager, root)
+    again.settle(lambda _: ())
     used = {"a": "b", "b": "a"}[stale]
     assert again.get("t", 0).directory == str(root / used / "t-0")
     assert len(read_values(again.get("t", 0))) == 30
     assert [len(volume.logs) for volume in again.volumes] == [used == "a", used == "b"]
     strays = [each for each in directories(again) if each.endswith("-stray")]
     assert [each[0] for each in strays] == [stale]
+    again.close(clean=False)
+
+
+def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(manager) -> None:
+    """A directory came back after a copy was taken for its log, as the metadata know."""
+    log, root = create(manager), manager.volumes[0].path.parent
+    write(log, 0, 30)
+    manager.close(clean=False)
+    shutil.copytree(log.directory, root / "b" / "t-0")
+    again = restarted(manager, root)
+    write(again.volumes[0].logs["t", 0], 30, 20)
+    again.settle(lambda each: (each.volume is again.volumes[1],))
+    assert again.get("t", 0).directory == str(root / "b" / "t-0")
+    assert len(read_values(again.get("t", 0))) == 30
+    assert [each[0] for each in directories(again) if each.endswith("-stray")] == ["a"]
     again.close(clean=False)
 
 

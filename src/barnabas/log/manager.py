@@ -57,6 +57,15 @@ def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) 
         call(log)
 
 
+def _reach(log: PartitionLog) -> tuple[int, int]:
+    """How far a log goes that may not be loaded: its last segment's first offset and size."""
+    try:
+        return max(sizes_on_disk(log.directory).items(), default=(0, 0))
+    except OSError as error:
+        log.volume.refused(error)
+        return 0, 0
+
+
 def _recover(log: PartitionLog) -> None:
     try:
         log.load(recover=True)
@@ -97,6 +106,7 @@ class LogManager:
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self.moves: dict[PartitionLog, Move] = {}  # logs on their way to another directory
         self._futures: list[tuple[Volume, str, tuple[str, int]]] = []  # copies not finished
+        self._doubles: list[PartitionLog] = []  # of partitions that another directory has too
 
     def open(self) -> None:
         """Find the logs that are there; recover those of a directory that was not stopped."""
@@ -129,8 +139,9 @@ class LogManager:
         key = (match[1], int(match[2]))
         if key[1] > _PARTITION_MAX:
             return
-        if key not in self._logs or self._is_the_newer(volume, path, key):
-            self._take_in(PartitionLog(volume, *key, self._config))
+        if key in self._logs:
+            self._doubles.append(self._logs[key])
+        self._take_in(PartitionLog(volume, *key, self._config))
 
     def _take_in(self, log: PartitionLog) -> None:
         """A log that is there, of which its directory's checkpoints tell."""
@@ -140,31 +151,6 @@ class LogManager:
         log.log_start_offset = volume.log_starts.get(key, 0)
         log.first_dirty_offset = volume.cleaner_offsets.get(key, 0)
         volume.logs[key] = self._logs[key] = log
-
-    def _is_the_newer(self, volume: Volume, path: str, key: tuple[str, int]) -> bool:
-        """Whether a log takes the place of that in another directory; one is set aside. OSError.
-
-        A move whose old directory could not be renamed, or that was killed before that, leaves two:
-        the new one goes as far, or further.
-        """
-        known = self._logs[key]
-        reached, known_reached = (
-            max(sizes_on_disk(each).items(), default=(0, 0)) for each in (path, known.directory)
-        )
-        is_newer = reached > known_reached
-        used, other = (path, known.directory) if is_newer else (known.directory, path)
-        elsewhere = known.volume if is_newer else volume
-        aside = f"{elsewhere.path}/{_aside_name(*key, 'stray')}"
-        logger.error(
-            "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
-            other,
-            used,
-            aside,
-        )
-        os.rename(other, aside)
-        if is_newer:
-            elsewhere.forget(key)
-        return is_newer
 
     def _recover(self, volumes: list[Volume]) -> None:
         """Check what a kill may have left torn, before anybody reads it."""
@@ -188,6 +174,26 @@ class LogManager:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def settle(self, fitness: Callable[[PartitionLog], tuple[bool, ...]]) -> None:
+        """Of a partition in two directories, use the log that is fitter, or else goes further.
+
+        The other is set aside. There are two after a move whose old directory could not be renamed,
+        and where a directory comes back: its topic may have been deleted and created again, or a
+        copy taken for its log. To be called once the metadata are known, before any log is used.
+        """
+        doubles, self._doubles = self._doubles, []
+        for log in doubles:
+            key = (log.topic, log.partition)
+            both = (log, self._logs[key])
+            used, other = sorted(both, key=lambda each: (fitness(each), _reach(each)), reverse=True)
+            self._logs[key] = used
+            logger.error(
+                "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
+                other.directory,
+                used.directory,
+                self._put_away(other, "stray"),
+            )
 
     # Logs
 
@@ -338,32 +344,28 @@ class LogManager:
 
         Nothing happens where there is none; a disk that refuses goes offline.
         """
-        renamed = self._take_away(topic, partition, "delete")
-        if renamed is not None:
-            log, aside = renamed
+        log = self._logs.pop((topic, partition), None)
+        aside = log and self._put_away(log, "delete")
+        if log and aside:
             remove = partial(shutil.rmtree, aside, ignore_errors=True)
             log.volume.deletions.add(log.config.file_delete_delay_ms, remove)
 
     def set_aside(self, topic: str, partition: int) -> None:
         """Rename a log that no topic owns, and keep its files (Kafka's stray logs)."""
-        renamed = self._take_away(topic, partition, "stray")
-        if renamed is not None:
-            log, aside = renamed
+        log = self._logs.pop((topic, partition), None)
+        aside = log and self._put_away(log, "stray")
+        if log and aside:
             logger.warning("no topic has this log=%s set_aside=%s", log.directory, aside)
 
-    def _take_away(
-        self, topic: str, partition: int, purpose: str
-    ) -> tuple[PartitionLog, str] | None:
-        log = self._logs.pop((topic, partition), None)
-        if log is None:
-            return None
+    def _put_away(self, log: PartitionLog, purpose: str) -> str | None:
+        """Rename a log's directory; its name then, None if it stays. The disk may go offline."""
         volume = log.volume
-        volume.forget((topic, partition))
+        volume.forget((log.topic, log.partition))
         log.is_gone = True
         log.release()
         if volume.failure is not None:
             return None
-        aside = f"{volume.path}/{_aside_name(topic, partition, purpose)}"
+        aside = f"{volume.path}/{_aside_name(log.topic, log.partition, purpose)}"
         try:
             os.rename(log.directory, aside)
         except FileNotFoundError:
@@ -371,7 +373,7 @@ class LogManager:
         except OSError as error:
             volume.refused(error)
             return None
-        return log, aside
+        return aside
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every log, loaded or not."""

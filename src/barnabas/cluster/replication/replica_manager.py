@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 from barnabas.cluster.delta import MetadataDelta
 from barnabas.cluster.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
@@ -149,6 +150,7 @@ class ReplicaManager:
 
     def _apply_all(self, image: MetadataImage) -> None:
         self._topic_configs.clear()
+        self.logs.settle(partial(self._fitness, image))
         for topic_id, partitions in list(self._by_id.items()):
             if topic_id not in image.topics_by_id:
                 self._remove_topic(next(iter(partitions.values())).topic, topic_id)
@@ -156,6 +158,15 @@ class ReplicaManager:
             for number in topic.partitions:
                 self._update_partition(topic, number)
         self._set_strays_aside(image)
+
+    def _fitness(self, image: MetadataImage, log: PartitionLog) -> tuple[bool, bool]:
+        """Whether a log is of the topic that has its name, and where the metadata say it is."""
+        topic = image.topics_by_name.get(log.topic)
+        partition = topic.partitions.get(log.partition) if topic else None
+        if topic is None or partition is None:
+            return False, False
+        is_there = partition.directory(self.broker_id) == log.volume.directory_id
+        return log.topic_id in (None, topic.id), is_there
 
     def _set_strays_aside(self, image: MetadataImage) -> None:
         """Set logs aside whose topics were deleted while this broker was away."""
