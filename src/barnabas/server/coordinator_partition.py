@@ -185,6 +185,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         # What is to be decided, and deciding it as far as that has come; None: nothing is.
         self._turns: deque[_Turn] = deque()
         self._work: Steps[None] | None = None
+        self._slice_end = 0.0  # of the performance counter
         # Whether a timer that is due is among the turns.
         self._has_timer_turn = False
 
@@ -303,8 +304,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
     def work(self) -> bool:
         """Go on with what is to be decided, for a slice; whether there is more to do."""
-        slice_end = perf_counter() + _SLICE_S
-        return any(perf_counter() >= slice_end for _ in self._work or ())
+        self._slice_end = perf_counter() + _SLICE_S
+        return any(perf_counter() >= self._slice_end for _ in self._work or ())
 
     def _take_turns(self) -> Steps[None]:
         try:
@@ -357,7 +358,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             if record.value is not None:
                 value = encode_coordinator_value(record.value, record.version)
             encoded.append(Record(offset=delta, timestamp=stamp_ms, key=key, value=value))
-            yield
+            if perf_counter() >= self._slice_end:
+                yield
         producer_id = -1 if producer is None else producer.producer_id
         batch = build_batch(
             encoded,
@@ -369,7 +371,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         first_offset = self.append_batch(batch)
         for offset, record in enumerate(records, first_offset):
             self.replay(record.key, record.value, record_offset=offset, producer_id=producer_id)
-            yield
+            if perf_counter() >= self._slice_end:
+                yield
 
     def append_batch(self, batch: bytearray) -> int:
         """Write a batch of the coordinator's own; its first offset. Raises KafkaError."""
