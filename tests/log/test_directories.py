@@ -1,5 +1,6 @@
 """Data directories: whose they are, how they were left, and what is in them."""
 
+import errno
 import logging
 import subprocess
 import sys
@@ -120,6 +121,29 @@ def test_after_a_kill_every_log_is_checked_from_its_recovery_point(path, caplog)
     log = manager.get("t", 0)
     assert (log.log_end_offset, log.high_watermark) == (40, 20)
     manager.close(clean=False)
+
+
+def test_a_log_that_could_not_be_checked_after_a_kill_is_checked_by_the_next_start(
+    path, monkeypatch
+) -> None:
+    """A clean stop in between tells nothing of it."""
+    manager = start(path)
+    fill(manager)
+    log = manager.get("t", 0)
+    with open(log.active.path, "r+b") as file:
+        file.seek(log.active.size // 2)
+        file.write(b"torn")
+    manager.close(clean=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("barnabas.log.loading.load", refuse_files)
+        start(path).close(clean=True)
+    manager = start(path)
+    assert manager.get("t", 0).log_end_offset < 20
+    manager.close(clean=False)
+
+
+def refuse_files(*_: object) -> None:
+    raise OSError(errno.EMFILE, "too many open files")
 
 
 @pytest.mark.parametrize(

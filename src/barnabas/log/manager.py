@@ -473,7 +473,12 @@ class LogManager:
         self.metadata_volume.unlock()
 
     def _close_logs(self, volumes: list[Volume]) -> None:
-        failed: set[Volume] = set()
+        # Where a log could not be checked after a kill, the next start has to try again.
+        failed = {
+            volume
+            for volume in volumes
+            if not volume.was_clean and any(not log.is_loaded for log in volume.logs.values())
+        }
 
         def close(log: PartitionLog) -> None:
             try:
