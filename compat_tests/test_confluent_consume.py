@@ -165,7 +165,7 @@ def test_an_offset_beyond_the_log_is_out_of_range(bootstrap, topics, open_consum
 
 def test_a_waiting_consumer_gets_a_record_at_once(bootstrap, topics, open_consumer) -> None:
     topic = topics.create("wait")
-    consumer = open_consumer(fetch_wait_max_ms=10_000)
+    consumer = open_consumer(fetch_wait_max_ms=50_000)
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(1) is None
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
@@ -173,7 +173,7 @@ def test_a_waiting_consumer_gets_a_record_at_once(bootstrap, topics, open_consum
     producer.produce(topic, value=b"now")
     assert producer.flush(10) == 0
     assert take(consumer, 1)[0].value() == b"now"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25
 
 
 def test_a_large_fetch_is_taken_in_bounded_pieces(bootstrap, topics, open_consumer) -> None:

@@ -321,9 +321,9 @@ def test_decoding_takes_linear_time() -> None:
         assert data is not None
         best = 1.0
         for _ in range(5):
-            began = time.perf_counter()
+            began = time.process_time()
             MetadataResponse.decode(data, 12)
-            best = min(best, time.perf_counter() - began)
+            best = min(best, time.process_time() - began)
         return best
 
     assert seconds(400_000) < 40 * seconds(40_000)
