@@ -1,10 +1,12 @@
 """What a start after a kill knows of producers, and what it must not read to know it."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
+from barnabas.protocol.records.batch import iter_batches
 from tests.log.batches import (
     NOW_MS,
     append,
@@ -50,3 +52,66 @@ def test_a_torn_batch_behind_a_clean_stop_is_cut_and_not_read_for_its_producer(l
     again = reopen(log, recover=True)
     assert read_values(again) == [b"%d" % number for number in range(20)]
     assert again.producers.producers[5].last_sequence == 19
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_a_kill_leaves_is_known_as_if_all_batches_were_read_anew(log, seed) -> None:
+    """Files behind the recovery point are cut or filled with noise; those below are on the disk."""
+    chance = random.Random(seed)
+    log.config = LogConfig(segment_bytes=chance.choice([600, 1500, 10**6]), index_interval_bytes=50)
+    write_transactions(log, chance)
+    if chance.random() < 0.5:
+        log.close()
+        log = reopen(log, recover=False)
+        write_transactions(log, chance)
+    log.release()
+    damage(log, chance)
+    again = reopen(log, recover=True)
+    found = known(again)
+    assert again.log_end_offset >= log.recovery_point
+    again.close()
+    again.release()
+    assert known(reopen(again, recover=False)) == found
+    for file in Path(log.directory).iterdir():
+        if file.suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
+            file.unlink()
+    log.recovery_point = 0
+    assert known(reopen(log, recover=True)) == found
+
+
+def write_transactions(log: PartitionLog, chance: random.Random) -> None:
+    sequences = {pid: entry.last_sequence + 1 for pid, entry in log.producers.producers.items()}
+    for _ in range(chance.randrange(30)):
+        pid = chance.choice([7, 8, 9])
+        sequence = sequences.get(pid, 0)
+        sequences[pid] = sequence + 1
+        append(log, b"x" * chance.randrange(90), producer=(pid, 0, sequence), transactional=True)
+        if chance.random() < 0.4:
+            append_marker(log, pid, commit=chance.random() < 0.4)
+            log.advance_high_watermark(log.log_end_offset)
+        if chance.random() < 0.1:
+            log.roll(NOW_MS)
+        if chance.random() < 0.1:
+            log.flush_rolled()
+
+
+def damage(log: PartitionLog, chance: random.Random) -> None:
+    first = log.segments[log.segment_number(log.recovery_point)].base_offset
+    for file in Path(log.directory).iterdir():
+        if not file.stem.isdecimal() or int(file.stem) < first or chance.random() < 0.6:
+            continue
+        content, kept = file.read_bytes(), 0
+        if file.suffix == ".snapshot" and int(file.stem) == first:
+            continue
+        if file.suffix == ".log":
+            ends = ((header.next_offset, at + header.size) for at, header in iter_batches(content))
+            kept = max((end for offset, end in ends if offset <= log.recovery_point), default=0)
+        cut = chance.randrange(kept, len(content) + 1)
+        is_log = file.suffix == ".log"
+        file.write_bytes(content[:cut] + chance.randbytes(chance.choice([0, 200]) * is_log))
+
+
+def known(log: PartitionLog) -> tuple[object, ...]:
+    producers = {pid: entry.last_sequence for pid, entry in log.producers.producers.items()}
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    return log.log_end_offset, aborted, producers, log.producers.first_unstable_offset()
