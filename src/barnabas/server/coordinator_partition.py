@@ -305,7 +305,13 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def work(self) -> bool:
         """Go on with what is to be decided, for a slice; whether there is more to do."""
         self._slice_end = perf_counter() + _SLICE_S
-        return any(perf_counter() >= self._slice_end for _ in self._work or ())
+        work = self._work
+        while work is not None:
+            next(work, None)
+            work = self._work
+            if perf_counter() >= self._slice_end:
+                break
+        return work is not None
 
     def _take_turns(self) -> Steps[None]:
         try:

@@ -121,6 +121,13 @@ class ConsumerGroup:
         """
         return self.metadata_epoch is None or self.group_epoch < self.metadata_epoch
 
+    def is_settled_for(self, member: ConsumerMember) -> bool:
+        """Whether nothing is to be done for a member that changes nothing: the usual heartbeat."""
+        epoch = self.assignment_epoch
+        return (
+            epoch >= self.group_epoch and not self.wants_metadata and member.is_reconciled_to(epoch)
+        )
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member consumes the topic."""
         return topic in self.subscriptions

@@ -106,6 +106,8 @@ class Rebalances:
         when the assignor fails.
         """
         subscription_changed, raises = self.subscribe(change, classic=classic)
+        if not (subscription_changed or raises) and change.group.is_settled_for(change.after):
+            return change.after
         epoch = yield from self.raise_epoch(change, raises, cause)
         target_epoch, target = yield from self.update_target(change, epoch)
         return (
