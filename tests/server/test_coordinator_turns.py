@@ -1,6 +1,7 @@
 """Decisions of a coordinator that let others go on in their midst: order, time, ends and errors."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,6 +217,25 @@ def test_a_member_whose_heartbeat_waits_for_its_turn_is_alive(world: World) -> N
         assert asked.answers[0].error_code == ErrorCode.NONE
         await settled()
         assert await is_member(world, group_id)
+
+    replicated(world, test)
+
+
+def test_others_go_on_between_many_quick_turns(world: World) -> None:
+    async def test(led: GroupPartition) -> None:
+        done: list[int] = []
+
+        def quick(number: int) -> Output:
+            done.append(number)
+            return Output()
+
+        led.perform(lambda: wait_steps(2))
+        for number in range(50):
+            led.perform(partial(quick, number))
+        await settled(20)
+        assert 0 < len(done) < 50
+        await settled()
+        assert done == list(range(50))
 
     replicated(world, test)
 

@@ -329,6 +329,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
                         raise
                     turn.waiter.set(error)
                 self._do_due()
+                if self._turns:
+                    yield
         finally:
             self._work = None
 
