@@ -1,9 +1,11 @@
 """Record batches: header, in-place changes, records, and what damaged ones are answered with."""
 
 import struct
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.protocol.records import crc
 from barnabas.protocol.records.batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -369,3 +372,9 @@ def test_a_header_name_that_is_no_utf8_is_still_read() -> None:
 def test_an_empty_batch_is_not_built() -> None:
     with pytest.raises(ValueError, match="at least one"):
         build_batch([])
+
+
+def test_crc32c_is_there_where_no_path_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "crc32c._crc32c")
+    monkeypatch.setattr(crc, "PathFinder", SimpleNamespace(find_spec=lambda *_: None))
+    assert crc._extension().crc32c(b"123456789") == 0xE3069283
