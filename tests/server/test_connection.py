@@ -194,6 +194,27 @@ def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 
 @in_trio
+async def test_others_get_their_turn_while_many_requests_are_worked_on() -> None:
+    async with served() as server:
+        client = await server.client()
+        started: list[int] = []
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                while True:
+                    started.append(len(server.words.started))
+                    await trio.lowlevel.checkpoint()
+
+            nursery.start_soon(watch)
+            await client.send(*[b"put x"] * 200)
+            for _ in range(200):
+                await client.receive()
+            nursery.cancel_scope.cancel()
+        # Trio shuffles whom it runs in a round, so two turns of 16 may follow each other.
+        assert max(after - before for before, after in pairwise(started)) <= 32
+
+
+@in_trio
 async def test_pipelined_requests_are_answered_in_order() -> None:
     async with served() as server:
         client = await server.client()

@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 
 _PRODUCE = 0
 # So many receives in a row may succeed, or requests be worked on, without giving other tasks a
-# turn: a fetch that waits for the first of a thousand small produces gets it in 4 ms, not in 40.
-# A turn costs as much as a request, so it is not given after every few.
+# turn: a fetch that waits while a thousand small produces come gets them a few at a time, from all
+# of their partitions. A turn costs as much as two requests, so it is not given after every few.
 _TURNS_MAX = 8
-_REQUESTS_MAX = 128
+_REQUESTS_MAX = 16
 # Responses of one wakeup are sent when they reach this size, not only at its end.
 _OUT_BYTES = 64 * 1024
 _OUT_PARTS = 256
