@@ -1,6 +1,7 @@
 """A log moves between directories while it is written, and nothing of it is lost or changed."""
 
 import os
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -470,15 +471,12 @@ def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(
     again.close(clean=False)
 
 
-def test_a_copy_of_a_log_that_is_no_more_is_removed(manager) -> None:
-    log = create(manager)
-    write(log, 0, 30)
-    begin(manager).copy()
-    manager.close(clean=False)
-    shutil.rmtree(log.directory)
-    again = restarted(manager, manager.volumes[0].path.parent)
+def test_a_copy_without_a_log_is_set_aside(manager) -> None:
+    again = ready_copy_alone(manager)
     assert again.resume_moves() == []
-    assert directories(again) == []
+    [stray] = directories(again)
+    assert re.fullmatch(r"b/t-0\.[0-9a-f]{32}-stray", stray)
+    assert sum(path.stat().st_size for path in (again.volumes[1].path / stray[2:]).glob("*.log"))
     again.close(clean=False)
 
 

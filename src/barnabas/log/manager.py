@@ -292,7 +292,8 @@ class LogManager:
     def resume_moves(self) -> list[Move]:
         """Take up the moves that the last run did not finish; the copies have to be compared.
 
-        A copy of a log that is no more is removed, one whose log is offline is left as it is.
+        One of a log that moved or began anew is removed, one without a log is set aside, for it may
+        be all there is, and one whose log is offline is left as it is.
         """
         moves: list[Move] = []
         for volume, path, key in self._futures:
@@ -303,8 +304,12 @@ class LogManager:
                 if log is not None and log.volume is not volume and log not in self.moves:
                     move = self.moves[log] = Move(log, volume, path)
                     moves.append(move)
-                elif log is not None or not any(each.failure for each in self.volumes):
+                elif log is not None:
                     volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
+                elif not any(each.failure for each in self.volumes):
+                    aside = f"{volume.path}/{_aside_name(*key, 'stray')}"
+                    os.rename(path, aside)
+                    logger.warning("a copy has no log copy=%s set_aside=%s", path, aside)
             except KafkaError as error:
                 logger.error("cannot resume a move copy=%s error=%s", path, error)
             except OSError as error:
