@@ -2,18 +2,16 @@
 
 import logging
 import os
-import re
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Thread
 from typing import Final
 
-from barnabas.log import loading
 from barnabas.log.config import LONG_MAX, LogConfig
-from barnabas.log.moving import FUTURE, Move, find_volume
+from barnabas.log.directory_names import aside_name, copied_partition_of, is_deleted, partition_of
+from barnabas.log.moves import Moves
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import sizes_on_disk
 from barnabas.log.volume import Volume
@@ -24,32 +22,9 @@ logger = logging.getLogger(__name__)
 
 METADATA_LOG: Final = "__cluster_metadata-0"
 
-_PARTITION: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")  # as we write it: it is made again
-_PARTITION_MAX: Final = (1 << 31) - 1
-_DELETED: Final = re.compile(r".+\.[0-9a-f]{32}-delete")
-_FUTURE: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\.[0-9a-f]{32}-future")
-_NAME_LENGTH_MAX: Final = 255
 # Checking again takes 0.2 to 2.5 s a GB, the more the smaller the batches are.
 _CHECKPOINT_BYTES: Final = 1 << 30
 _UNSYNCED_BYTES_MAX: Final = 16 << 20
-
-
-def _aside_name(topic: str, partition: int, purpose: str) -> str:
-    """What a directory that is no log any more is called, cut to what file systems take."""
-    suffix = f"-{partition}.{uuid.uuid4().hex}-{purpose}"
-    return topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
-
-
-def _future_name(topic: str, partition: int) -> str:
-    """What the copy of a log is called on its way, by which a start knows whose it is.
-
-    Not cut: INVALID_TOPIC_EXCEPTION for a topic of more than 213 characters or so, which cannot be
-    moved (`ReplicaManager.alterReplicaLogDirs`, KAFKA-4893).
-    """
-    name = f"{topic}-{partition}.{uuid.uuid4().hex}-{FUTURE}"
-    if len(name) > _NAME_LENGTH_MAX:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
-    return name
 
 
 def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) -> None:
@@ -104,8 +79,7 @@ class LogManager:
         self._recovery_threads = recovery_threads
         self._synced_bytes = 0  # behind the checkpoints that were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self.moves: dict[PartitionLog, Move] = {}  # logs on their way to another directory
-        self._futures: list[tuple[Volume, str, tuple[str, int]]] = []  # copies not finished
+        self.moves = Moves(volumes, self.get)
         self._doubles: list[PartitionLog] = []  # of partitions that another directory has too
 
     def open(self) -> None:
@@ -126,18 +100,15 @@ class LogManager:
 
     def _found(self, volume: Volume, name: str) -> None:
         path = f"{volume.path}/{name}"
-        if _DELETED.fullmatch(name):
+        if is_deleted(name):
             volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
             return
-        future = _FUTURE.fullmatch(name)
-        if future is not None:
-            self._futures.append((volume, path, (future[1], int(future[2]))))
+        copied = copied_partition_of(name)
+        if copied is not None:
+            self.moves.found(volume, path, copied)
             return
-        match = _PARTITION.fullmatch(name)
-        if match is None or name == METADATA_LOG or not os.path.isdir(path):
-            return
-        key = (match[1], int(match[2]))
-        if key[1] > _PARTITION_MAX:
+        key = partition_of(name)
+        if key is None or name == METADATA_LOG or not os.path.isdir(path):
             return
         if key in self._logs:
             self._doubles.append(self._logs[key])
@@ -223,7 +194,10 @@ class LogManager:
         volume = self._place(directory_id)
         log = PartitionLog(volume, topic, partition, config)
         try:
-            if directory_id is not None and self._take_copy(log, topic_id):
+            if directory_id is not None and self.moves.take_copy(log, topic_id):
+                self._take_in(log)
+                log.first_dirty_offset = LONG_MAX  # what compaction took out is no tear
+                log.load(recover=True)
                 return log
             volume.make_room((topic, partition))
         except OSError as error:
@@ -231,24 +205,6 @@ class LogManager:
         log.create(topic_id)
         volume.logs[topic, partition] = self._logs[topic, partition] = log
         return log
-
-    def _take_copy(self, log: PartitionLog, topic_id: Uuid) -> bool:
-        """Take the copy of a move that was not finished for the log; whether there is one. OSError.
-
-        The node ended between telling of the move and its last step, and now the old directory is
-        not there (`LogManager.recoverAbandonedFutureLogs`, KAFKA-16082).
-        """
-        key = (log.topic, log.partition)
-        for volume, path, of in self._futures:
-            if of == key and volume is log.volume and loading.read_topic_id(path) == topic_id:
-                logger.warning("taking the copy of a move for the log copy=%s", path)
-                os.rename(path, log.directory)
-                self._futures.remove((volume, path, of))
-                self._take_in(log)
-                log.first_dirty_offset = LONG_MAX  # what compaction took out is no tear
-                log.load(recover=True)
-                return True
-        return False
 
     def _place(self, directory_id: Uuid | None) -> Volume:
         working = self._working()
@@ -261,84 +217,6 @@ class LogManager:
         if not working:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
         return min(working, key=lambda each: len(each.logs))
-
-    def begin_move(self, topic: str, partition: int, path: str) -> Move | None:
-        """Begin to move a log to the data directory at `path`; None if it is there already.
-
-        A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
-        INVALID_TOPIC_EXCEPTION for a name that is too long, or UNKNOWN_TOPIC_OR_PARTITION when
-        there is no such log.
-        """
-        name = _future_name(topic, partition)
-        target = find_volume(self.volumes, path)
-        log = self.get(topic, partition)
-        if log is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {topic}-{partition}"
-            )
-        self.end_move(self.moves.get(log))
-        if log.volume is target:
-            return None
-        try:
-            move = self.moves[log] = Move(log, target, f"{target.path}/{name}")
-        except OSError as error:
-            raise target.fail(error) from error
-        return move
-
-    def unfinished(self) -> list[tuple[str, int]]:
-        """The partitions of which the last run left a copy on its way."""
-        return [key for _, _, key in self._futures]
-
-    def resume_moves(self) -> list[Move]:
-        """Take up the moves that the last run did not finish; the copies have to be compared.
-
-        One of a log that moved or began anew is removed, one without a log is set aside, for it may
-        be all there is, and one whose log is offline is left as it is.
-        """
-        moves: list[Move] = []
-        for volume, path, key in self._futures:
-            try:
-                log = self.get(*key)
-                if log is not None and log.volume.failure is not None:
-                    continue
-                if log is not None and log.volume is not volume and log not in self.moves:
-                    move = self.moves[log] = Move(log, volume, path)
-                    moves.append(move)
-                elif log is not None:
-                    volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
-                elif not any(each.failure for each in self.volumes):
-                    aside = f"{volume.path}/{_aside_name(*key, 'stray')}"
-                    os.rename(path, aside)
-                    logger.warning("a copy has no log copy=%s set_aside=%s", path, aside)
-            except KafkaError as error:
-                logger.error("cannot resume a move copy=%s error=%s", path, error)
-            except OSError as error:
-                volume.refused(error)
-        self._futures.clear()
-        return moves
-
-    def end_move(self, move: Move | None) -> None:
-        """Forget a move, finished or not, and remove what it left.
-
-        It gets another name at once, or a start after a kill would go on with it. A copy stays when
-        the log's own directory failed: it may be all that is left.
-        """
-        if move is None or self.moves.get(move.log) is not move:
-            return
-        log, target = move.log, move.target
-        del self.moves[log]
-        move.is_stopped = True
-        if log.volume.failure is not None or target.failure is not None:
-            return
-        aside = f"{target.path}/{_aside_name(log.topic, log.partition, 'delete')}"
-        try:
-            os.rename(move.directory, aside)
-        except FileNotFoundError:  # it is the log's directory now
-            return
-        except OSError as error:
-            target.refused(error)
-            return
-        target.deletions.add(0, partial(shutil.rmtree, aside, ignore_errors=True))
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
         """The partition's log, loaded or not; None if there is none here."""
@@ -370,7 +248,7 @@ class LogManager:
         log.release()
         if volume.failure is not None:
             return None
-        aside = f"{volume.path}/{_aside_name(log.topic, log.partition, purpose)}"
+        aside = f"{volume.path}/{aside_name(log.topic, log.partition, purpose)}"
         try:
             os.rename(log.directory, aside)
         except FileNotFoundError:

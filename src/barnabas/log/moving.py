@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FUTURE: Final = "future"
 LAST_STEP_MAX: Final = 1 << 20
 """Bytes that are left to copy when the loop does the rest."""
 

@@ -28,21 +28,21 @@ class Mover:
         node = self._node
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for move in list(node.logs.moves.values()):  # asked for before this ran
+            for move in list(node.logs.moves.under_way.values()):  # asked for before this ran
                 nursery.start_soon(self._carry_out, move, False)
             self._open_unfinished()
-            for move in node.logs.resume_moves():
+            for move in node.logs.moves.resume():
                 logger.info("move resumed log=%s copy=%s", move.log.directory, move.directory)
                 nursery.start_soon(self._carry_out, move, True)
             try:
                 await trio.sleep_forever()
             finally:
-                for move in node.logs.moves.values():
+                for move in node.logs.moves.under_way.values():
                     move.is_stopped = True
 
     def _open_unfinished(self) -> None:
         """Open the logs that were on their way, or a copy for one that is not there any more."""
-        for topic, number in self._node.logs.unfinished():
+        for topic, number in self._node.logs.moves.unfinished():
             hosted = self._node.replicas.hosted(topic, number)
             try:
                 _ = hosted and hosted.log
@@ -69,21 +69,21 @@ class Mover:
                 await trio.lowlevel.checkpoint_if_cancelled()
                 move.finish()
             logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
-            node.logs.end_move(move)
+            node.logs.moves.end(move)
             await node.disk.run(node.logs.checkpoint)
         except (MoveLostError, FileNotFoundError):
-            if node.logs.moves.get(log) is move:  # or it was called off, and the copy went
+            if node.logs.moves.is_under_way(move):  # or it was called off, and the copy went
                 logger.warning("move given up, the log changed log=%s", log.directory)
         except Exception:
             logger.exception("move failed log=%s", log.directory)
-        node.logs.end_move(move)
+        node.logs.moves.end(move)
 
     async def _copy(self, move: Move) -> bool:
         """Copy until little is left, or often enough; False for a move that was called off."""
         node = self._node
         for _ in range(_ROUNDS_MAX):
             await node.disk.run(move.copy)
-            if node.logs.moves.get(move.log) is not move:
+            if not node.logs.moves.is_under_way(move):
                 return False
             if move.left_bytes <= LAST_STEP_MAX:
                 break
