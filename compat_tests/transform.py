@@ -6,10 +6,23 @@ each transaction that it commits.
 
 import sys
 import time
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 BATCH = 20
+
+
+def insist(call: Callable[[], object]) -> None:
+    """Call again for as long as librdkafka says that this may help."""
+    while True:
+        try:
+            call()
+        except KafkaException as failure:
+            if not failure.args[0].retriable():
+                raise
+        else:
+            return
 
 
 class Transformer:
@@ -53,10 +66,9 @@ class Transformer:
         try:
             self._copy(messages)
         except KafkaException as failure:
-            error = failure.args[0]
-            if not error.txn_requires_abort():
+            if failure.args[0].fatal():
                 raise
-            self.producer.abort_transaction(60)
+            insist(lambda: self.producer.abort_transaction(60))
             self._rewind()
             return 0
         return len(messages)
@@ -69,15 +81,9 @@ class Transformer:
                 self.sink, value=message.value().upper(), partition=message.partition()
             )
         positions = self.consumer.position(self.consumer.assignment())
-        producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata(), 60)
-        while True:
-            try:
-                producer.commit_transaction(60)
-            except KafkaException as failure:
-                if not failure.args[0].retriable():
-                    raise
-            else:
-                return
+        group = self.consumer.consumer_group_metadata()
+        insist(lambda: producer.send_offsets_to_transaction(positions, group, 60))
+        insist(lambda: producer.commit_transaction(60))
 
     def _rewind(self) -> None:
         """Go back to where the group stands."""
