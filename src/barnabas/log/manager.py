@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Final
 
 from barnabas.log.config import LONG_MAX, LogConfig
-from barnabas.log.directory_names import aside_name, copied_partition_of, is_deleted, partition_of
+from barnabas.log.directory_names import copied_partition_of, is_deleted, partition_of
 from barnabas.log.moves import Moves
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.segment import sizes_on_disk
@@ -248,15 +248,7 @@ class LogManager:
         log.release()
         if volume.failure is not None:
             return None
-        aside = f"{volume.path}/{aside_name(log.topic, log.partition, purpose)}"
-        try:
-            os.rename(log.directory, aside)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            volume.refused(error)
-            return None
-        return aside
+        return volume.put_aside(log.directory, (log.topic, log.partition), purpose)
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every log, loaded or not."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from barnabas.log import loading
-from barnabas.log.directory_names import aside_name, future_name
+from barnabas.log.directory_names import future_name
 from barnabas.log.moving import Move, find_volume
 from barnabas.log.partition_log import PartitionLog
 from barnabas.log.volume import Volume
@@ -100,9 +100,9 @@ class Moves:
                 elif log is not None:
                     volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
                 elif not any(each.failure for each in self._volumes):
-                    aside = f"{volume.path}/{aside_name(*key, 'stray')}"
-                    os.rename(path, aside)
-                    logger.warning("a copy has no log copy=%s set_aside=%s", path, aside)
+                    aside = volume.put_aside(path, key, "stray")
+                    if aside is not None:
+                        logger.warning("a copy has no log copy=%s set_aside=%s", path, aside)
             except KafkaError as error:
                 logger.error("cannot resume a move copy=%s error=%s", path, error)
             except OSError as error:
@@ -123,12 +123,6 @@ class Moves:
         move.is_stopped = True
         if log.volume.failure is not None or target.failure is not None:
             return
-        aside = f"{target.path}/{aside_name(log.topic, log.partition, 'delete')}"
-        try:
-            os.rename(move.directory, aside)
-        except FileNotFoundError:  # it is the log's directory now
-            return
-        except OSError as error:
-            target.refused(error)
-            return
-        target.deletions.add(0, partial(shutil.rmtree, aside, ignore_errors=True))
+        aside = target.put_aside(move.directory, (log.topic, log.partition), "delete")
+        if aside is not None:  # or it is the log's directory now
+            target.deletions.add(0, partial(shutil.rmtree, aside, ignore_errors=True))

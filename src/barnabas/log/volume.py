@@ -28,6 +28,7 @@ from barnabas.log.checkpoints import (
     encode_clean_shutdown,
     encode_offsets,
 )
+from barnabas.log.directory_names import aside_name
 from barnabas.log.files import FileCache, replace_file, sync_path
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
@@ -250,6 +251,21 @@ class Volume:
             logger.error("out of resources path=%s error=%s", self.path, error)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         return self.fail(error)
+
+    def put_aside(self, directory: str, key: tuple[str, int], purpose: str) -> str | None:
+        """Rename a directory that is no log of `key` any more; its path then.
+
+        None if it is not there, or if the disk refuses, which may take it offline.
+        """
+        aside = f"{self.path}/{aside_name(*key, purpose)}"
+        try:
+            os.rename(directory, aside)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.refused(error)
+            return None
+        return aside
 
     def fail(self, error: OSError) -> KafkaError:
         """Take the directory offline for good; what to raise."""
