@@ -6,7 +6,6 @@ all behind the recovery point is checked, and the log ends before the first batc
 
 import logging
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +23,7 @@ from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.files import remove_files, replace_file
 from barnabas.log.producer_loading import Replay
 from barnabas.log.removal import DELETED, remove_now
-from barnabas.log.segment import Segment, sizes_on_disk
+from barnabas.log.segment import OFFSET_NAME, Segment, sizes_on_disk
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
-_OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
 _CHECKPOINT: Final = ".checkpoint"  # the quorum's snapshots lie beside its log
 _OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, "quorum-state")
 # Left by a kill in the middle of a replacement, a deletion or a cleaning.
@@ -141,7 +139,7 @@ def _find_segments(log: "PartitionLog") -> list[int]:
             logger.warning("ignored, it is no file path=%s", entry.path)
         elif suffix in _LEFTOVERS:
             remove_files([entry.path])
-        elif _OFFSET_NAME.fullmatch(stem) is None:
+        elif OFFSET_NAME.fullmatch(stem) is None:
             if entry.name not in _OTHER_FILES and _CHECKPOINT not in entry.name:
                 logger.warning("ignored, it is none of the log's file=%s", entry.path)
         elif suffix == ".log":

@@ -6,13 +6,12 @@ Kafka's `LogSegment.recover` does); otherwise their headers are read here.
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.log.files import remove_files
 from barnabas.log.producer_state import ProducerState, SnapshotError, read_marker
-from barnabas.log.segment import Segment, file_name
+from barnabas.log.segment import OFFSET_NAME, Segment, file_name
 from barnabas.protocol.records.batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SNAPSHOT: Final = ".snapshot"
-_OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
 
 
 class Replay:
@@ -81,18 +79,14 @@ def finish(log: "PartitionLog", replay: Replay | None) -> None:
     """Know the producers: by `replay`, which saw the log to its end, or by reading; OSError."""
     is_damaged = _transaction_index_is_damaged(log)
     if replay is None or is_damaged:
-        _read(log, repair=replay is not None or is_damaged)
+        read(log, repair=replay is not None or is_damaged)
         return
     _drop_unneeded(log)
     _know(log, replay.state)
 
 
-def read(log: "PartitionLog") -> None:
-    """Know the producers from the last sound snapshot on, and the batches behind it; OSError."""
-    _read(log, repair=False)
-
-
-def _read(log: "PartitionLog", *, repair: bool) -> None:
+def read(log: "PartitionLog", *, repair: bool = False) -> None:
+    """Know the producers from the last sound snapshot, and the batches behind it; OSError."""
     replay = Replay(_from_snapshot(log, _drop_unneeded(log)), repair=repair)
     if replay.start < log.log_end_offset:
         replay.walk(log.segments[log.segment_number(replay.start) :])
@@ -157,7 +151,7 @@ def _snapshot_offsets(directory: str) -> list[int]:
     found: list[int] = []
     for name in os.listdir(directory):
         stem, suffix = os.path.splitext(name)
-        if suffix == SNAPSHOT and _OFFSET_NAME.fullmatch(stem):
+        if suffix == SNAPSHOT and OFFSET_NAME.fullmatch(stem):
             found.append(int(stem))
     return found
 

@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 NO_TIMESTAMP: Final = -1
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
-_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
+"""What `file_name` makes of an offset, without the suffix."""
+
+_SEGMENT: Final = re.compile(rf"{OFFSET_NAME.pattern}\.log")
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 

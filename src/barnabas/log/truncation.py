@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from barnabas.log import producer_loading, rolling
 from barnabas.log.producer_state import ProducerState
-from barnabas.log.reading import segment_number
 from barnabas.log.removal import remove_now
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def truncate_to(log: "PartitionLog", offset: int) -> None:
         start_at(log, offset)
         return
     log.read_ends.clear()
-    number = segment_number(log.segments, offset)
+    number = log.segment_number(offset)
     if log.segments[number].base_offset == offset and number:
         number -= 1
     dropped = log.segments[number + 1 :]

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.log.files import FileCache, remove_files, sync_path
-from barnabas.log.reading import segment_number
 from barnabas.log.removal import DELETED
 from barnabas.log.segment import SUFFIXES, Segment, file_name
 
@@ -50,7 +49,7 @@ def cleaned_size(directory: str, base_offset: int) -> int:
 def take(log: "PartitionLog", group: Sequence[tuple[int, int]], size: int) -> bool:
     """See `PartitionLog.swap_cleaned`; OSError."""
     base = group[0][0]
-    first = segment_number(log.segments, base)
+    first = log.segment_number(base)
     old = log.segments[first : first + len(group)]
     if (
         [(segment.base_offset, segment.size) for segment in old] != list(group)
