@@ -80,11 +80,9 @@ class Subscriptions:
         resolved = self.resolved.get(member.subscribed_regex)
         if resolved is None:
             return member.subscribed_names
-        return (
-            member.subscribed_names | resolved.topics
-            if member.subscribed_names
-            else (resolved.topics)
-        )
+        if not member.subscribed_names:
+            return resolved.topics
+        return member.subscribed_names | resolved.topics
 
     def topics_after(self, moves: Iterable[Move]) -> Collection[str] | None:
         """All topics once some members have become others; None if they are the same as now."""
