@@ -36,7 +36,7 @@ with warnings.catch_warnings():
 FIRST_USE = """
 import time
 from barnabas.protocol.apis import API
-import barnabas.protocol.frames, barnabas.protocol.codec
+import barnabas.protocol.framing, barnabas.protocol.codec
 began = time.perf_counter()
 api = API[{key}]
 request, response = api.request_type, api.response_type

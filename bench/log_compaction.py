@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from confluent_kafka.admin import AlterConfigOpType as Operation
 
-from barnabas.testing.process import NodeProcess
+from barnabas.testing.node_process_control import NodeProcess
 
 KEYS = 20_000
 VALUE = b"." * 200

@@ -17,10 +17,10 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import Record, build_batch
-from barnabas.protocol.records.compression import Codec
 from bench.servers import Barnabas, Kafka, Measured, children, cpu_seconds, cpu_seconds_of
 from compat_tests.servers import answers
 from compat_tests.wire import Connection

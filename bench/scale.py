@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
+from barnabas.protocol.batches.batch import Record, build_batch
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import Record, build_batch
 from bench.servers import Barnabas, Measured, cpu_seconds, memory_bytes
 from compat_tests.servers import answers
 from compat_tests.wire import Connection, request_frame

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from barnabas.protocol.batches.batch import Codec, Record, build_batch
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import Codec, Record, build_batch
 from compat_tests import wire
 
 METADATA, API_VERSIONS, PRODUCE = 3, 18, 0

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.loader import MetadataLoader
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.log.checkpoints import MetaProperties
 from compat_tests import jars
 from compat_tests.servers import KINDS, ServerProcess

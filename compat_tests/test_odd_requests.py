@@ -9,6 +9,8 @@ import time
 import pytest
 from crc32c import crc32c
 
+from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
@@ -25,8 +27,6 @@ from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import Record, build_batch
-from barnabas.protocol.records.compression import Codec
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from compat_tests import wire
 

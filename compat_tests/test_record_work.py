@@ -6,18 +6,18 @@ import time
 import pytest
 from crc32c import crc32c
 
-from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.messages.fetch import FetchRequest
-from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
-from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import (
+from barnabas.protocol.batches.batch import (
     Record,
     build_batch,
     crc_matches,
     iter_batches,
     read_records,
 )
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
+from barnabas.protocol.messages.produce import ProduceRequest
 from compat_tests import wire
 
 COUNT = 500

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from barnabas.protocol.apis import api_by_name
+from barnabas.protocol.batches.batch import Record, build_batch, read_header, read_records
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
@@ -42,7 +43,6 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.protocol.records.batch import Record, build_batch, read_header, read_records
 from barnabas.protocol.types import ZERO_UUID
 from compat_tests import wire
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cli.errors import CliError
-from barnabas.cli.formats import Entry, check_template, json_line, parse_json, reader, writer
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.record_formats import Entry, check_template, json_line, parse_json, reader, writer
 from barnabas.cli.times import parse_time
 
 blobs = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)

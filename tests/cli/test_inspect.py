@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.frames import encode_request
+from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from barnabas.protocol.records.batch import Record, build_batch
 from tests.cli.conftest import Barnabas
 from tests.inspect.captures import Sent, opening, pcap
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.main import run
-from barnabas.cli.serve import configuration
+from barnabas.cli.serve_command import configuration
 from barnabas.config import ConfigError, NodeConfig
 
 
@@ -74,7 +74,7 @@ def test_a_bad_option_is_one_line_and_nothing_is_touched(
 
 def test_serving_imports_no_client_and_no_painter() -> None:
     check = (
-        "import sys; import barnabas.cli.main, barnabas.cli.serve;"
+        "import sys; import barnabas.cli.main, barnabas.cli.serve_command;"
         "print([n for n in ('rich', 'confluent_kafka', 'asyncio', 'json') if n in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)

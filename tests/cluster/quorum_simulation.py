@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.cluster.quorum_state import QuorumState
-from barnabas.cluster.raft import Entry, RaftCore, Ready, Timeouts
-from barnabas.cluster.raft_messages import (
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft import Entry, RaftCore, Ready, Timeouts
+from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     EpochHistory,
@@ -20,7 +20,7 @@ from barnabas.cluster.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from tests.cluster.states import uuid
 
 TIMEOUTS = Timeouts(election_ms=1000, fetch_ms=2000, backoff_max_ms=1000)

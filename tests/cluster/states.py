@@ -2,11 +2,11 @@
 
 from typing import TypeVar
 
-from barnabas.cluster.controller import BrokerRegistration, Controller
-from barnabas.cluster.delta import MetadataDelta
-from barnabas.cluster.features import SUPPORTED
-from barnabas.cluster.image import Endpoint, MetadataImage
-from barnabas.cluster.result import ControllerResult
+from barnabas.cluster.controller.controller import BrokerRegistration, Controller
+from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.feature_levels import SUPPORTED
+from barnabas.cluster.metadata.image import Endpoint, MetadataImage
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages_base import Message

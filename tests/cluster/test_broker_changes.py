@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.metadata import FeatureLevelRecord, PartitionChangeRecord
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord, PartitionChangeRecord
 from tests.cluster.states import Cluster, registration, uuid
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas.cluster.config_changes import parse_id
-from barnabas.cluster.image import (
+from barnabas.cluster.controller.config_changes import parse_id
+from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,

@@ -6,16 +6,16 @@ The records are those of Apache Kafka 4.3 with two log.dirs, one of which is tak
 import attrs
 import pytest
 
-from barnabas.cluster.features import (
+from barnabas.cluster.metadata.feature_levels import (
     DIRECTORIES_SINCE,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
-from barnabas.cluster.image import DIRECTORY_UNASSIGNED, PartitionImage
+from barnabas.cluster.metadata.image import DIRECTORY_UNASSIGNED, PartitionImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata import (
+from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,

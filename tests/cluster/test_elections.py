@@ -2,11 +2,11 @@
 
 import pytest
 
-from barnabas.cluster.elections import PREFERRED, UNCLEAN
-from barnabas.cluster.image import DIRECTORY_LOST, PartitionImage
+from barnabas.cluster.controller.leader_elections import PREFERRED, UNCLEAN
+from barnabas.cluster.metadata.image import DIRECTORY_LOST, PartitionImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
-from barnabas.protocol.records.metadata import FenceBrokerRecord, PartitionChangeRecord
+from barnabas.protocol.records.metadata_records import FenceBrokerRecord, PartitionChangeRecord
 from barnabas.protocol.types import Uuid
 from tests.cluster.states import Cluster, uuid
 

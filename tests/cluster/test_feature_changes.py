@@ -2,13 +2,13 @@
 
 import pytest
 
-from barnabas.cluster.feature_changes import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
-from barnabas.cluster.features import metadata_changed
-from barnabas.cluster.image import BrokerImage
-from barnabas.cluster.record_versions import encode_at, statable
+from barnabas.cluster.controller.feature_changes import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
+from barnabas.cluster.metadata.feature_levels import metadata_changed
+from barnabas.cluster.metadata.image import BrokerImage
+from barnabas.cluster.metadata.record_versions import encode_at, statable
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata import (
+from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     NoOpRecord,

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster.features import BOOTSTRAP
-from barnabas.cluster.format import format_metadata_directory
-from barnabas.cluster.image import Endpoint, MetadataImage
-from barnabas.cluster.loader import MetadataLoader
-from barnabas.cluster.quorum_state import QuorumState, QuorumStateError, read_quorum_state
-from barnabas.cluster.snapshot import (
+from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
+from barnabas.cluster.metadata.image import Endpoint, MetadataImage
+from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.metadata.metadata_snapshot import (
     Snapshot,
     SnapshotId,
     decode_snapshot,
     encode_snapshot,
     metadata_batch,
 )
-from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError, read_quorum_state
+from barnabas.cluster.quorum.storage_format import format_metadata_directory
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.records.metadata import (
+from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

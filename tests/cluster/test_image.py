@@ -2,10 +2,10 @@
 
 import pytest
 
-from barnabas.cluster.delta import MetadataDelta
-from barnabas.cluster.image import DIRECTORY_UNASSIGNED, RESOURCE_TOPIC, MetadataImage
-from barnabas.cluster.image_records import image_records
-from barnabas.protocol.records.metadata import (
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.image import DIRECTORY_UNASSIGNED, RESOURCE_TOPIC, MetadataImage
+from barnabas.cluster.metadata.image_records import image_records
+from barnabas.protocol.records.metadata_records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,

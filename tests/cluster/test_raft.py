@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from barnabas.cluster.image import Endpoint
-from barnabas.cluster.quorum_state import QuorumState
-from barnabas.cluster.raft import RaftCore, Role, Timeouts
-from barnabas.cluster.raft_messages import EpochHistory, VoteRequest, VoteResponse
-from barnabas.cluster.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft import RaftCore, Role, Timeouts
+from barnabas.cluster.quorum.raft_messages import EpochHistory, VoteRequest, VoteResponse
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.control import (
+from barnabas.protocol.records.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,

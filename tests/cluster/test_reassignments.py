@@ -1,11 +1,11 @@
 """Moves of partitions: what a partition states while it moves, and when it has moved."""
 
-from barnabas.cluster.image import PartitionImage
+from barnabas.cluster.metadata.image import PartitionImage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
-from barnabas.protocol.records.metadata import FenceBrokerRecord, PartitionChangeRecord
+from barnabas.protocol.records.metadata_records import FenceBrokerRecord, PartitionChangeRecord
 from tests.cluster.states import Cluster, uuid
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.cluster.topic_names import refusal
+from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest

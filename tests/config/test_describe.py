@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.config import NodeConfig, Source, TopicConfig, Type
-from barnabas.config.describe import (
+from barnabas.config.config_description import (
     ConfigEntry,
     describe_broker,
     describe_broker_defaults,

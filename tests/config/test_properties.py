@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES, Property
 from barnabas.config.__main__ import page
-from barnabas.config.properties.group import GROUP_PROPERTIES
+from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 
 ROOT = Path(__file__).parents[2]
 KAFKA: dict[str, dict[str, dict[str, Any]]] = json.loads(
@@ -82,7 +82,10 @@ def test_every_default_passes_its_own_validator(table: dict[str, Property]) -> N
 def strings_in_the_code() -> set[str]:
     """The texts that the code names, outside the tables and what only lists or judges them."""
     source = ROOT / "src/barnabas"
-    tables = {source / "config" / name for name in ("properties", "describe.py", "alter.py")}
+    tables = {
+        source / "config" / name
+        for name in ("properties", "config_description.py", "config_alteration.py")
+    }
     found: set[str] = set()
     for module in source.rglob("*.py"):
         if tables.isdisjoint({module, module.parent}) and module.parent != source / "cli":

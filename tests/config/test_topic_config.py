@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.config import ConfigError, NodeConfig, TopicConfig, validate_topic_overrides
-from barnabas.config.alter import (
+from barnabas.config.config_alteration import (
     validate_broker_changes,
     validate_client_metrics,
     validate_group_overrides,

@@ -19,9 +19,9 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.consumer import embedded
-from barnabas.coordinator.output import Caller, Record
-from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.core.coordinator_output import Caller, Record
+from barnabas.coordinator.groups.consumer import embedded_protocol
+from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -29,12 +29,12 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.protocol.records.consumer_groups import (
+from barnabas.protocol.records.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
 )
-from barnabas.protocol.records.groups import GroupMetadataKey, OffsetCommitKey
+from barnabas.protocol.records.group_records import GroupMetadataKey, OffsetCommitKey
 from tests.coordinator.faulty_world import FaultyClient, FaultyWorld, ViolationError
 from tests.coordinator.harness import (
     Coordinator,
@@ -154,7 +154,7 @@ class Checker:
 
 
 def partitions_in(assignment: bytes) -> Held:
-    found = embedded.read_assignment(assignment).assigned_partitions
+    found = embedded_protocol.read_assignment(assignment).assigned_partitions
     return {p for topic in found for p in topic.partitions}
 
 
@@ -614,7 +614,7 @@ class ClassicClient(Client):
         claims: dict[int, tuple[int, str]] = {}
         members = sorted(member.member_id for member in joined.members)
         for member in joined.members:
-            told = embedded.read_subscription(member.metadata)
+            told = embedded_protocol.read_subscription(member.metadata)
             for topic in told.owned_partitions:
                 for partition in topic.partitions:
                     claim = (told.generation_id, member.member_id)
@@ -640,7 +640,7 @@ class ClassicClient(Client):
             assignments=[
                 SyncGroupRequest.SyncGroupRequestAssignment(
                     member_id=member,
-                    assignment=embedded.write_assignment(
+                    assignment=embedded_protocol.write_assignment(
                         {topic_id(TOPIC): frozenset(share)}, image, 3
                     ),
                 )

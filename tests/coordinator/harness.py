@@ -5,21 +5,21 @@ from typing import Any
 
 import attrs
 
-from barnabas.cluster.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from barnabas.coordinator.consumer.regex import Matching, Wanted
-from barnabas.coordinator.output import Decision, Output, append_error
-from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.shard import GroupShard
-from barnabas.coordinator.steps import run_through
+from barnabas.cluster.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from barnabas.coordinator.core.coordinator_output import Decision, Output, append_error
+from barnabas.coordinator.core.steps import run_through
+from barnabas.coordinator.groups.consumer.regex_subscriptions import Matching, Wanted
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
-from barnabas.protocol.records.coordinator import (
+from barnabas.protocol.records.coordinator_framing import (
     encode_coordinator_key,
     encode_coordinator_value,
 )
-from barnabas.protocol.records.groups import decode_group_record
+from barnabas.protocol.records.group_records import decode_group_record
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"  # v0: topic "t", no data

@@ -23,9 +23,9 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.consumer.member import MemberState
-from barnabas.coordinator.output import Caller, Record
-from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.core.coordinator_output import Caller, Record
+from barnabas.coordinator.groups.consumer.consumer_member import MemberState
+from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest

@@ -15,9 +15,9 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.output import Caller
-from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.shard import GroupShard
+from barnabas.coordinator.core.coordinator_output import Caller
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.coordinator.consumer.assignors.base import (
+from barnabas.coordinator.core.steps import run_through
+from barnabas.coordinator.groups.consumer.assignors.assignor import (
     Assignor,
     AssignorError,
     GroupSpec,
@@ -14,10 +15,9 @@ from barnabas.coordinator.consumer.assignors.base import (
     assigned,
     load_assignors,
 )
-from barnabas.coordinator.consumer.assignors.range import RangeAssignor
-from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
-from barnabas.coordinator.consumer.member import Assignment
-from barnabas.coordinator.steps import run_through
+from barnabas.coordinator.groups.consumer.assignors.range_assignor import RangeAssignor
+from barnabas.coordinator.groups.consumer.assignors.uniform_assignor import UniformAssignor
+from barnabas.coordinator.groups.consumer.consumer_member import Assignment
 from barnabas.protocol.types import Uuid
 from tests.coordinator.harness import topic_id
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.state import TRANSITIONS, ClassicGroupState
-from barnabas.coordinator.output import Caller
-from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.core.coordinator_output import Caller
+from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
+from barnabas.coordinator.groups.classic.classic_state import TRANSITIONS, ClassicGroupState
+from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest

@@ -6,19 +6,24 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.coordinator.consumer.assignors.base import GroupSpec
-from barnabas.coordinator.consumer.assignors.uniform import UniformAssignor
-from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.member import Assignment, MemberState
-from barnabas.coordinator.consumer.regex import Wanted
-from barnabas.coordinator.history import Cause, Histories, decode_causes, encode_causes
-from barnabas.coordinator.output import Caller
-from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.core.coordinator_output import Caller
+from barnabas.coordinator.groups.consumer.assignors.assignor import GroupSpec
+from barnabas.coordinator.groups.consumer.assignors.uniform_assignor import UniformAssignor
+from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup
+from barnabas.coordinator.groups.consumer.consumer_member import Assignment, MemberState
+from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.coordinator.groups.rebalance_history import (
+    Cause,
+    Histories,
+    decode_causes,
+    encode_causes,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from barnabas.protocol.records import consumer_groups as records
-from barnabas.protocol.records.groups import (
+from barnabas.protocol.records import consumer_group_records as records
+from barnabas.protocol.records.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.coordinator.consumer import migration, reconciliation
-from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.groups import ConsumerGroups
-from barnabas.coordinator.consumer.reconciliation import Reconciliation
-from barnabas.coordinator.consumer.removal import Removals
-from barnabas.coordinator.consumer.topics import Topics
-from barnabas.coordinator.offsets import Offsets
-from barnabas.coordinator.steps import Steps, run_through
+from barnabas.coordinator.core.steps import Steps, run_through
+from barnabas.coordinator.groups.committed_offsets import Offsets
+from barnabas.coordinator.groups.consumer import migration, reconciliation
+from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup
+from barnabas.coordinator.groups.consumer.consumer_group_operations import ConsumerGroups
+from barnabas.coordinator.groups.consumer.member_removal import Removals
+from barnabas.coordinator.groups.consumer.reconciliation import Reconciliation
+from barnabas.coordinator.groups.consumer.subscribed_topics import Topics
 from tests.coordinator.consumer_simulation import World
 from tests.coordinator.faulty_world import ViolationError
 

@@ -1,7 +1,7 @@
-from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
-from barnabas.protocol.records.groups import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.records.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from tests.coordinator.harness import Coordinator, commit_request, fetch_request
 

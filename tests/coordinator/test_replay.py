@@ -9,21 +9,21 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.subscriptions import Subscriptions
-from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.shard import GroupShard
-from barnabas.coordinator.transactions.shard import TransactionShard
+from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
+from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup
+from barnabas.coordinator.groups.consumer.subscription_counts import Subscriptions
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.coordinator.transactions.transaction import NO_EPOCH, Transaction
-from barnabas.protocol.records.groups import (
+from barnabas.coordinator.transactions.transaction_shard import TransactionShard
+from barnabas.protocol.records.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     decode_group_record,
 )
-from barnabas.protocol.records.transactions import decode_transaction_record
+from barnabas.protocol.records.transaction_records import decode_transaction_record
 from tests.coordinator import transaction_simulation
 from tests.coordinator.consumer_simulation import World
 from tests.coordinator.harness import Coordinator

@@ -1,6 +1,6 @@
 import pytest
 
-from barnabas.coordinator.routing import partition_for
+from barnabas.coordinator.core.routing import partition_for
 from barnabas.protocol.java_hash import java_hash
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.rebalance import Rebalancer
-from barnabas.coordinator.offsets import Offsets
+from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
+from barnabas.coordinator.groups.classic.classic_rebalance import Rebalancer
+from barnabas.coordinator.groups.committed_offsets import Offsets
 from tests.coordinator.faulty_world import ViolationError
 from tests.coordinator.simulation import Simulation
 

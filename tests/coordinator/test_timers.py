@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.coordinator.output import Output
-from barnabas.coordinator.timers import Timers
+from barnabas.coordinator.core.coordinator_output import Output
+from barnabas.coordinator.core.coordinator_timers import Timers
 
 ACTIONS = st.lists(
     st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0, 50))), max_size=30

@@ -2,9 +2,9 @@
 
 import pytest
 
-from barnabas.coordinator.consumer import regex
-from barnabas.coordinator.consumer.topics import Topics, topic_hash
-from barnabas.coordinator.steps import run_through
+from barnabas.coordinator.core.steps import run_through
+from barnabas.coordinator.groups.consumer import regex_subscriptions
+from barnabas.coordinator.groups.consumer.subscribed_topics import Topics, topic_hash
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.harness import image_of, matched, topic_id
 
@@ -70,7 +70,7 @@ def test_an_expression_matches_whole_names() -> None:
 
 
 def test_topics_are_looked_at_so_many_at_a_time() -> None:
-    matching = regex.Matching("t.*", iter(["t1", "u", "t2", "t3"]))
+    matching = regex_subscriptions.Matching("t.*", iter(["t1", "u", "t2", "t3"]))
     assert matching.advance(2)
     assert matching.matched == {"t1"}
     assert matching.advance(3)
@@ -85,7 +85,7 @@ def test_an_expression_of_a_later_engine_matches_nothing() -> None:
 @pytest.mark.parametrize("bad", ["(a", "a{1,1001}", r"(a)\1", "((a{1000}){1000}){1000}"])
 def test_what_the_engine_does_not_take_is_refused(bad: str) -> None:
     with pytest.raises(KafkaError) as refusal:
-        regex.validate(bad)
+        regex_subscriptions.validate(bad)
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refusal.value.message.startswith(f"SubscribedTopicRegex `{bad}` is not a valid")
 

@@ -11,15 +11,15 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.coordinator.offsets import Offsets
-from barnabas.coordinator.output import Output
-from barnabas.coordinator.transactions import shard as shard_module
-from barnabas.coordinator.transactions.markers import MarkersAnswered, Outstanding
-from barnabas.coordinator.transactions.shard import TransactionShard
+from barnabas.coordinator.core.coordinator_output import Output
+from barnabas.coordinator.groups.committed_offsets import Offsets
+from barnabas.coordinator.transactions import transaction_shard as shard_module
+from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, Outstanding
 from barnabas.coordinator.transactions.transaction import Transaction
-from barnabas.log.producer_state import ProducerState
+from barnabas.coordinator.transactions.transaction_shard import TransactionShard
+from barnabas.log.segment.producer_state import ProducerState
 from barnabas.protocol.errors import ErrorCode
-from barnabas.server.transaction_guards import Guards
+from barnabas.server.coordinators.transactions.verification_guards import Guards
 from tests.coordinator.faulty_world import ViolationError
 from tests.coordinator.transaction_simulation import Client, Partition, Simulation
 
@@ -82,7 +82,7 @@ def markers_forgotten_once_one_is_written(patch: pytest.MonkeyPatch) -> None:
 
 def failed_markers_taken_as_written(patch: pytest.MonkeyPatch) -> None:
     settled = frozenset({ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT})
-    patch.setattr("barnabas.coordinator.transactions.markers._SETTLED", settled)
+    patch.setattr("barnabas.coordinator.transactions.pending_markers._SETTLED", settled)
 
 
 def failed_markers_never_sent_again(patch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,21 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.output import Decision, Output, append_error
-from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarkers
-from barnabas.coordinator.transactions.settings import TransactionSettings
-from barnabas.coordinator.transactions.shard import ProducerIdNeededError, TransactionShard
+from barnabas.coordinator.core.coordinator_output import Decision, Output, append_error
+from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
+from barnabas.coordinator.transactions.transaction_shard import (
+    ProducerIdNeededError,
+    TransactionShard,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
-from barnabas.protocol.records.coordinator import encode_coordinator_key, encode_coordinator_value
-from barnabas.protocol.records.transactions import decode_transaction_record
+from barnabas.protocol.records.coordinator_framing import (
+    encode_coordinator_key,
+    encode_coordinator_value,
+)
+from barnabas.protocol.records.transaction_records import decode_transaction_record
 from tests.coordinator.harness import decided
 
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.output import Record
-from barnabas.coordinator.transactions.listing import Filters
-from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarkers
-from barnabas.coordinator.transactions.records import transaction_record
-from barnabas.coordinator.transactions.settings import TransactionSettings
-from barnabas.coordinator.transactions.state import TransactionState
+from barnabas.coordinator.core.coordinator_output import Record
+from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.transaction_listing import Filters
+from barnabas.coordinator.transactions.transaction_log_records import transaction_record
+from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
+from barnabas.coordinator.transactions.transaction_state import TransactionState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.coordinator.scenario import blocks, options, partition

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from barnabas.coordinator.offsets import Offsets
-from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.transactions.markers import MarkersAnswered, SendMarkers
-from barnabas.coordinator.transactions.settings import TransactionSettings
-from barnabas.coordinator.transactions.shard import TransactionShard
-from barnabas.log.index import AbortedTxn
-from barnabas.log.producer_state import EndTxnMarker, ProducerState
+from barnabas.coordinator.groups.committed_offsets import Offsets
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
+from barnabas.coordinator.transactions.transaction_shard import TransactionShard
+from barnabas.log.segment.producer_state import EndTxnMarker, ProducerState
+from barnabas.log.segment.segment_index import AbortedTxn
+from barnabas.protocol.batches.batch import BatchHeader
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import BatchHeader
-from barnabas.protocol.records.groups import OffsetCommitKey, OffsetCommitValue
-from barnabas.server.transaction_guards import Guards
+from barnabas.protocol.records.group_records import OffsetCommitKey, OffsetCommitValue
+from barnabas.server.coordinators.transactions.verification_guards import Guards
 from tests.coordinator.faulty_world import FaultyWorld, ViolationError
 from tests.coordinator.harness import fetch_request
 from tests.coordinator.transaction_harness import Coordinator

@@ -24,7 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.history import History, Outcome, check
-from barnabas.testing.process import NodeProcess
+from barnabas.testing.node_process_control import NodeProcess
 from tests.crash.loads import (
     CLIENT,
     COMMITS_GROUP,

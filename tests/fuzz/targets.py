@@ -7,13 +7,10 @@ as starting points of further ones. Whatever a target raises besides is a findin
 from collections.abc import Callable
 from random import Random
 
-from barnabas.inspect.frames import see_request
+from barnabas.inspect.frame_view import see_request
 from barnabas.inspect.rendering import Heading, Style, text_lines
 from barnabas.protocol.apis import API
-from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.frames import encode_request, parse_request_header
-from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.batch import (
+from barnabas.protocol.batches.batch import (
     CorruptBatch,
     Record,
     build_batch,
@@ -22,16 +19,24 @@ from barnabas.protocol.records.batch import (
     read_records,
     unpack_records,
 )
-from barnabas.protocol.records.compression import Codec, CompressionError, compress, decompress
-from barnabas.protocol.records.groups import decode_group_record
-from barnabas.protocol.records.metadata import decode_metadata_record, encode_metadata_record
-from barnabas.protocol.records.walk import validate_unpacked
+from barnabas.protocol.batches.compression import Codec, CompressionError, compress, decompress
+from barnabas.protocol.batches.record_walk import validate_unpacked
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import encode_request, parse_request_header
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.group_records import decode_group_record
+from barnabas.protocol.records.metadata_records import (
+    decode_metadata_record,
+    encode_metadata_record,
+)
 from tests.protocol.facts import all_messages, versions_of
 from tests.protocol.generator import random_message
 
 UNPACKED_MAX = 1 << 20
 _NAMES = sorted(all_messages())
-_METADATA = [m for m in all_messages().values() if m.__module__.endswith("records.metadata")]
+_METADATA = [
+    m for m in all_messages().values() if m.__module__.endswith("records.metadata_records")
+]
 _GROUP_KEYS = [
     (name, all_messages()[name.removesuffix("Key") + "Value"])
     for name in _NAMES

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.inspect.capture import CaptureError, packets, sightings
 from barnabas.inspect.conversation import Conversation, Frame
-from barnabas.protocol.frames import encode_request, encode_response
+from barnabas.protocol.framing import encode_request, encode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

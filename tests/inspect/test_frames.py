@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.inspect.batches import batch_nodes
-from barnabas.inspect.frames import Seen, see_message, see_request, see_response, walk
+from barnabas.inspect.batch_view import batch_nodes
+from barnabas.inspect.field_tree import Node
+from barnabas.inspect.frame_view import Seen, see_message, see_request, see_response, walk
 from barnabas.inspect.masking import is_sensitive
-from barnabas.inspect.nodes import Node
 from barnabas.inspect.rendering import Heading, Style, as_json, text_lines
 from barnabas.protocol.apis import API, api_by_name
-from barnabas.protocol.frames import encode_request, encode_response
+from barnabas.protocol.batches.batch import Codec, Record, build_batch
+from barnabas.protocol.framing import encode_request, encode_response
 from barnabas.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
@@ -27,14 +28,13 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.batch import Codec, Record, build_batch
-from barnabas.protocol.records.groups import (
+from barnabas.protocol.records.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
     encode_coordinator_key,
     encode_coordinator_value,
 )
-from barnabas.protocol.records.metadata import (
+from barnabas.protocol.records.metadata_records import (
     ConfigRecord,
     TopicRecord,
     UserScramCredentialRecord,

@@ -11,7 +11,7 @@ from barnabas.inspect.conversation import Frame
 from barnabas.inspect.proxy import Proxy
 from barnabas.inspect.rendering import Heading
 from barnabas.protocol.apis import API
-from barnabas.protocol.frames import encode_request, encode_response, parse_request_header
+from barnabas.protocol.framing import encode_request, encode_response, parse_request_header
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

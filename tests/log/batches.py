@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
-from barnabas.protocol.records.batch import Record, build_batch, iter_batches, read_records
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.batches.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.types import Uuid
 
 TOPIC_ID = Uuid(b"\x07" * 16)

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
-from barnabas.log import segment
+from barnabas.log.segment import log_segment
 
 
 @attrs.define(eq=False)
@@ -73,7 +73,7 @@ class Recorder:
         }
         for name, note in watched.items():
             patch.setattr(os, name, _watched(getattr(os, name), note))
-        patch.setattr(segment, "_fdatasync", os.fdatasync)
+        patch.setattr(log_segment, "_fdatasync", os.fdatasync)
 
     def left_after(self, event: int, target: Path, choose: random.Random) -> None:
         """Make the files in `target` as the power may leave them after so many events."""

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.log.segment import Segment
+from barnabas.log.segment.log_segment import Segment
+from barnabas.protocol.batches.batch import iter_batches
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import iter_batches
-from barnabas.protocol.records.compression import Codec
 from tests.log.batches import NOW_MS, batch, new_log, open_volume, reopen
 
 CONFIG = LogConfig(

@@ -18,7 +18,7 @@ from barnabas.log.checkpoints import (
     encode_offsets,
     encode_partition_metadata,
 )
-from barnabas.log.epochs import EpochEntry, LeaderEpochs
+from barnabas.log.segment.leader_epochs import EpochEntry, LeaderEpochs
 from barnabas.protocol.types import Uuid
 
 ID = Uuid(bytes(range(16)))

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.log import LogConfig, LogManager, PartitionLog, Volume
-from barnabas.log.compaction import plan
+from barnabas.log.compaction import cleaning_plan
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
-from barnabas.log.compaction.job import CleanJob
-from barnabas.log.moving import Move
-from barnabas.protocol.records.batch import (
+from barnabas.log.compaction.cleaning_job import CleanJob
+from barnabas.log.directories.log_relocation import Move
+from barnabas.protocol.batches.batch import (
     CorruptBatch,
     Record,
     crc_matches,
     iter_batches,
     read_records,
 )
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.batches.compression import Codec
 from tests.log.batches import NOW_MS, append, append_marker, new_log, open_volume, reopen
 
 DAY_MS = 86_400_000
@@ -36,7 +36,7 @@ CONFIG = LogConfig(
     delete_retention_ms=DAY_MS,
     file_delete_delay_ms=0,
 )
-LIMITS = plan.Limits(1 << 30, 0.9, 300, 1e15)
+LIMITS = cleaning_plan.Limits(1 << 30, 0.9, 300, 1e15)
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def put(log: PartitionLog, key: bytes, value: bytes | None, **more: object) -> i
 def compact(log: PartitionLog, *, now_ms: int = NOW_MS, keys_max: int | None = None) -> bool:
     """One pass over all but the active segment; False if there was nothing to do."""
     log.flush_rolled()
-    chosen = plan.candidate(log, now_ms)
+    chosen = cleaning_plan.candidate(log, now_ms)
     if chosen is None:
         return False
-    job = plan.job_for(chosen, LIMITS, now_ms)
+    job = cleaning_plan.job_for(chosen, LIMITS, now_ms)
     if keys_max is not None:
         job = attrs.evolve(job, keys_max=keys_max)
     again = CleanJob.from_json(json.loads(json.dumps(attrs.asdict(job, recurse=False))))
@@ -246,11 +246,11 @@ def test_young_records_and_late_ones_follow_the_lags(log) -> None:
     log.flush_rolled()
     lag = attrs.evolve(CONFIG, min_compaction_lag_ms=15_000)
     log.update_config(lag)
-    young = plan.candidate(log, NOW_MS + 30_000)
+    young = cleaning_plan.candidate(log, NOW_MS + 30_000)
     assert 0 < young.first_uncleanable <= 16
     log.update_config(attrs.evolve(CONFIG, min_cleanable_ratio=1.0, max_compaction_lag_ms=50_000))
-    assert plan.filthiest([plan.candidate(log, NOW_MS + 50_000)]) is None
-    assert plan.filthiest([plan.candidate(log, NOW_MS + 50_001)]).is_late
+    assert cleaning_plan.filthiest([cleaning_plan.candidate(log, NOW_MS + 50_000)]) is None
+    assert cleaning_plan.filthiest([cleaning_plan.candidate(log, NOW_MS + 50_001)]).is_late
 
 
 def test_a_log_that_changed_meanwhile_is_left_as_it_is(log) -> None:
@@ -258,7 +258,7 @@ def test_a_log_that_changed_meanwhile_is_left_as_it_is(log) -> None:
         put(log, b"k", b"%d" % number)
     fill_up(log)
     log.flush_rolled()
-    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    job = cleaning_plan.job_for(cleaning_plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
     [message, _] = clean(attrs.evolve(job, segment_bytes_max=1 << 20))
     log.delete_records(10)
     log.apply_retention(NOW_MS)
@@ -274,7 +274,7 @@ def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
         put(log, b"k", b"%d" % number)
     fill_up(log)
     log.flush_rolled()
-    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    job = cleaning_plan.job_for(cleaning_plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
     [message, _] = clean(attrs.evolve(job, segment_bytes_max=1 << 20))
     before = records(log)
     other = open_volume(tmp_path / "other")
@@ -399,7 +399,7 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
     fill_up(log)
     expected = table(records(log))
     log.flush_rolled()
-    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    job = cleaning_plan.job_for(cleaning_plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
     [message, _] = clean(job)
     group = list(zip(message["group"], message["sizes"], strict=True))
     assert len(group) > 3
@@ -408,7 +408,7 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
         copy = tmp_path / f"copy-{allowed}"
         shutil.copytree(log.volume.path, copy)
         victim = PartitionLog(open_volume(copy), "t", 0, log.config)
-        monkeypatch.setattr("barnabas.log.compaction.swap.complete", lambda _: None)
+        monkeypatch.setattr("barnabas.log.compaction.segment_swap.complete", lambda _: None)
         # Loading removes what is not finished: the cleaned files are put back for the swap.
         cleaned = {p.name: p.read_bytes() for p in (copy / "t-0").glob("*.cleaned")}
         victim.recovery_point = log.recovery_point
@@ -448,14 +448,14 @@ def test_the_table_of_keys_takes_what_kafka_gives_it(log) -> None:
         put(log, b"k", b"%d" % number)
     fill_up(log)
     log.flush_rolled()
-    chosen = plan.candidate(log, NOW_MS)
-    default = plan.job_for(
-        chosen._replace(first_dirty=-(10**9)), plan.Limits(1 << 27, 0.9, 1, 1), 0
+    chosen = cleaning_plan.candidate(log, NOW_MS)
+    default = cleaning_plan.job_for(
+        chosen._replace(first_dirty=-(10**9)), cleaning_plan.Limits(1 << 27, 0.9, 1, 1), 0
     )
     assert (default.slots, default.keys_max) == (5_592_405, 5_033_164)
-    small = plan.job_for(chosen, plan.Limits(1 << 27, 0.9, 1, 1), 0)
+    small = cleaning_plan.job_for(chosen, cleaning_plan.Limits(1 << 27, 0.9, 1, 1), 0)
     assert 100 <= small.keys_max < small.slots < 120
-    tiny = plan.job_for(chosen, plan.Limits(240, 0.5, 1, 1), 0)
+    tiny = cleaning_plan.job_for(chosen, cleaning_plan.Limits(240, 0.5, 1, 1), 0)
     assert (tiny.slots, tiny.keys_max) == (10, 5)
 
 
@@ -475,7 +475,7 @@ def test_what_is_damaged_is_not_copied(log, damage) -> None:
         put(log, b"k%d" % number, b"%d" % number)
     fill_up(log)
     log.flush_rolled()
-    job = plan.job_for(plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
+    job = cleaning_plan.job_for(cleaning_plan.candidate(log, NOW_MS), LIMITS, NOW_MS)
     path = Path(log.segments[0].path)
     content = bytearray(path.read_bytes())
     second = 12 + int.from_bytes(content[8:12], "big")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.log.index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from barnabas.log.segment.segment_index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
+from barnabas.protocol.batches.batch import iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import iter_batches
 from tests.log.batches import (
     NOW_MS,
     TOPIC_ID,

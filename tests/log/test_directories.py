@@ -135,7 +135,7 @@ def test_a_log_that_could_not_be_checked_after_a_kill_is_checked_by_the_next_sta
         file.write(b"torn")
     manager.close(clean=False)
     with monkeypatch.context() as patch:
-        patch.setattr("barnabas.log.loading.load", refuse_files)
+        patch.setattr("barnabas.log.partition.log_loading.load", refuse_files)
         start(path).close(clean=True)
     manager = start(path)
     assert manager.get("t", 0).log_end_offset < 20
@@ -380,7 +380,7 @@ def test_one_log_that_cannot_be_recovered_leaves_the_others(path, caplog, monkey
 
 
 def test_what_much_was_written_to_is_synced_before_a_checkpoint(path, monkeypatch) -> None:
-    monkeypatch.setattr("barnabas.log.manager._UNSYNCED_BYTES_MAX", 150)
+    monkeypatch.setattr("barnabas.log.directories.log_manager._UNSYNCED_BYTES_MAX", 150)
     manager = start(path)
     fill(manager, partition=0, count=3)
     fill(manager, partition=1, count=1)
@@ -395,7 +395,7 @@ def test_what_much_was_written_to_is_synced_before_a_checkpoint(path, monkeypatc
 
 def test_recovery_points_are_written_whenever_much_was_synced(path, monkeypatch) -> None:
     manager = start(path)
-    monkeypatch.setattr("barnabas.log.manager._CHECKPOINT_BYTES", 600)
+    monkeypatch.setattr("barnabas.log.directories.log_manager._CHECKPOINT_BYTES", 600)
     fill(manager, count=8)
     assert len(manager.get("t", 0).segments) == 2
     manager.flush_rolled(manager.take_rolled())

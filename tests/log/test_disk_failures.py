@@ -79,7 +79,7 @@ def test_a_failed_fsync_is_never_tried_again(manager, monkeypatch) -> None:
         calls.append(fd)
         raise OSError(errno.EIO, "I/O error")
 
-    monkeypatch.setattr("barnabas.log.segment._fdatasync", fails)
+    monkeypatch.setattr("barnabas.log.segment.log_segment._fdatasync", fails)
     assert code_of(log.flush) is ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(log.flush) is ErrorCode.KAFKA_STORAGE_ERROR
     assert len(calls) == 1
@@ -178,6 +178,8 @@ def test_an_abort_marker_without_its_index_entry_takes_the_directory_offline(
     """Otherwise read_committed consumers would see what was aborted."""
     log = new_log(manager.volumes[1], topic="txn")
     append(log, b"x", producer=(3, 0, 0), transactional=True)
-    monkeypatch.setattr("barnabas.log.index.TransactionIndex.append", broken(errno.EMFILE))
+    monkeypatch.setattr(
+        "barnabas.log.segment.segment_index.TransactionIndex.append", broken(errno.EMFILE)
+    )
     assert code_of(lambda: append_marker(log, 3, commit=False)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.volume.failure is not None

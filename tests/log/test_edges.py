@@ -12,11 +12,11 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
 from barnabas.log.checkpoints import decode_offsets
-from barnabas.log.compaction import plan
+from barnabas.log.compaction import cleaning_plan
 from barnabas.log.compaction.cleaner import clean
+from barnabas.protocol.batches.batch import Record, build_batch, pack_batch, read_header
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import Record, build_batch, pack_batch, read_header
-from barnabas.protocol.records.compression import Codec
 from tests.log.batches import (
     NOW_MS,
     append,
@@ -128,9 +128,11 @@ def test_segments_that_are_compacted_into_one_fit_its_relative_offsets(log) -> N
     log.roll(NOW_MS)
     log.flush_rolled()
     expected = [segment.base_offset for segment in log.segments]
-    chosen = plan.candidate(log, NOW_MS)
+    chosen = cleaning_plan.candidate(log, NOW_MS)
     assert chosen is not None
-    for message in clean(plan.job_for(chosen, plan.Limits(1 << 20, 0.9, 300, 1e15), NOW_MS)):
+    for message in clean(
+        cleaning_plan.job_for(chosen, cleaning_plan.Limits(1 << 20, 0.9, 300, 1e15), NOW_MS)
+    ):
         if "group" in message:
             group = list(zip(message["group"], message["sizes"], strict=True))
             assert log.swap_cleaned(group, message["size"])

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume, moving
+from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.log.checkpoints import MetaProperties
-from barnabas.log.moving import Move, MoveLostError
-from barnabas.log.segment import Segment
+from barnabas.log.directories import log_relocation
+from barnabas.log.directories.log_relocation import Move, MoveLostError
+from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
@@ -179,7 +180,7 @@ def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, m
         if path == move.target.path:
             raise OSError(5, "I/O error")
 
-    monkeypatch.setattr(moving, "sync_path", refuse)
+    monkeypatch.setattr(log_relocation, "sync_path", refuse)
     with pytest.raises(OSError, match="I/O error"):
         move.finish()
     manager.moves.end(move)

@@ -17,19 +17,19 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log import PartitionLog
-from barnabas.log.moving import Move
-from barnabas.log.segment import Segment
-from barnabas.protocol.frames import encode_request
+from barnabas.log.directories.log_relocation import Move
+from barnabas.log.segment.log_segment import Segment
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.server.listeners import Transport
-from barnabas.server.moves import Mover
-from barnabas.server.startup import DisksLostError, StartupError
+from barnabas.server.node.startup_checks import DisksLostError, StartupError
+from barnabas.server.storage.relocation import Mover
+from barnabas.server.transport.acceptor import Transport
 from barnabas.testing import Node
-from barnabas.testing.process import NodeProcess
+from barnabas.testing.node_process_control import NodeProcess
 
 EXIT_TIMEOUT_S = 10
 

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
-from barnabas.protocol.records.batch import iter_batches, read_records
+from barnabas.protocol.batches.batch import iter_batches, read_records
 from tests.log.batches import NOW_MS, TOPIC_ID, batch, marker
 from tests.log.power_loss import Recorder
 from tests.log.test_compaction import compact

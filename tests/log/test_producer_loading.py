@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.protocol.records.batch import iter_batches
+from barnabas.protocol.batches.batch import iter_batches
 from tests.log.batches import (
     NOW_MS,
     append,

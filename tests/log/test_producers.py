@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.log.producer_state import ProducerState, SnapshotError
+from barnabas.log.segment.producer_state import ProducerState, SnapshotError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.batches import NOW_MS, append, append_marker, batch, new_log, open_volume, reopen
 

@@ -29,9 +29,8 @@ from barnabas.log.record_work import (
     RecordWorkNeeded,
     do_in_loop,
 )
-from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
-from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import (
+from barnabas.log.record_work.job_framing import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
+from barnabas.protocol.batches.batch import (
     BatchHeader,
     CorruptBatch,
     Record,
@@ -42,8 +41,9 @@ from barnabas.protocol.records.batch import (
     read_records,
     unpack_records,
 )
-from barnabas.protocol.records.compression import Codec
-from barnabas.protocol.records.walk import FAULTS_MAX, record_times
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_walk import FAULTS_MAX, record_times
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.batches import NOW_MS, batch, new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]

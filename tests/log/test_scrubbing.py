@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.scrubbing import check_log
-from barnabas.server.metrics import Metrics
+from barnabas.server.monitoring.metrics import Metrics
 from barnabas.testing import Node
 from tests.log.batches import append, new_log, open_volume
 from tests.processes import refuse_first

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.log.compaction.setbacks import RETRY_MS_MAX, Setbacks
+from barnabas.log.compaction.compaction_failures import RETRY_MS_MAX, Setbacks
 
 
 def a_log() -> Any:

@@ -116,7 +116,7 @@ def test_a_flush_does_not_count_on_the_names_that_another_is_still_syncing(
             log.flush()
         synced.append(str(path))
 
-    monkeypatch.setattr("barnabas.log.flushing.sync_path", sync)
+    monkeypatch.setattr("barnabas.log.partition.flushing.sync_path", sync)
     log.flush()
     assert synced.count(log.directory) == 2
     append(log, b"y")

@@ -7,14 +7,14 @@ import pytest
 
 from barnabas.log import LogConfig, PartitionLog, RecordsRefusedError
 from barnabas.log.record_work import UNPACKED_MAX
-from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.batch import (
+from barnabas.protocol.batches.batch import (
     crc_matches,
     iter_batches,
     read_header,
     read_records,
 )
-from barnabas.protocol.records.compression import Codec
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.batches import NOW_MS, append, batch, marker, new_log, open_volume, read_values
 
 

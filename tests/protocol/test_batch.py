@@ -13,8 +13,8 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.protocol.records import crc
-from barnabas.protocol.records.batch import (
+from barnabas.protocol.batches import crc
+from barnabas.protocol.batches.batch import (
     HEADER_SIZE,
     BatchHeader,
     Codec,
@@ -31,7 +31,7 @@ from barnabas.protocol.records.batch import (
     set_log_append_time,
     unpack_records,
 )
-from barnabas.protocol.records.walk import RecordFault, validate_unpacked
+from barnabas.protocol.batches.record_walk import RecordFault, validate_unpacked
 
 with warnings.catch_warnings():  # kafka-python reads its schemas through a deprecated call
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -13,7 +13,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.protocol.records.compression import Codec, CompressionError, compress, decompress
+from barnabas.protocol.batches.compression import Codec, CompressionError, compress, decompress
 
 PACKING = [codec for codec in Codec if codec is not Codec.NONE]
 MIXED = b"".join(b"%d,a line of a log that repeats itself;" % i for i in range(5000)) + bytes(
@@ -212,8 +212,8 @@ def test_many_empty_gzip_members_take_linear_time() -> None:
 
 def test_the_codecs_are_imported_when_first_used() -> None:
     program = (
-        "import sys; import barnabas.protocol.records.batch as batch;"
-        "from barnabas.protocol.records.compression import Codec, compress;"
+        "import sys; import barnabas.protocol.batches.batch as batch;"
+        "from barnabas.protocol.batches.compression import Codec, compress;"
         "early = 'cramjam' in sys.modules;"
         "compress(Codec.ZSTD, b'abc');"
         "print(early, 'cramjam' in sys.modules)"

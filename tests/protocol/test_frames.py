@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.apis import API, ApiKey
 from barnabas.protocol.errors import EncodingError, ProtocolError
-from barnabas.protocol.frames import (
+from barnabas.protocol.framing import (
     RequestHeader,
     encode_request,
     encode_response,

@@ -18,9 +18,9 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.groups import GroupCoordinator, assignors_of
-from barnabas.server.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from barnabas.server.transactions import TransactionCoordinator
+from barnabas.server.coordinators.group_service import GroupCoordinator, assignors_of
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
 from tests.cluster.states import CLUSTER_ID, Cluster
 from tests.log.batches import open_volume
 

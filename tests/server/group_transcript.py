@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from barnabas.protocol.apis import api_by_name
-from barnabas.protocol.frames import encode_request
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.server.helper import Helper
-from barnabas.server.metrics import Metrics
+from barnabas.server.monitoring.metrics import Metrics
+from barnabas.server.storage.helper_process import Helper
 from barnabas.testing import Node
 from tests.processes import refuse_first
 

@@ -19,9 +19,9 @@ import trio.testing
 
 from barnabas.config import Listener as Endpoint
 from barnabas.protocol.errors import ProtocolError
-from barnabas.server import connection, sending
-from barnabas.server.context import Deferred
-from barnabas.server.listeners import Limits, Listener, Transport, bind
+from barnabas.server.api.context import Deferred
+from barnabas.server.transport import connection, sending
+from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
 
 LIMITS = Limits(
     request_bytes_max=1024 * 1024,

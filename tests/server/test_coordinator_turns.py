@@ -11,21 +11,21 @@ import trio
 from trio.lowlevel import checkpoint
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from barnabas.coordinator.output import Caller, Output, Record
-from barnabas.coordinator.records import offset_commit
-from barnabas.coordinator.steps import Steps
+from barnabas.coordinator.core.coordinator_output import Caller, Output, Record
+from barnabas.coordinator.core.steps import Steps
+from barnabas.coordinator.groups.offset_and_group_records import offset_commit
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from barnabas.protocol.records.groups import OffsetCommitValue
-from barnabas.server import coordinator_partition
-from barnabas.server.coordinator_partition import Waiter
-from barnabas.server.group_partition import GroupPartition
-from barnabas.server.handlers.txn_offset_commit import txn_offset_commit
-from barnabas.server.internal_topics import OFFSETS_TOPIC
-from barnabas.server.transaction_guards import Guards
-from barnabas.server.transaction_markers import LocalMarkers
+from barnabas.protocol.records.group_records import OffsetCommitValue
+from barnabas.server.api.handlers.transactions.txn_offset_commit_handler import txn_offset_commit
+from barnabas.server.coordinators import coordinator_partition
+from barnabas.server.coordinators.coordinator_partition import Waiter
+from barnabas.server.coordinators.group_partition import GroupPartition
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
+from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
+from barnabas.server.coordinators.transactions.verification_guards import Guards
 from tests.server.coordinator_world import Asked, World, marker, run
 
 PARTITIONS = 3

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-import barnabas.server.handlers as handlers
-from barnabas.cluster.image import MetadataImage
+import barnabas.server.api.handlers as handlers
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.apis import API, ApiKey, api_by_name
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.fields import Kind
-from barnabas.protocol.frames import encode_request
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.server.dispatch import HANDLERS, Dispatcher, Route, handler_of, served_apis
-from barnabas.server.errors import error_response
+from barnabas.server.api.dispatch import HANDLERS, Dispatcher, Route, handler_of, served_apis
+from barnabas.server.api.error_responses import error_response
 
 SERVED = [api for api in API.values() if api.name in handlers.HANDLER_MODULES]
 
@@ -56,13 +56,13 @@ def answer(message: Any, version: int, *, controller: bool = False) -> tuple[int
 def handlers_in_source() -> dict[str, set[str]]:
     """The request classes that each module binds, read without importing it."""
     bound: dict[str, set[str]] = {}
-    for module in Path(str(handlers.__file__)).parent.glob("*.py"):
+    for module in Path(str(handlers.__file__)).parent.glob("*/*.py"):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "handles":
                         names = {ast.unparse(argument) for argument in decorator.args}
-                        bound.setdefault(module.stem, set()).update(names)
+                        bound.setdefault(f"{module.parent.name}.{module.stem}", set()).update(names)
     return bound
 
 

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from barnabas.server.expiry import Expiry
+from barnabas.server.replication.request_deadlines import Expiry
 
 
 async def run_deadlines() -> list[tuple[str, float]]:

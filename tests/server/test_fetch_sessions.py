@@ -4,7 +4,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.server.fetch_sessions import (
+from barnabas.server.replication.fetch_sessions import (
     EVICTION_MS,
     FetchedPartition,
     FetchSession,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.server.frames import FrameReader
+from barnabas.server.transport.frame_splitter import FrameReader
 
 SIZE_MAX = 100 * 1024 * 1024
 SCRATCH = memoryview(bytearray(4096))

@@ -61,6 +61,6 @@ def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int
         _, log = process.communicate(timeout=20)
     imported = set(re.findall(r"^import time:.*\|\s+(\S+)$", log, re.MULTILINE))
     # The handler's own module is not in the list: import_module goes past the interpreter's count.
-    assert "barnabas.server.handlers.operations" in imported
+    assert "barnabas.server.api.handlers.metadata.authorized_operations" in imported
     assert imported & UNWANTED == set()
     assert len(imported) <= MODULES_MAX, len(imported)

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from barnabas.server.disk import DiskWorker
+from barnabas.server.storage.disk_threads import DiskWorker
 
 
 def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:

@@ -11,9 +11,10 @@ import pytest
 
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
-from barnabas.server import sending, startup
-from barnabas.server.listeners import Limits, bind
-from barnabas.server.startup import StartupError, raise_open_files_limit
+from barnabas.server.node import startup_checks
+from barnabas.server.node.startup_checks import StartupError, raise_open_files_limit
+from barnabas.server.transport import sending
+from barnabas.server.transport.acceptor import Limits, bind
 from barnabas.testing import Node
 
 
@@ -80,16 +81,16 @@ def test_the_open_files_limit_is_raised_to_what_the_system_allows() -> None:
 def test_a_low_open_files_limit_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(startup, "OPEN_FILES_COMFORTABLE", 10**9)
+    monkeypatch.setattr(startup_checks, "OPEN_FILES_COMFORTABLE", 10**9)
     with caplog.at_level(logging.WARNING, "barnabas"):
         raise_open_files_limit()
     assert "ulimit -n" in caplog.text
 
 
 def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup.sys, "platform", "win32")
+    monkeypatch.setattr(startup_checks.sys, "platform", "win32")
     with pytest.raises(StartupError, match="WSL"):
-        startup.refuse_unknown_systems()
+        startup_checks.refuse_unknown_systems()
 
 
 def test_pages_that_left_the_page_cache_are_seen_as_cold(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
-from barnabas.cluster.snapshot import SnapshotId, decode_snapshot, metadata_batch
+from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot, metadata_batch
+from barnabas.protocol.batches.batch import iter_batches
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.batch import iter_batches
-from barnabas.protocol.records.metadata import (
+from barnabas.protocol.records.metadata_records import (
     BeginTransactionRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import trio
 
-from barnabas.server.compaction import Compactor
-from barnabas.server.http import serve_http
-from barnabas.server.logs import JsonFormatter, TextFormatter
-from barnabas.server.metrics import Metrics
-from barnabas.server.scrubber import Scrubber
+from barnabas.server.monitoring.metrics import Metrics
+from barnabas.server.monitoring.metrics_http import serve_http
+from barnabas.server.node.log_lines import JsonFormatter, TextFormatter
+from barnabas.server.storage.log_cleaner import Compactor
+from barnabas.server.storage.scrubber import Scrubber
 
 
 def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -125,7 +125,7 @@ def record(message: str, *args: object, error: bool = False) -> logging.LogRecor
         except ValueError:
             info = sys.exc_info()
     record = logging.LogRecord(
-        "barnabas.server.node", logging.WARNING, "node.py", 1, message, args, info
+        "barnabas.server.node.node", logging.WARNING, "node.py", 1, message, args, info
     )
     record.created, record.msecs = 1_700_000_000.123, 123.0
     return record
@@ -133,7 +133,9 @@ def record(message: str, *args: object, error: bool = False) -> logging.LogRecor
 
 def test_a_text_line_has_time_level_place_and_message() -> None:
     line = TextFormatter().format(record("slow request api=%s ms=%.1f", "Fetch", 12.34))
-    assert line == ("2023-11-14T22:13:20.123Z warning server.node slow request api=Fetch ms=12.3")
+    assert line == (
+        "2023-11-14T22:13:20.123Z warning server.node.node slow request api=Fetch ms=12.3"
+    )
 
 
 def test_a_json_line_has_the_pairs_as_members() -> None:
@@ -141,7 +143,7 @@ def test_a_json_line_has_the_pairs_as_members() -> None:
     assert json.loads(line) == {
         "time": "2023-11-14T22:13:20.123Z",
         "level": "warning",
-        "logger": "server.node",
+        "logger": "server.node.node",
         "message": "slow request",
         "api": "Fetch",
         "hint": "do this now",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.testing.process import NodeProcess
+from barnabas.testing.node_process_control import NodeProcess
 
 PRODUCE, METADATA, API_VERSIONS, LEADER_AND_ISR = 0, 3, 18, 4
 MIB = 1024 * 1024

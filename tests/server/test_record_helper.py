@@ -21,6 +21,8 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.log.record_work import CompleteBatch, Outcome, Outcomes, RecordWorkNeeded
+from barnabas.protocol.batches.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.fetch import FetchRequest
@@ -28,10 +30,8 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.protocol.records.batch import Record, build_batch, iter_batches, read_records
-from barnabas.protocol.records.compression import Codec
-from barnabas.server.disk import DiskWorker
-from barnabas.server.record_helper import RecordHelper, RecordHelperError
+from barnabas.server.storage.disk_threads import DiskWorker
+from barnabas.server.storage.record_helper import RecordHelper, RecordHelperError
 from barnabas.testing import Node
 from tests.server.group_transcript import Connection
 
@@ -157,7 +157,7 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
 
 
 def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/bin/false")
+    monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/bin/false")
 
     async def story(helper: RecordHelper) -> None:
         with pytest.raises(RecordHelperError):
@@ -167,7 +167,7 @@ def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/nowhere")
+    monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/nowhere")
 
     async def story(helper: RecordHelper) -> None:
         with pytest.raises(RecordHelperError):
@@ -181,7 +181,7 @@ def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
 ) -> None:
     async def story(helper: RecordHelper) -> None:
         await stopped(helper)
-        monkeypatch.setattr("barnabas.server.record_helper._JOB_S_MAX", 0.2)
+        monkeypatch.setattr("barnabas.server.storage.record_helper._JOB_S_MAX", 0.2)
         with pytest.raises(RecordHelperError):
             await done_by(helper, large_batch(b"a"))
         monkeypatch.undo()
@@ -195,8 +195,8 @@ def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
     monkeypatch: pytest.MonkeyPatch, records_max: int, starts: int
 ) -> None:
     """Whether a batch says how many records it has, or time tells."""
-    monkeypatch.setattr("barnabas.server.record_helper._ORDINARY_CPU_S_MAX", 0.06)
-    monkeypatch.setattr("barnabas.server.record_helper._ORDINARY_RECORDS_MAX", records_max)
+    monkeypatch.setattr("barnabas.server.storage.record_helper._ORDINARY_CPU_S_MAX", 0.06)
+    monkeypatch.setattr("barnabas.server.storage.record_helper._ORDINARY_RECORDS_MAX", records_max)
     bomb = build_batch([Record(n, NOW_MS, b"", None) for n in range(150_000)], codec=Codec.ZSTD)
 
     async def story(helper: RecordHelper) -> None:
@@ -241,7 +241,7 @@ def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
 
 
 def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.record_helper._IDLE_S", 0.05)
+    monkeypatch.setattr("barnabas.server.storage.record_helper._IDLE_S", 0.05)
 
     async def story(helper: RecordHelper) -> None:
         await done_by(helper, large_batch(b"a"))
@@ -394,7 +394,7 @@ def test_a_killed_helper_loses_and_repeats_nothing(node: Node, connection: Conne
 def test_without_a_helper_the_client_is_told_to_try_again(
     node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barnabas.server.helper.sys.executable", "/bin/false")
+    monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/bin/false")
     code, _ = answered(connection.ask(produce_request("recoded", large_batch(b"a")), 9))
     assert code is ErrorCode.NOT_ENOUGH_REPLICAS
     monkeypatch.undo()

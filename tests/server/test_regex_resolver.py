@@ -4,9 +4,9 @@ from time import perf_counter
 
 import trio
 
-from barnabas.cluster.image import MetadataImage, TopicImage
+from barnabas.cluster.metadata.image import MetadataImage, TopicImage
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.regex_resolver import RegexResolver
+from barnabas.server.coordinators.regex_resolver import RegexResolver
 
 
 def cluster(topics: int, offset: int = 5) -> MetadataImage:

@@ -20,10 +20,10 @@ from barnabas.protocol.messages.init_producer_id import (
 from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
-from barnabas.server.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from barnabas.server.transaction_admission import Admission, Support
-from barnabas.server.transaction_guards import Guards
-from barnabas.server.transaction_markers import LocalMarkers
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
+from barnabas.server.coordinators.transactions.transaction_verification import Admission, Support
+from barnabas.server.coordinators.transactions.verification_guards import Guards
 from barnabas.testing import Node
 from tests.log.batches import batch
 from tests.server.coordinator_world import Asked, World, code_of, marker, run, start

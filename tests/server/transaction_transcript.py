@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from barnabas.protocol.batches.batch import Record, build_batch, iter_batches
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
@@ -27,8 +28,7 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-from barnabas.protocol.records.batch import Record, build_batch, iter_batches
-from barnabas.server.internal_topics import OFFSETS_TOPIC
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from tests.server.group_transcript import RETRIABLE, Connection, shown
 
 PARTITIONS = 4

@@ -11,8 +11,8 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.cli.clients import Client
-    from barnabas.coordinator.history import Cause
+    from barnabas.cli.client_options import Client
+    from barnabas.coordinator.groups.rebalance_history import Cause
 
 _TIMEOUT_S = 5.0
 _ANSWER_BYTES_MAX = 16 << 20
@@ -23,7 +23,7 @@ _CONSUMER_VERSION = 1
 
 def rebalances(client: Client, group_id: str, described: Any) -> list[Cause]:
     """Give the last causes of a described group, the oldest first; none where they are not told."""
-    from barnabas.coordinator.history import CAUSES_TAG, decode_causes
+    from barnabas.coordinator.groups.rebalance_history import CAUSES_TAG, decode_causes
 
     plain = client.properties.get("security.protocol", "plaintext").lower() == "plaintext"
     coordinator = described.coordinator
@@ -53,7 +53,7 @@ def _ask(host: str, port: int, request: Any, version: int) -> Any:
     """Send one request and decode its answer; OSError or ValueError where that does not work."""
     from barnabas.protocol.apis import API
     from barnabas.protocol.errors import ProtocolError
-    from barnabas.protocol.frames import encode_request
+    from barnabas.protocol.framing import encode_request
 
     api = API[request.API_KEY]
     with socket.create_connection((host, port), _TIMEOUT_S) as connection:

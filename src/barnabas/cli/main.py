@@ -14,20 +14,20 @@ from typing import NoReturn
 import click
 
 from barnabas import __version__
-from barnabas.cli.errors import CliError, complain
+from barnabas.cli.command_errors import CliError, complain
 
 # Command names to "module:attribute"; a module is imported when its command is called.
 COMMANDS = {
-    "serve": "barnabas.cli.serve:serve",
-    "topic": "barnabas.cli.topic:topic",
-    "produce": "barnabas.cli.produce:produce",
-    "consume": "barnabas.cli.consume:consume",
-    "group": "barnabas.cli.group:group",
-    "cluster": "barnabas.cli.cluster:cluster",
-    "config": "barnabas.cli.config:config",
-    "inspect": "barnabas.cli.inspect:inspect",
-    "log": "barnabas.cli.log:log",
-    "completion": "barnabas.cli.completion:completion",
+    "serve": "barnabas.cli.serve_command:serve",
+    "topic": "barnabas.cli.topic_command:topic",
+    "produce": "barnabas.cli.produce_command:produce",
+    "consume": "barnabas.cli.consume_command:consume",
+    "group": "barnabas.cli.group_command:group",
+    "cluster": "barnabas.cli.cluster_command:cluster",
+    "config": "barnabas.cli.config_command:config",
+    "inspect": "barnabas.cli.inspect_command:inspect",
+    "log": "barnabas.cli.log_command:log",
+    "completion": "barnabas.cli.completion_command:completion",
 }
 
 INTERRUPTED = 130

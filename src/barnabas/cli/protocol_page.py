@@ -12,7 +12,7 @@ from barnabas.protocol.catalogue import messages
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.fields import LAST_VERSION, NO_VERSIONS, Field, Kind, Versions
 from barnabas.protocol.messages_base import Message, Struct
-from barnabas.server.handlers import HANDLER_MODULES
+from barnabas.server.api.handlers import HANDLER_MODULES
 
 INTRODUCTION = """\
 # The protocol
@@ -24,8 +24,8 @@ Every message of Kafka 4.3 as it is declared in `barnabas.protocol`, and what th
 [cli.md](cli.md#bytes) how to look at messages on the wire.
 
 - **Versions** that are *flexible* have compact lengths (varints, one too high) and tagged fields.
-- **Served** names the module in `barnabas.server.handlers` that answers; others are declared, and a
-  connection that asks for one is closed.
+- **Served** names the module in `barnabas.server.api.handlers` that answers; a connection that
+  asks for another api is closed.
 - In a field's type, `?` marks what may be null, with the versions where it is not all of them; `tag
   n` a field in the tagged section. *Ignorable* fields may be dropped silently in versions that lack
   them; any other field that is not at its default is then an error. *Secret* ones are never shown.

@@ -1,7 +1,7 @@
-"""The quorum, the metadata and the replicas of a cluster; state machines without input or output.
+"""The quorum, the metadata and the replicas of a cluster; state machines without I/O.
 
-`raft.py` agrees on a log, `controller.py` decides which metadata records go into it, `delta.py`
-replays committed records over an `image.py`, and `replication.py` acts on what changed. They take
-events, the time and randomness as arguments and return what to write and send; `server/quorum.py`
-does the writing. `format.py`, `quorum_state.py` and `snapshot.py` know the files.
+`quorum` agrees on a log, `controller` decides which metadata records go into it, `metadata`
+replays committed records into an image, and `replication` applies the changes to partitions. They
+take events, the time and randomness as arguments and return what to write and send; the shells in
+`server.quorum` do the I/O.
 """

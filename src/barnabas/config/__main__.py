@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.config.properties import SUBJECTS, TOPIC_PROPERTIES
-from barnabas.config.properties.client_metrics import CLIENT_METRICS_PROPERTIES
-from barnabas.config.properties.group import GROUP_PROPERTIES
+from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import Property, to_text
 
 INTRODUCTION = """\

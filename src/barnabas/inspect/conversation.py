@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from barnabas.inspect.frames import API_VERSIONS, Seen, see_request, see_response
-from barnabas.inspect.nodes import Node
+from barnabas.inspect.field_tree import Node
+from barnabas.inspect.frame_view import API_VERSIONS, Seen, see_request, see_response
 from barnabas.protocol.apis import API, ApiKey
 
 FRAME_MAX: Final = 100 << 20

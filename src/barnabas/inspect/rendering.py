@@ -5,13 +5,13 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.inspect.frames import walk
+from barnabas.inspect.frame_view import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from barnabas.inspect.frames import Seen
-    from barnabas.inspect.nodes import Node
+    from barnabas.inspect.field_tree import Node
+    from barnabas.inspect.frame_view import Seen
 
 _PRINTABLE: Final = frozenset(string.printable) - frozenset("\x0b\x0c\r\n\t")
 _STYLES: Final = {

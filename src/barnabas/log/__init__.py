@@ -6,14 +6,14 @@ is one partition, `LogManager` all of a node's, over one or more data directorie
 Nothing here knows of connections, of the loop or of metadata; time comes as an argument.
 """
 
-from barnabas.log.appending import AppendInfo
-from barnabas.log.config import LogConfig
+from barnabas.log.directories.log_manager import LogManager
+from barnabas.log.directories.volume import DataDirectoryError, Volume
 from barnabas.log.files import FileCache, FileSlice
-from barnabas.log.manager import LogManager
-from barnabas.log.partition_log import PartitionLog
+from barnabas.log.log_config import LogConfig
+from barnabas.log.partition.appending import AppendInfo
+from barnabas.log.partition.batch_validation import Origin
+from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.record_work import RecordsRefusedError
-from barnabas.log.validation import Origin
-from barnabas.log.volume import DataDirectoryError, Volume
 
 __all__ = [
     "AppendInfo",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from barnabas.log.epochs import EpochEntry
+from barnabas.log.segment.leader_epochs import EpochEntry
 from barnabas.protocol.types import Uuid
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"

@@ -6,6 +6,6 @@ and finds what is wrong with it, whatever server they used. Nothing of the serve
 this package.
 """
 
-from barnabas.testing.node import Node
+from barnabas.testing.embedded_node import Node
 
 __all__ = ["Node"]

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from barnabas.cluster.image import INTERNAL_TOPICS, PartitionImage
+from barnabas.cluster.metadata.image import INTERNAL_TOPICS, PartitionImage
 from barnabas.config import TopicConfig
 from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.log.record_work import Outcomes

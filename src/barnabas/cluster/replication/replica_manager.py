@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
-from barnabas.cluster.delta import MetadataDelta
-from barnabas.cluster.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager, Origin, PartitionLog

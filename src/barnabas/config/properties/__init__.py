@@ -12,16 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.config.properties import (
-    coordinators,
-    network,
-    node,
-    own,
-    quotas,
-    replication,
-    security,
-    storage,
-    tiering,
-    topic,
+    barnabas_properties,
+    coordinator_properties,
+    network_properties,
+    node_properties,
+    quota_properties,
+    replication_properties,
+    security_properties,
+    storage_properties,
+    tiered_storage_properties,
+    topic_properties,
 )
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from barnabas.config.schema import Property
 
 SUBJECTS = (
-    node,
-    network,
-    storage,
-    replication,
-    coordinators,
-    security,
-    quotas,
-    tiering,
-    own,
+    node_properties,
+    network_properties,
+    storage_properties,
+    replication_properties,
+    coordinator_properties,
+    security_properties,
+    quota_properties,
+    tiered_storage_properties,
+    barnabas_properties,
 )
 
 BROKER_PROPERTIES: Mapping[str, Property] = {
     row.name: row for subject in SUBJECTS for row in subject.PROPERTIES
 }
-TOPIC_PROPERTIES: Mapping[str, Property] = {row.name: row for row in topic.PROPERTIES}
+TOPIC_PROPERTIES: Mapping[str, Property] = {row.name: row for row in topic_properties.PROPERTIES}
 
 # Set by AlterConfigs alone, never in a file: the rates of throttled replication.
 DYNAMIC_ONLY_PROPERTIES: Mapping[str, Property] = {
-    row.name: row for row in replication.DYNAMIC_ONLY
+    row.name: row for row in replication_properties.DYNAMIC_ONLY
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.coordinator.transactions.state import (
+from barnabas.coordinator.transactions.transaction_state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,

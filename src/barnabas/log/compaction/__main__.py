@@ -10,9 +10,9 @@ import sys
 import traceback
 
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
-from barnabas.log.compaction.job import CleanJob
-from barnabas.log.throttle import OrphanedError
-from barnabas.protocol.records.batch import CorruptBatch
+from barnabas.log.compaction.cleaning_job import CleanJob
+from barnabas.log.helper_limits import OrphanedError
+from barnabas.protocol.batches.batch import CorruptBatch
 
 _NICE = 10
 

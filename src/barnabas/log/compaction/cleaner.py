@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.log.compaction.job import CleanJob
-from barnabas.log.compaction.offset_map import OffsetMap
-from barnabas.log.compaction.records import (
+from barnabas.log.compaction.cleaned_records import (
     RawRecord,
     checked_batches,
     emptied,
@@ -19,13 +17,15 @@ from barnabas.log.compaction.records import (
     scan,
     unpacked,
 )
-from barnabas.log.compaction.transactions import CleanedTransactions
+from barnabas.log.compaction.cleaned_transactions import CleanedTransactions
+from barnabas.log.compaction.cleaning_job import CleanJob
+from barnabas.log.compaction.offset_map import OffsetMap
 from barnabas.log.files import FileCache, replace_file, write_at
-from barnabas.log.index import OffsetIndex, TimeIndex, encode_aborted
-from barnabas.log.producer_state import decode_marker
-from barnabas.log.segment import RELATIVE_OFFSET_MAX, Segment, file_name
-from barnabas.log.throttle import Throttle
-from barnabas.protocol.records.batch import BatchHeader, read_records
+from barnabas.log.helper_limits import Throttle
+from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment, file_name
+from barnabas.log.segment.producer_state import decode_marker
+from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, encode_aborted
+from barnabas.protocol.batches.batch import BatchHeader, read_records
 
 CLEANED: Final = ".cleaned"
 

@@ -11,7 +11,7 @@ The process (`__main__`) is not the one that compacts: a produce cannot wait for
 which lasts minutes. It is given copies of batches over a pipe (`frames`), and returns what it made.
 """
 
-from barnabas.log.record_work.jobs import (
+from barnabas.log.record_work.record_jobs import (
     LOOP_BYTES_MAX,
     LOOP_RECORDS_MAX,
     UNPACKED_MAX,
@@ -24,7 +24,7 @@ from barnabas.log.record_work.jobs import (
     RecordWorkNeeded,
     do_in_loop,
 )
-from barnabas.log.record_work.refusal import RecordsRefusedError
+from barnabas.log.record_work.record_refusal import RecordsRefusedError
 
 __all__ = [
     "LOOP_BYTES_MAX",

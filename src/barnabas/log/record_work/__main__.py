@@ -12,10 +12,10 @@ from contextlib import suppress
 from io import FileIO
 from typing import Final
 
-from barnabas.log.record_work.frames import BATCH_BYTES_MAX, SIZES, decode_job, encode_outcome
-from barnabas.log.record_work.jobs import Outcome
+from barnabas.log.record_work.job_framing import BATCH_BYTES_MAX, SIZES, decode_job, encode_outcome
+from barnabas.log.record_work.record_jobs import Outcome
+from barnabas.protocol.batches.compression import Buffer
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records.compression import Buffer
 
 # Behind the loop, but before compaction (10), as a produce waits for it; costly ones come last.
 _NICE: Final = 5

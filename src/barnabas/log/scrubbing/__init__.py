@@ -6,6 +6,6 @@ directory that no node uses. Both read the disk, past the page cache: what consu
 memory may be sound when the disk's copy is not, and hot pages stay where they are.
 """
 
-from barnabas.log.scrubbing.check import Checked, check_log
+from barnabas.log.scrubbing.scrub_check import Checked, check_log
 
 __all__ = ["Checked", "check_log"]

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 
-from barnabas.log.scrubbing.check import check_log
-from barnabas.log.throttle import OrphanedError, Throttle
+from barnabas.log.helper_limits import OrphanedError, Throttle
+from barnabas.log.scrubbing.scrub_check import check_log
 
 _NICE = 15
 

@@ -1,6 +1,6 @@
 """The headers of requests and responses, as declarations.
 
-`barnabas.protocol.frames` reads and writes them by hand; a test holds the two equal.
+`barnabas.protocol.framing` reads and writes them by hand; a test holds the two equal.
 """
 
 from __future__ import annotations

@@ -1,0 +1,267 @@
+"""What commands share towards the server: options, connections, and errors that help.
+
+Everything goes through confluent-kafka (librdkafka), so that the tools work against any Kafka
+server. librdkafka retries for ever; these clients give up after `--timeout`, and sooner where
+every address refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.command_errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+
+    from confluent_kafka import Consumer, Producer
+
+UNREACHABLE = 3
+
+# Seconds for which a server that refuses may still be starting.
+_GRACE = 2.0
+
+_HINTS = {
+    "UNKNOWN_TOPIC_OR_PART": "see barnabas topic list",
+    "_UNKNOWN_TOPIC": "see barnabas topic list",
+    "_UNKNOWN_PARTITION": "see barnabas topic describe",
+    "TOPIC_ALREADY_EXISTS": "--if-not-exists accepts that",
+    "INVALID_REPLICATION_FACTOR": "ask for no more --replicas than there are brokers",
+    "GROUP_ID_NOT_FOUND": "see barnabas group list",
+    "NON_EMPTY_GROUP": "stop its members first",
+    "UNKNOWN_MEMBER_ID": "stop the group's members first",
+    "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes, or send less",
+    "TOPIC_AUTHORIZATION_FAILED": "this user may not",
+    "GROUP_AUTHORIZATION_FAILED": "this user may not",
+    "CLUSTER_AUTHORIZATION_FAILED": "this user may not",
+}
+
+_UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+
+
+def admin_kinds() -> Any:
+    """Give confluent_kafka.admin, whose annotations are too few to check against."""
+    import confluent_kafka.admin
+
+    return confluent_kafka.admin
+
+
+class Client:
+    """Makes admin clients, producers and consumers for one server, and waits for answers."""
+
+    def __init__(self, bootstrap: str, properties: dict[str, str], timeout: float) -> None:
+        self.bootstrap = bootstrap
+        self.properties = properties
+        self.timeout = timeout
+        self._reason = ""
+        self._refused = False
+        self._refused_at = 0.0
+        self._admin: Any = None
+
+    def settings(self, **more: object) -> dict[str, Any]:
+        """Give librdkafka's settings; `more` names them with _ for a dot."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": "barnabas-cli",
+            "log_level": 0,
+            "error_cb": self._note,
+            "socket.connection.setup.timeout.ms": 10_000,
+            **{name.replace("_", "."): value for name, value in more.items()},
+            **self.properties,
+        }
+
+    @property
+    def admin(self) -> Any:
+        """The admin client, made once."""
+        if self._admin is None:
+            self._admin = self._made(admin_kinds().AdminClient, self.settings())
+        return self._admin
+
+    def producer(self, **settings: object) -> Producer:
+        """Make a producer."""
+        from confluent_kafka import Producer
+
+        return self._made(Producer, self.settings(**settings))
+
+    def consumer(self, **settings: object) -> Consumer:
+        """Make a consumer."""
+        from confluent_kafka import Consumer
+
+        return self._made(Consumer, self.settings(**settings))
+
+    def _made(self, kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return kind(settings)
+        except KafkaException as error:
+            raise CliError(f"{error.args[0].str()}; see -X and --client-config") from None
+
+    def _note(self, error: Any) -> None:
+        """Remember why the server is not reached (called from poll and consume)."""
+        name = error.name()
+        if name == "_ALL_BROKERS_DOWN":
+            if not self._refused:
+                self._refused_at = time.monotonic()
+            self._refused = True
+        elif name in _UNANSWERED:
+            text = error.str().partition("failed: ")[2] or error.str()
+            self._reason = text.partition(" (after")[0]
+
+    def check_reachable(self, since: float) -> None:
+        """Raise where nobody answers, once waiting longer makes no sense."""
+        self.admin.poll(0)  # calls _note
+        waited = time.monotonic() - since
+        if waited > self.timeout or (self._refused and waited > _GRACE):
+            raise self.unreachable()
+
+    def check_lost(self, since: float) -> None:
+        """Raise where the server went away while records were awaited, for `timeout` seconds."""
+        if self._refused and time.monotonic() - max(since, self._refused_at) > self.timeout:
+            raise self.unreachable()
+
+    def unreachable(self) -> CliError:
+        """Say that nobody answers."""
+        reason = f" ({self._reason.strip()})" if self._reason else ""
+        return CliError(
+            f"no Kafka server answers at {self.bootstrap}{reason}; start one with barnabas serve, "
+            "or name another with --bootstrap",
+            UNREACHABLE,
+        )
+
+    def answered(self) -> None:
+        """Forget earlier refusals: the server spoke."""
+        self._refused = False
+
+    def wait(self, future: Future[Any], what: str = "") -> Any:
+        """Wait for one answer; what the server refuses becomes a `CliError` about `what`."""
+        from concurrent.futures import TimeoutError as NotYet
+
+        from confluent_kafka import KafkaException
+
+        started = time.monotonic()
+        while True:
+            try:
+                return future.result(timeout=0.05)
+            except NotYet:
+                self.check_reachable(started)
+            except KafkaException as error:
+                raise self.failure(error.args[0], what) from None
+
+    def failure(self, error: Any, what: str = "") -> CliError:
+        """Turn librdkafka's error into ours."""
+        name = error.name()
+        if name in _UNANSWERED:
+            return self.unreachable()
+        text = (error.str() or name).strip().rstrip(".")
+        hint = f"; {_HINTS[name]}" if name in _HINTS else ""
+        subject = f"{what}: " if what else ""
+        return CliError(f"{subject}{text} ({name}){hint}")
+
+    def metadata(self) -> Any:
+        """Ask for the cluster's metadata, of all topics: asking for one might create it."""
+        from confluent_kafka import KafkaException
+
+        started = time.monotonic()
+        while True:
+            try:
+                found = self.admin.list_topics(timeout=0.5)
+            except KafkaException as error:
+                if error.args[0].name() not in _UNANSWERED:
+                    raise self.failure(error.args[0]) from None
+                self.check_reachable(started)
+            else:
+                self.answered()
+                return found
+
+    def partitions(self, topic: str) -> list[int]:
+        """Give the partition numbers of a topic that must exist."""
+        found = self.metadata().topics.get(topic)
+        if found is None:
+            raise CliError(
+                f"topic {topic}: there is no such topic; see barnabas topic list, or create it "
+                f"with barnabas topic create {topic}"
+            )
+        if found.error is not None:
+            raise self.failure(found.error, f"topic {topic}")
+        return sorted(found.partitions)
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that reach a server; it gets a `Client` as its first argument."""
+
+    @click.option(
+        "--bootstrap",
+        envvar="BARNABAS_BOOTSTRAP",
+        default="127.0.0.1:9092",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help="The server.",
+    )
+    @click.option(
+        "-X",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A librdkafka setting, as security.protocol=SSL; repeatable.",
+    )
+    @click.option(
+        "--client-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file of such settings.",
+    )
+    @click.option(
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        default=15.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    )
+    @functools.wraps(command)
+    def wrapped(
+        bootstrap: str,
+        properties: tuple[str, ...],
+        client_config: Path | None,
+        timeout: float,
+        **options: Any,
+    ) -> Any:
+        settings: dict[str, str] = {}
+        if client_config is not None:
+            from barnabas.config import ConfigError, properties_file
+
+            try:
+                settings.update(properties_file.read(client_config))
+            except ConfigError as error:
+                raise CliError(error.message) from None
+        settings.update(pairs(properties, "-X"))
+        return command(Client(bootstrap, settings, timeout), **options)
+
+    return wrapped
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Read NAME=VALUE texts."""
+    read: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"Invalid value {text!r} for {option}: it must be NAME=VALUE.")
+        read[name.strip()] = value
+    return read
+
+
+def complete_topics(context: click.Context, _: click.Parameter, incomplete: str) -> Sequence[str]:
+    """Complete a topic's name from the server, where it answers at once."""
+    try:
+        client = Client(context.params.get("bootstrap") or "127.0.0.1:9092", {}, 1.0)
+        return [name for name in client.metadata().topics if name.startswith(incomplete)]
+    except Exception:  # a completion that fails completes nothing
+        return []

@@ -1,0 +1,275 @@
+"""`barnabas produce`: records from files and pipes into a topic."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from barnabas.cli import record_formats
+from barnabas.cli.client_options import Client, client_options, complete_topics
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.terminal_output import print_json, progress
+from barnabas.cli.times import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from barnabas.cli.record_formats import Entry
+
+# Records between two looks at the progress bar and at delivery reports.
+_STRIDE = 1000
+
+
+@click.command()
+@click.argument("topic", shell_complete=complete_topics)
+@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=click.Choice(record_formats.FORMATS),
+    default="value",
+    show_default=True,
+    help="What a line is; raw makes one record of a whole file.",
+)
+@click.option("--key", "-k", help="The key of every record that has none of its own.")
+@click.option("--key-separator", default="\t", help="Between key and value. [default: a tab]")
+@click.option("--null", metavar="TEXT", help="A key or value of this text is null.")
+@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), help="Default: by key.")
+@click.option("--timestamp", metavar="TIME", help="Of every record: ISO 8601 or ms since 1970.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@click.option("--idempotent/--no-idempotent", default=None, help="[default: with --acks all]")
+@click.option("--json", "as_json", is_flag=True, help="Print what was produced, for programs.")
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing when all went well.")
+@client_options
+def produce(
+    client: Client,
+    *,
+    topic: str,
+    files: tuple[Path, ...],
+    form: str,
+    key: str | None,
+    key_separator: str,
+    null: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    timestamp: str | None,
+    acks: str,
+    compression: str,
+    idempotent: bool | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write records to TOPIC, one for each line of FILES or of standard input (-)."""
+    read = record_formats.reader(
+        form, _unescaped(key_separator), null, key.encode() if key else None
+    )
+    if idempotent and acks != "all":
+        raise click.UsageError("--idempotent needs --acks all.")
+    _check_topic(client, topic, partition)
+    producer = client.producer(
+        acks=acks,
+        compression_type=compression,
+        enable_idempotence=acks == "all" if idempotent is None else idempotent,
+        linger_ms=5,
+        queue_buffering_max_messages=100_000,
+        message_timeout_ms=max(1000, int(client.timeout * 1000)),
+    )
+    sending = _Sending(
+        client,
+        producer,
+        topic,
+        partition=partition,
+        timestamp=parse_time(timestamp) if timestamp else None,
+        headers=_header_options(headers),
+    )
+    sources = _Sources(files or (Path("-"),), whole=form == "raw")
+    _send(sources, read, sending)
+    summary = sending.finish()
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        click.echo(
+            f"{summary['records']:,} records, {summary['bytes']:,} bytes to {topic}", err=True
+        )
+
+
+def _unescaped(separator: str) -> str:
+    if not separator:
+        raise click.UsageError("--key-separator must not be empty.")
+    return separator.replace("\\t", "\t")
+
+
+def _header_options(texts: tuple[str, ...]) -> list[record_formats.Header]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+        if not (name and equals):
+            raise click.UsageError(f"Invalid value {text!r} for --header: it must be NAME=VALUE.")
+    return [(name, value.encode()) for name, _, value in pairs]
+
+
+def _check_topic(client: Client, topic: str, partition: int | None) -> None:
+    """Fail before anything is read where the topic or partition cannot take it."""
+    known = client.partitions(topic)
+    if partition is not None and partition not in known:
+        raise CliError(
+            f"topic {topic} has no partition {partition}; it has {len(known)}, counted from 0"
+        )
+
+
+def _send(sources: _Sources, read: Callable[[bytes], Entry], sending: _Sending) -> None:
+    with progress(f"producing to {sending.topic}", sources.size) as show:
+        for number, (place, line) in enumerate(sources, 1):
+            try:
+                entry = read(line)
+            except ValueError as error:
+                raise CliError(
+                    f"{place()}: {error}; {sending.records:,} records before it were sent"
+                ) from None
+            sending.send(entry)
+            if number % _STRIDE == 0 or len(line) > 1 << 16:
+                show(sources.done, sending.records)
+                sending.check()
+        show(sources.done, sending.records)
+
+
+class _Sources:
+    """The lines of several files one after the other, or whole files."""
+
+    def __init__(self, paths: tuple[Path, ...], *, whole: bool) -> None:
+        self.paths = paths
+        self.whole = whole
+        self.done = 0
+        for path in paths:
+            if str(path) != "-" and not os.access(path, os.R_OK):
+                reason = "may not be read" if path.exists() else "does not exist"
+                raise CliError(f"file {path} {reason}")
+        known = [path.stat().st_size for path in paths if path.is_file()]
+        self.size = sum(known) if len(known) == len(paths) else None
+
+    def __iter__(self) -> Iterator[tuple[Callable[[], str], bytes]]:
+        for path in self.paths:
+            if str(path) == "-":
+                yield from self._lines("standard input", sys.stdin.buffer)
+            else:
+                with path.open("rb") as file:
+                    yield from self._lines(str(path), file)
+
+    def _lines(self, name: str, file: BinaryIO) -> Iterator[tuple[Callable[[], str], bytes]]:
+        if self.whole:
+            content = file.read()
+            self.done += len(content)
+            yield lambda: name, content
+            return
+        number = 0
+
+        def place() -> str:
+            return f"{name} line {number}"
+
+        for number, line in enumerate(file, 1):  # noqa: B007  (place() tells it)
+            self.done += len(line)
+            ended = line[:-1] if line.endswith(b"\n") else line
+            yield place, ended.removesuffix(b"\r")
+
+
+class _Sending:
+    """Hands records to librdkafka and counts what became of them."""
+
+    def __init__(
+        self,
+        client: Client,
+        producer: Any,
+        topic: str,
+        *,
+        partition: int | None,
+        timestamp: int | None,
+        headers: list[record_formats.Header],
+    ) -> None:
+        self.client = client
+        self.producer = producer
+        self.topic = topic
+        self.partition = partition
+        self.timestamp = timestamp
+        self.headers = headers
+        self.records = 0
+        self.bytes = 0
+        self._failed: Any = None
+        self._failures = 0
+        self._started = time.monotonic()
+
+    def send(self, entry: Entry) -> None:
+        """Queue one record, waiting where the queue is full."""
+        options: dict[str, Any] = {}
+        timestamp = entry.timestamp if entry.timestamp is not None else self.timestamp
+        partition = entry.partition if self.partition is None else self.partition
+        if timestamp is not None:
+            options["timestamp"] = timestamp
+        if partition is not None:
+            options["partition"] = partition
+        if entry.headers or self.headers:
+            options["headers"] = [*entry.headers, *self.headers]
+        while True:
+            try:
+                self.producer.produce(
+                    self.topic, entry.value, entry.key, on_delivery=self._report, **options
+                )
+                break
+            except BufferError:
+                self.producer.poll(0.1)
+                self.check()
+            except Exception as error:
+                from confluent_kafka import KafkaException
+
+                if not isinstance(error, KafkaException):
+                    raise
+                raise self.client.failure(error.args[0], f"topic {self.topic}") from None
+
+    def _report(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.records += 1
+            self.bytes += len(message)
+            return
+        self._failures += 1
+        if self._failed is None:
+            self._failed = error
+
+    def check(self) -> None:
+        """Take delivery reports, and stop at the first failure."""
+        self.producer.poll(0)
+        if self._failed is not None:
+            raise self._failure()
+
+    def finish(self) -> dict[str, Any]:
+        """Wait for the rest, and tell what was done."""
+        while self.producer.flush(0.2):
+            self.check()
+        self.check()
+        seconds = time.monotonic() - self._started
+        return {
+            "topic": self.topic,
+            "records": self.records,
+            "bytes": self.bytes,
+            "seconds": round(seconds, 3),
+        }
+
+    def _failure(self) -> CliError:
+        error = self._failed
+        if error.name() == "_MSG_TIMED_OUT":
+            return CliError(
+                f"topic {self.topic}: no acknowledgement within {self.client.timeout:g} s; "
+                f"{self.records:,} records were acknowledged (--timeout gives more time)"
+            )
+        told = self.client.failure(error, f"topic {self.topic}")
+        return CliError(f"{told.message}; {self.records:,} records were acknowledged")

@@ -1,0 +1,213 @@
+"""Records as text: what `produce` reads and `consume` writes.
+
+`value` is one value a line; `key-value` a key, a separator and a value; `json` one object a
+line, with everything that a record has, so that what `consume` wrote `produce` can read. Text
+is UTF-8. A key or value that is not stands in a JSON object as `key_base64` or `value_base64`,
+a header's value as `{"base64": "..."}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from barnabas.cli.command_errors import CliError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Header = tuple[str, bytes | None]
+
+_PAIRS = 'headers must be pairs, as [["name", "value"]]'
+
+FORMATS = ("value", "key-value", "json", "raw")
+
+
+class Entry(NamedTuple):
+    """A record as the command line sees it; timestamps in ms since 1970, None where not said."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+    topic: str | None = None
+    offset: int | None = None
+
+
+def reader(
+    form: str, separator: str, null: str | None, key: bytes | None
+) -> Callable[[bytes], Entry]:
+    """Give what turns one line into a record; a key of the line wins over `key`."""
+    mark = separator.encode()
+    nothing = null.encode() if null is not None else None
+
+    def value(line: bytes) -> Entry:
+        return Entry(key, None if line == nothing else line)
+
+    def key_value(line: bytes) -> Entry:
+        found, mid, rest = line.partition(mark)
+        if not mid:
+            raise ValueError(f"there is no separator {separator!r} in it (--key-separator)")
+        return Entry(None if found == nothing else found, None if rest == nothing else rest)
+
+    def from_json(line: bytes) -> Entry:
+        return parse_json(line, key)
+
+    return {"value": value, "raw": value, "key-value": key_value, "json": from_json}[form]
+
+
+def parse_json(line: bytes, key: bytes | None = None) -> Entry:
+    """Read one JSON object; ValueError says what is wrong with it."""
+    try:
+        found: Any = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} at column {error.colno}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if type(found) is not dict:
+        raise ValueError('it must be a JSON object, as {"key": "k", "value": "v"}')
+    record = cast("dict[str, Any]", found)
+    partition, timestamp = record.get("partition"), record.get("timestamp")
+    for name, number in (("partition", partition), ("timestamp", timestamp)):
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+            raise ValueError(f"{name} must be a whole number, not {number!r}")
+    known = _blob(record, "key")
+    return Entry(
+        known if known is not None else key,
+        _blob(record, "value"),
+        tuple(_headers(record.get("headers"))),
+        partition,
+        timestamp,
+    )
+
+
+def _blob(record: dict[str, Any], name: str) -> bytes | None:
+    encoded = record.get(f"{name}_base64")
+    if encoded is not None:
+        return _decoded(encoded)
+    found = record.get(name)
+    return None if found is None else _as_bytes(found)
+
+
+def _as_bytes(found: Any) -> bytes:
+    """A text is itself; any other JSON value is written as JSON."""
+    if isinstance(found, str):
+        return found.encode()
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _decoded(encoded: Any) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"{encoded!r} is not base64") from None
+
+
+def _headers(found: Any) -> list[Header]:
+    if found is None:
+        return []
+    if type(found) is dict:
+        found = list(cast("dict[str, Any]", found).items())
+    if type(found) is not list:
+        raise ValueError(_PAIRS)
+    return [_header(pair) for pair in cast("list[Any]", found)]
+
+
+def _header(pair: Any) -> Header:
+    if type(pair) not in (list, tuple) or len(pair) != 2 or type(pair[0]) is not str:
+        raise ValueError(_PAIRS)
+    name, content = pair
+    if type(content) is dict and list(content) == ["base64"]:  # pyright: ignore[reportUnknownArgumentType]
+        return name, _decoded(content["base64"])
+    return name, None if content is None else _as_bytes(content)
+
+
+def writer(
+    form: str, separator: str, null: str | None, template: str | None
+) -> Callable[[Entry], bytes]:
+    """Give what turns a record into output bytes, its line end included."""
+    mark = separator.encode()
+    nothing = null.encode() if null is not None else b""
+
+    def value(entry: Entry) -> bytes:
+        return (nothing if entry.value is None else entry.value) + b"\n"
+
+    def raw(entry: Entry) -> bytes:
+        return entry.value or b""
+
+    def key_value(entry: Entry) -> bytes:
+        found = nothing if entry.key is None else entry.key
+        return found + mark + value(entry)
+
+    def from_template(entry: Entry) -> bytes:
+        return _filled(template or "", entry, nothing) + b"\n"
+
+    if template is not None:
+        return from_template
+    return {"value": value, "raw": raw, "key-value": key_value, "json": json_line}[form]
+
+
+def json_line(entry: Entry) -> bytes:
+    """Write a record as one JSON object."""
+    record: dict[str, Any] = {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "timestamp": entry.timestamp,
+    }
+    for name, content in (("key", entry.key), ("value", entry.value)):
+        try:
+            record[name] = None if content is None else content.decode()
+        except UnicodeDecodeError:
+            record[f"{name}_base64"] = base64.b64encode(content or b"").decode()
+    if entry.headers:
+        record["headers"] = [[name, _header_text(content)] for name, content in entry.headers]
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def _header_text(content: bytes | None) -> Any:
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content or b"").decode()}
+
+
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def check_template(template: str) -> str:
+    """Refuse a template with fields that records do not have."""
+    from string import Formatter
+
+    try:
+        names = [name for _, name, _, _ in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise CliError(f"Invalid value {template!r} for --template: {error}") from None
+    for name in names:
+        if name not in FIELDS:
+            raise CliError(
+                f"Invalid value {template!r} for --template: there is no field {{{name}}}; "
+                f"the fields are {', '.join(FIELDS)}"
+            )
+    return template.replace("\\t", "\t").replace("\\n", "\n")
+
+
+def _filled(template: str, entry: Entry, nothing: bytes) -> bytes:
+    """Fill a template; bytes that are not UTF-8 pass through unchanged."""
+
+    def text(content: bytes | None) -> str:
+        return (nothing if content is None else content).decode("utf-8", "surrogateescape")
+
+    headers = ",".join(f"{name}={text(content)}" for name, content in entry.headers)
+    filled = template.format(
+        topic=entry.topic,
+        partition=entry.partition,
+        offset=entry.offset,
+        timestamp=entry.timestamp,
+        key=text(entry.key),
+        value=text(entry.value),
+        headers=headers,
+    )
+    return filled.encode("utf-8", "surrogateescape")

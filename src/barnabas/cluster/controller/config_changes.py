@@ -1,0 +1,256 @@
+"""Changing the configuration of topics, brokers, groups and client metrics.
+
+Kafka's `ConfigAdminManager` and `ConfigurationControlManager`: what the changes lead to is judged
+as a whole by `barnabas.config.config_alteration`, then only what differs is recorded.
+"""
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+    MetadataImage,
+)
+from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.config import (
+    BROKER_PROPERTIES,
+    TOPIC_PROPERTIES,
+    ConfigError,
+    Property,
+    Type,
+)
+from barnabas.config.config_alteration import (
+    validate_broker_changes,
+    validate_client_metrics,
+    validate_group_overrides,
+    validate_topic_overrides,
+)
+from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group_properties import GROUP_PROPERTIES
+from barnabas.config.schema import to_text
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import ConfigRecord
+
+# The changes of one resource: None removes the override.
+Changes = dict[str, str | None]
+
+_PROPERTIES: Mapping[int, Mapping[str, Property]] = {
+    RESOURCE_TOPIC: TOPIC_PROPERTIES,
+    RESOURCE_BROKER: BROKER_PROPERTIES,
+    RESOURCE_CLIENT_METRICS: CLIENT_METRICS_PROPERTIES,
+    RESOURCE_GROUP: GROUP_PROPERTIES,
+}
+
+
+class Operation(enum.IntEnum):
+    """What IncrementalAlterConfigs does with a property (`AlterConfigOp.OpType`)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def incremental_alter_configs(
+    context: Context, request: IncrementalAlterConfigsRequest, via_broker: int | None = None
+) -> ControllerResult[IncrementalAlterConfigsResponse]:
+    """Apply each resource's operations, or none of them if one is refused.
+
+    Of brokers, only the one that the request came in on (`via_broker`) may be changed.
+    """
+    answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    records, answers = _alter(context, request.resources, _incremental_changes, answer, via_broker)
+    if request.validate_only:
+        records = []
+    return ControllerResult(records, IncrementalAlterConfigsResponse(responses=answers))
+
+
+def alter_configs(
+    context: Context, request: AlterConfigsRequest, via_broker: int | None = None
+) -> ControllerResult[AlterConfigsResponse]:
+    """Set each resource's properties to those given; what is not named goes."""
+    answer = AlterConfigsResponse.AlterConfigsResourceResponse
+    records, answers = _alter(context, request.resources, _replacing_changes, answer, via_broker)
+    if request.validate_only:
+        records = []
+    return ControllerResult(records, AlterConfigsResponse(responses=answers))
+
+
+def _alter(
+    context: Context,
+    resources: Iterable[Any],
+    changes_of: Callable[[Context, Any, Mapping[str, str]], Changes],
+    answer: Callable[..., Any],
+    via_broker: int | None,
+) -> tuple[list[Message], list[Any]]:
+    resources = list(resources)
+    counts = Counter((item.resource_type, item.resource_name) for item in resources)
+    records: list[Message] = []
+    answers: list[Any] = []
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        result = answer(resource_type=key[0], resource_name=key[1], error_message=None)
+        answers.append(result)
+        try:
+            if counts[key] > 1:
+                raise _invalid("Each resource must appear at most once.")
+            _check_resource(context.image, *key, via_broker)
+            _check_keys(resource.configs)
+            current = context.image.configs.get(key, {})
+            changes = changes_of(context, resource, current)
+            _validate(context, key, current, changes)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        records += [
+            ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
+            for name, value in changes.items()
+            if current.get(name) != value
+        ]
+    return records, answers
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_resource(image: MetadataImage, kind: int, name: str, via_broker: int | None) -> None:
+    if kind == RESOURCE_TOPIC:
+        if not name:
+            raise _invalid("Default topic resources are not allowed.")
+        reason = refusal(name)
+        if reason is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name not in image.topics_by_name:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+    elif kind == RESOURCE_BROKER:
+        _check_broker(image, name, via_broker)
+    elif kind in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
+        if not name:
+            what = "group" if kind == RESOURCE_GROUP else "subscription"
+            raise _invalid(f"Default {what} resources are not allowed.")
+    elif kind == RESOURCE_BROKER_LOGGER:
+        raise _invalid("Log levels cannot be altered through the protocol")
+    else:
+        raise _invalid(f"Unknown resource type {kind}")
+
+
+def _check_broker(image: MetadataImage, name: str, via_broker: int | None) -> None:
+    if not name:
+        return
+    broker_id = parse_id(name)
+    if broker_id is None:
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
+    if via_broker is not None and broker_id != via_broker:
+        raise _invalid(f"Unexpected broker id, expected {via_broker}, but received {name}")
+    if broker_id not in image.brokers:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found."
+        )
+
+
+def parse_id(text: str) -> int | None:
+    """The id of a node as Java reads it, without the spaces that Python allows; None: no number."""
+    return int(text) if re.fullmatch(r"[+-]?\d{1,10}", text) else None
+
+
+def _check_keys(configs: Iterable[Any]) -> None:
+    counts = Counter(config.name for config in configs)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        raise _invalid(f"Error due to duplicate config keys : {','.join(repeated)}")
+    missing = [
+        config.name
+        for config in configs
+        if config.value is None and getattr(config, "config_operation", 0) != Operation.DELETE
+    ]
+    if missing:
+        raise _invalid(f"Null value not supported for : {','.join(missing)}")
+
+
+def _replacing_changes(context: Context, resource: Any, current: Mapping[str, str]) -> Changes:
+    wanted: Changes = {config.name: config.value for config in resource.configs}
+    return {**{name: None for name in current if name not in wanted}, **wanted}
+
+
+def _incremental_changes(context: Context, resource: Any, current: Mapping[str, str]) -> Changes:
+    return {
+        config.name: _operate(context, resource, config, current) for config in resource.configs
+    }
+
+
+def _operate(
+    context: Context, resource: Any, config: Any, current: Mapping[str, str]
+) -> str | None:
+    try:
+        operation = Operation(config.config_operation)
+    except ValueError:
+        raise _invalid(f"Unknown operation type {config.config_operation}") from None
+    if operation is Operation.SET:
+        return config.value
+    if operation is Operation.DELETE:
+        return None
+    row = _PROPERTIES[resource.resource_type].get(config.name)
+    if row is None or row.type is not Type.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {config.name} because its type is not LIST.",
+        )
+    members = _current_members(context, resource.resource_type, row, current)
+    given = [member.strip() for member in config.value.split(",") if member.strip()]
+    if operation is Operation.APPEND:
+        members += [member for member in given if member not in members]
+    else:
+        members = [member for member in members if member not in given]
+    return ",".join(members)
+
+
+def _current_members(
+    context: Context, kind: int, row: Property, current: Mapping[str, str]
+) -> list[str]:
+    """The list as it is in effect: an override, else what the node's configuration says."""
+    text = current.get(row.name)
+    if text is None and kind == RESOURCE_TOPIC:
+        text = to_text(context.config.topic_defaults[row.name])
+    elif text is None and kind == RESOURCE_BROKER:
+        text = to_text(context.config.get(row.name))
+    return [member for member in (text or "").split(",") if member]
+
+
+def _validate(
+    context: Context, key: tuple[int, str], current: Mapping[str, str], changes: Changes
+) -> None:
+    """Judge what the resource would have; in a topic's, only what is still set."""
+    kind, name = key
+    result = {**current, **changes}
+    overrides = {name: value for name, value in result.items() if value is not None}
+    try:
+        if kind == RESOURCE_TOPIC:
+            validate_topic_overrides(overrides, context.config)
+        elif kind == RESOURCE_GROUP:
+            validate_group_overrides(overrides, context.config)
+        elif kind == RESOURCE_CLIENT_METRICS:
+            validate_client_metrics(overrides)
+        else:
+            validate_broker_changes(changes, context.config, cluster_default=not name)
+    except ConfigError as error:
+        of_config = kind in (RESOURCE_TOPIC, RESOURCE_GROUP)
+        of_match = kind == RESOURCE_CLIENT_METRICS and error.name == "match"
+        code = ErrorCode.INVALID_CONFIG if of_config or of_match else ErrorCode.INVALID_REQUEST
+        raise KafkaError(code, error.message) from error

@@ -1,0 +1,156 @@
+"""Which replica lies in which directory, and directories that fail (KIP-858).
+
+A broker with several log directories tells where its replicas are (AssignReplicasToDirs), and by
+its heartbeats which directories do not work: whoever leads from there leads no more. As
+`handleAssignReplicasToDirs` and `handleDirectoriesOffline` of Kafka's `ReplicationControlManager`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import attrs
+
+from barnabas.cluster.controller.leader_elections import may_lead
+from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.metadata.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    states_directories,
+)
+from barnabas.cluster.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+)
+from barnabas.protocol.types import Uuid
+
+DirectoryResult = AssignReplicasToDirsResponse.DirectoryData
+TopicResult = AssignReplicasToDirsResponse.TopicData
+PartitionResult = AssignReplicasToDirsResponse.PartitionData
+
+
+def registered_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerImage:
+    """The broker as it registered in `epoch`; KafkaError STALE_BROKER_EPOCH if not it."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.epoch != epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {epoch}")
+    return broker
+
+
+def assign_replicas_to_dirs(
+    image: MetadataImage, request: AssignReplicasToDirsRequest
+) -> ControllerResult[AssignReplicasToDirsResponse]:
+    """Take down where a broker's replicas are.
+
+    Raises KafkaError STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where there is no room for it.
+    """
+    if not states_directories(image.features):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
+    broker = registered_broker(image, request.broker_id, request.broker_epoch)
+    records: list[Message] = []
+    response = AssignReplicasToDirsResponse()
+    for directory in request.directories:
+        result = DirectoryResult(id=directory.id)
+        response.directories.append(result)
+        for topic in directory.topics:
+            answers: list[PartitionResult] = []
+            for partition in topic.partitions:
+                number = partition.partition_index
+                answer = PartitionResult(partition_index=number)
+                answers.append(answer)
+                try:
+                    records += _assign(image, broker, directory.id, topic.topic_id, number)
+                except KafkaError as error:
+                    answer.error_code = error.code
+            result.topics.append(TopicResult(topic_id=topic.topic_id, partitions=answers))
+    return ControllerResult(records, response)
+
+
+def _assign(
+    image: MetadataImage, broker: BrokerImage, directory: Uuid, topic_id: Uuid, number: int
+) -> Iterator[PartitionChangeRecord]:
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has the id {topic_id}")
+    partition = topic.partitions.get(number)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No partition {topic.name}-{number}"
+        )
+    if broker.id not in partition.replicas:
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"Broker {broker.id} has no replica of {topic.name}-{number}",
+        )
+    if partition.directory(broker.id) == directory:
+        return
+    directories = [
+        directory if replica == broker.id else known
+        for replica, known in zip(partition.replicas, partition.directories, strict=False)
+    ]
+    yield PartitionChangeRecord(topic_id=topic_id, partition_id=number, directories=directories)
+    if not broker.has_online(directory):
+        yield from _without(image, topic_id, number, partition, broker.id)
+
+
+def directories_failed(
+    image: MetadataImage, broker: BrokerImage, offline: Collection[Uuid]
+) -> Iterator[Message]:
+    """The records of some of a broker's directories failing; none if that is known."""
+    if not any(directory in broker.directories for directory in offline):
+        return
+    left = tuple(each for each in broker.directories if each not in offline)
+    yield from leave_offline(image, attrs.evolve(broker, directories=left))
+    yield BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=list(left)
+    )
+
+
+def leave_offline(image: MetadataImage, broker: BrokerImage) -> Iterator[PartitionChangeRecord]:
+    """Take the broker out of what lies in directories that it does not have any more."""
+    for topic in image.topics_by_id.values():
+        for number, partition in topic.partitions.items():
+            is_there = broker.id in partition.isr or broker.id == partition.leader
+            if is_there and not broker.has_online(partition.directory(broker.id)):
+                yield from _without(image, topic.id, number, partition, broker.id)
+
+
+def leave_all(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """Take the broker out of all that it is in sync with."""
+    for topic in image.topics_by_id.values():
+        for number, partition in topic.partitions.items():
+            if broker_id in partition.isr or broker_id == partition.leader:
+                yield from _without(image, topic.id, number, partition, broker_id)
+
+
+def _without(
+    image: MetadataImage, topic_id: Uuid, number: int, partition: PartitionImage, broker_id: int
+) -> Iterator[PartitionChangeRecord]:
+    """Somebody else leads, or nobody (`generateLeaderAndIsrUpdates`, `PartitionChangeBuilder`)."""
+    has_elr = keeps_eligible_leaders(image.features)
+    isr = tuple(replica for replica in partition.isr if replica != broker_id)
+    record = PartitionChangeRecord(topic_id=topic_id, partition_id=number)
+    if partition.leader == broker_id:
+        able = (
+            each for each in partition.replicas if each in isr and may_lead(image, partition, each)
+        )
+        record.leader = next(able, NO_LEADER)
+    if (isr or has_elr) and isr != partition.isr:
+        record.isr = list(isr)
+    if has_elr and not isr and broker_id not in partition.elr:
+        record.eligible_leader_replicas = [*partition.elr, broker_id]
+        if partition.last_known_elr != (broker_id,):
+            record.last_known_elr = [broker_id]
+    if record != PartitionChangeRecord(topic_id=topic_id, partition_id=number):
+        yield record
+
+
+def keeps_eligible_leaders(features: Mapping[str, int]) -> bool:
+    """Whether the last of an in-sync set leaves it for the ELR (KIP-966)."""
+    return features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0

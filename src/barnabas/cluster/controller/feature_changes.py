@@ -1,0 +1,147 @@
+"""Raising and lowering the finalized levels of features (Kafka's `FeatureControlManager`).
+
+A request is taken as a whole or not at all, with the code and the words of Kafka 4.3. No level
+that this server serves depends on another feature, so there is no such rule to check.
+"""
+
+from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.metadata.feature_levels import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED,
+    metadata_changed,
+)
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord, NoOpRecord
+
+# org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+# Up to v1 an update that was made has a result of its own, of which Kafka says this.
+_RESULTS_UNTIL = 1
+_MADE = "NONE"
+_DISABLED = (0, 0)
+# What Kafka knows beside what is served here: such a feature can be taken away, never set.
+_KNOWN = frozenset(
+    {"eligible.leader.replicas.version", "share.version", "streams.version", *SUPPORTED}
+)
+_CONTROLLERS_REGISTER_SINCE = 15  # IBP_3_7_IV0
+
+
+def update_features(
+    image: MetadataImage, kraft_version: int, request: UpdateFeaturesRequest, version: int
+) -> ControllerResult[UpdateFeaturesResponse]:
+    """Finalize the levels asked for, or with `validate_only` tell whether they could be.
+
+    A feature that is named twice is taken as it is named last. Before v1 nothing can be lowered:
+    Kafka's controllers do not read `allow_downgrade`.
+    """
+    updates = {update.feature: update for update in request.feature_updates}
+    records: list[Message] = []
+    new_kraft_version: int | None = None
+    try:
+        for update in updates.values():
+            level = update.max_version_level
+            _check(image, _current(image, kraft_version, update.feature), update)
+            if update.feature != KRAFT_VERSION:
+                records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
+            elif update.upgrade_type == UPGRADE:
+                # The quorum states its version itself; the record is there to wait for.
+                records.append(NoOpRecord())
+                new_kraft_version = level if level > kraft_version else None
+    except KafkaError as error:
+        message = (
+            "The update failed for all features since the following feature had an error: "
+            f"{error.message}"
+        )
+        refusal = UpdateFeaturesResponse(error_code=error.code, error_message=message)
+        return ControllerResult([], refusal)
+    response = UpdateFeaturesResponse(error_message=None)
+    if version <= _RESULTS_UNTIL:
+        result = UpdateFeaturesResponse.UpdatableFeatureResult
+        response.results = [
+            result(feature=update.feature, error_message=_MADE)
+            for update in request.feature_updates
+        ]
+    if request.validate_only:
+        return ControllerResult([], response)
+    return ControllerResult(records, response, kraft_version=new_kraft_version)
+
+
+def _current(image: MetadataImage, kraft_version: int, feature: str) -> int:
+    return kraft_version if feature == KRAFT_VERSION else image.features.get(feature, 0)
+
+
+def _check(
+    image: MetadataImage, current: int, update: UpdateFeaturesRequest.FeatureUpdateKey
+) -> None:
+    """Raises KafkaError INVALID_UPDATE_VERSION unless the level may be taken."""
+    feature, level, kind = update.feature, update.max_version_level, update.upgrade_type
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _invalid(update, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _invalid(update, "A feature version cannot be less than 0.")
+    reason = _reason_not_supported(image, feature, level)
+    if reason is not None:
+        raise _invalid(update, reason)
+    if level < current and kind == UPGRADE:
+        raise _invalid(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade.",
+        )
+    if level > current and kind != UPGRADE:
+        raise _invalid(update, "Can't downgrade to a newer version.")
+    if feature == METADATA_VERSION:
+        _check_metadata_downgrade(current, level, unsafe=kind == UNSAFE_DOWNGRADE)
+    elif feature == KRAFT_VERSION and level < current:
+        raise _invalid(update, "Can't downgrade the version of this feature.")
+    elif feature not in _KNOWN:
+        raise _invalid(update, f"Feature {feature} not found.")
+
+
+def _check_metadata_downgrade(current: int, level: int, *, unsafe: bool) -> None:
+    if level >= current or not metadata_changed(level, current):
+        return
+    reason = (
+        "Unsafe metadata downgrade is not supported in this version."
+        if unsafe
+        else "Refusing to perform the requested downgrade because it might delete metadata "
+        "information."
+    )
+    raise KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
+    )
+
+
+def _invalid(update: UpdateFeaturesRequest.FeatureUpdateKey, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
+    )
+
+
+def _reason_not_supported(image: MetadataImage, feature: str, level: int) -> str | None:
+    """Why not every node can serve the level; None if all can."""
+    nodes = [(f"Local controller {image.controller_id}", SUPPORTED)]
+    nodes += [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
+    if image.features.get(METADATA_VERSION, 0) >= _CONTROLLERS_REGISTER_SINCE:
+        nodes += [
+            (f"Controller {controller.id}", controller.features)
+            for controller in image.controllers.values()
+            if controller.id != image.controller_id
+        ]
+    for node, features in nodes:
+        low, high = features.get(feature, _DISABLED)
+        if low <= level <= high:
+            continue
+        if high == 0:
+            return f"{node} does not support this feature."
+        return f"{node} only supports versions {low if low == high else f'{low}-{high}'}"
+    return None

@@ -1,0 +1,365 @@
+"""Replaying metadata records over an image: the only way in which metadata changes.
+
+`MetadataDelta.replay` takes records in log order, `apply` gives the next image, and the delta then
+says what changed, for those who act on it (replicas, coordinators, configuration). Kafka's
+counterparts are `MetadataDelta`, `TopicsDelta` and the `replay` methods of its control managers.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from barnabas.cluster.metadata.image import (
+    DIRECTORY_MIGRATING,
+    BrokerImage,
+    ControllerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records import metadata_records as records
+from barnabas.protocol.types import Uuid
+
+# PartitionChangeRecord: the leader stays as it is.
+_NO_LEADER_CHANGE = -2
+
+
+@attrs.define(slots=True)
+class TopicDelta:
+    """A topic that was created or changed: `changed` holds its new and changed partitions."""
+
+    name: str
+    id: Uuid
+    is_new: bool
+    partitions: dict[int, PartitionImage]
+    changed: dict[int, PartitionImage] = attrs.field(factory=dict[int, PartitionImage])
+
+    def set(self, number: int, partition: PartitionImage) -> None:
+        """Put one partition in its new state."""
+        self.partitions[number] = partition
+        self.changed[number] = partition
+
+
+class MetadataDelta:
+    """What a run of records changes in `image`.
+
+    `topics` has what was created or changed by id, `deleted_topics` what was removed (as it was in
+    `image`; a topic that came and went within the run is in neither), `brokers`, `controllers`,
+    `configs` and `features` name what was touched.
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.topics: dict[Uuid, TopicDelta] = {}
+        self.deleted_topics: dict[Uuid, TopicImage] = {}
+        self.brokers: dict[int, BrokerImage | None] = {}
+        self.controllers: dict[int, ControllerImage] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.security: dict[tuple[object, ...], Message | None] = {}
+        self.next_producer_id: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed but the offset."""
+        return not (
+            self.topics
+            or self.deleted_topics
+            or self.brokers
+            or self.controllers
+            or self.configs
+            or self.features
+            or self.security
+            or self.next_producer_id is not None
+        )
+
+    def replay(self, record: Message) -> None:
+        """Take one record; KeyError if it contradicts what came before it."""
+        replay = _REPLAY.get(type(record))
+        if replay is None:
+            raise KeyError(f"no replay for {type(record).__name__}")
+        replay(self, record)
+
+    def apply(self, offset: int, record_epoch: int) -> MetadataImage:
+        """The image after the records taken, the last of which stands at `offset`."""
+        image = self.image
+        changes: dict[str, Any] = {"offset": offset, "record_epoch": record_epoch}
+        if self.topics or self.deleted_topics:
+            changes.update(self._apply_topics())
+        if self.brokers:
+            changes["brokers"] = _merged(image.brokers, self.brokers)
+        if self.controllers:
+            changes["controllers"] = {**image.controllers, **self.controllers}
+        if self.configs:
+            changes["configs"] = _merged(
+                image.configs, {key: values or None for key, values in self.configs.items()}
+            )
+        if self.features:
+            levels = {**image.features, **self.features}
+            changes["features"] = {name: level for name, level in levels.items() if level}
+        if self.security:
+            changes["security"] = _merged(image.security, self.security)
+        if self.next_producer_id is not None:
+            changes["next_producer_id"] = self.next_producer_id
+        return attrs.evolve(image, **changes)
+
+    def _apply_topics(self) -> dict[str, Mapping[Any, TopicImage]]:
+        by_name = dict(self.image.topics_by_name)
+        by_id = dict(self.image.topics_by_id)
+        for topic_id, topic in self.deleted_topics.items():
+            del by_id[topic_id]
+            del by_name[topic.name]
+        for topic_id, delta in self.topics.items():
+            topic = TopicImage(delta.name, topic_id, delta.partitions)
+            by_id[topic_id] = by_name[delta.name] = topic
+        return {"topics_by_name": by_name, "topics_by_id": by_id}
+
+    # Topics
+
+    def _topic(self, topic_id: Uuid) -> TopicDelta:
+        delta = self.topics.get(topic_id)
+        if delta is None:
+            topic = self.image.topics_by_id[topic_id]
+            if topic_id in self.deleted_topics:
+                raise KeyError(f"topic {topic_id} was deleted")
+            delta = TopicDelta(topic.name, topic_id, False, dict(topic.partitions))
+            self.topics[topic_id] = delta
+        return delta
+
+    def _topic_record(self, record: records.TopicRecord) -> None:
+        self.topics[record.topic_id] = TopicDelta(record.name, record.topic_id, True, {})
+
+    def _partition_record(self, record: records.PartitionRecord) -> None:
+        replicas = tuple(record.replicas)
+        partition = PartitionImage(
+            replicas=replicas,
+            directories=_directories(record.directories, replicas),
+            isr=tuple(record.isr),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            removing_replicas=tuple(record.removing_replicas),
+            adding_replicas=tuple(record.adding_replicas),
+            elr=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
+            leader_recovery_state=record.leader_recovery_state,
+        )
+        self._topic(record.topic_id).set(record.partition_id, partition)
+
+    def _partition_change_record(self, record: records.PartitionChangeRecord) -> None:
+        topic = self._topic(record.topic_id)
+        old = topic.partitions[record.partition_id]
+        changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
+        if record.isr is not None:
+            changes["isr"] = tuple(record.isr)
+        if record.replicas is not None:
+            changes["replicas"] = tuple(record.replicas)
+        if record.removing_replicas is not None:
+            changes["removing_replicas"] = tuple(record.removing_replicas)
+        if record.adding_replicas is not None:
+            changes["adding_replicas"] = tuple(record.adding_replicas)
+        if record.eligible_leader_replicas is not None:
+            changes["elr"] = tuple(record.eligible_leader_replicas)
+        if record.last_known_elr is not None:
+            changes["last_known_elr"] = tuple(record.last_known_elr)
+        if record.directories is not None or record.replicas is not None:
+            changes["directories"] = _moved_directories(old, record)
+        if record.leader != _NO_LEADER_CHANGE:
+            changes["leader"] = record.leader
+            changes["leader_epoch"] = old.leader_epoch + 1
+        if record.leader_recovery_state >= 0:
+            changes["leader_recovery_state"] = record.leader_recovery_state
+        topic.set(record.partition_id, attrs.evolve(old, **changes))
+
+    def _remove_topic_record(self, record: records.RemoveTopicRecord) -> None:
+        delta = self._topic(record.topic_id)
+        del self.topics[record.topic_id]
+        old = self.image.topics_by_id.get(record.topic_id)
+        if old is not None:
+            self.deleted_topics[record.topic_id] = old
+        # Its configuration goes with it, as Kafka's ConfigurationsDelta does.
+        self._drop_configs(delta.name)
+
+    def _clear_elr_record(self, record: records.ClearElrRecord) -> None:
+        wanted = record.topic_name
+        changed = [delta for delta in self.topics.values() if wanted in ("", delta.name)]
+        known = {delta.id for delta in changed}
+        for name, topic in self.image.topics_by_name.items():
+            gone = topic.id in known or topic.id in self.deleted_topics
+            if wanted in ("", name) and not gone:
+                changed.append(self._topic(topic.id))
+        for delta in changed:
+            for number, partition in list(delta.partitions.items()):
+                if partition.elr or partition.last_known_elr:
+                    delta.set(number, attrs.evolve(partition, elr=(), last_known_elr=()))
+
+    # Configuration and features
+
+    def _config_record(self, record: records.ConfigRecord) -> None:
+        key = (record.resource_type, record.resource_name)
+        values = self.configs.get(key)
+        if values is None:
+            values = self.configs[key] = dict(self.image.configs.get(key, {}))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+
+    def _drop_configs(self, topic: str) -> None:
+        key = (2, topic)
+        if key in self.configs or key in self.image.configs:
+            self.configs[key] = {}
+
+    def _feature_level_record(self, record: records.FeatureLevelRecord) -> None:
+        self.features[record.name] = record.feature_level
+
+    def _producer_ids_record(self, record: records.ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    # Brokers and controllers
+
+    def _broker(self, broker_id: int) -> BrokerImage:
+        if broker_id in self.brokers:
+            broker = self.brokers[broker_id]
+            if broker is None:
+                raise KeyError(f"broker {broker_id} was unregistered")
+            return broker
+        return self.image.brokers[broker_id]
+
+    def _register_broker_record(self, record: records.RegisterBrokerRecord) -> None:
+        self.brokers[record.broker_id] = BrokerImage(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=_endpoints(record.end_points),
+            features=_features(record.features),
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            directories=tuple(record.log_dirs),
+            cordoned_directories=tuple(record.cordoned_log_dirs or ()),
+        )
+
+    def _unregister_broker_record(self, record: records.UnregisterBrokerRecord) -> None:
+        self._broker(record.broker_id)
+        self.brokers[record.broker_id] = None
+
+    def _broker_registration_change_record(
+        self, record: records.BrokerRegistrationChangeRecord
+    ) -> None:
+        changes: dict[str, Any] = {}
+        if record.fenced:
+            changes["fenced"] = record.fenced > 0
+        if record.in_controlled_shutdown:
+            changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
+        if record.log_dirs:
+            changes["directories"] = tuple(record.log_dirs)
+        if record.cordoned_log_dirs is not None:
+            changes["cordoned_directories"] = tuple(record.cordoned_log_dirs)
+        self.brokers[record.broker_id] = attrs.evolve(self._broker(record.broker_id), **changes)
+
+    def _fence_broker_record(self, record: records.FenceBrokerRecord) -> None:
+        self.brokers[record.id] = attrs.evolve(self._broker(record.id), fenced=True)
+
+    def _unfence_broker_record(self, record: records.UnfenceBrokerRecord) -> None:
+        self.brokers[record.id] = attrs.evolve(self._broker(record.id), fenced=False)
+
+    def _register_controller_record(self, record: records.RegisterControllerRecord) -> None:
+        self.controllers[record.controller_id] = ControllerImage(
+            id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            endpoints=_endpoints(record.end_points),
+            features=_features(record.features),
+        )
+
+    # Security records are kept by identity until the security layer reads them.
+
+    def _acl_record(self, record: records.AccessControlEntryRecord) -> None:
+        self.security["acl", record.id] = record
+
+    def _remove_acl_record(self, record: records.RemoveAccessControlEntryRecord) -> None:
+        self.security["acl", record.id] = None
+
+    def _client_quota_record(self, record: records.ClientQuotaRecord) -> None:
+        entity = tuple(sorted((part.entity_type, part.entity_name or "") for part in record.entity))
+        self.security["quota", entity, record.key] = None if record.remove else record
+
+    def _scram_record(self, record: records.UserScramCredentialRecord) -> None:
+        self.security["scram", record.name, record.mechanism] = record
+
+    def _remove_scram_record(self, record: records.RemoveUserScramCredentialRecord) -> None:
+        self.security["scram", record.name, record.mechanism] = None
+
+    def _token_record(self, record: records.DelegationTokenRecord) -> None:
+        self.security["token", record.token_id] = record
+
+    def _remove_token_record(self, record: records.RemoveDelegationTokenRecord) -> None:
+        self.security["token", record.token_id] = None
+
+    def _nothing(self, record: Message) -> None:
+        """NoOp, and the brackets of a metadata transaction, which the loader has dealt with."""
+
+
+def _merged(old: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """`old` with what `changes` sets, without what it maps to None."""
+    merged = {**old, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _directories(directories: list[Uuid], replicas: tuple[int, ...]) -> tuple[Uuid, ...]:
+    return tuple(directories) or (DIRECTORY_MIGRATING,) * len(replicas)
+
+
+def _moved_directories(
+    old: PartitionImage, record: records.PartitionChangeRecord
+) -> tuple[Uuid, ...]:
+    if record.directories is not None:
+        return tuple(record.directories)
+    return tuple(old.directory(replica) for replica in record.replicas or ())
+
+
+def _endpoints(endpoints: list[Any]) -> dict[str, Endpoint]:
+    return {
+        point.name: Endpoint(point.name, point.host, point.port, point.security_protocol)
+        for point in endpoints
+    }
+
+
+def _features(features: list[Any]) -> dict[str, tuple[int, int]]:
+    return {
+        feature.name: (feature.min_supported_version, feature.max_supported_version)
+        for feature in features
+    }
+
+
+_REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {
+    records.TopicRecord: MetadataDelta._topic_record,
+    records.PartitionRecord: MetadataDelta._partition_record,
+    records.PartitionChangeRecord: MetadataDelta._partition_change_record,
+    records.RemoveTopicRecord: MetadataDelta._remove_topic_record,
+    records.ClearElrRecord: MetadataDelta._clear_elr_record,
+    records.ConfigRecord: MetadataDelta._config_record,
+    records.FeatureLevelRecord: MetadataDelta._feature_level_record,
+    records.ProducerIdsRecord: MetadataDelta._producer_ids_record,
+    records.RegisterBrokerRecord: MetadataDelta._register_broker_record,
+    records.UnregisterBrokerRecord: MetadataDelta._unregister_broker_record,
+    records.BrokerRegistrationChangeRecord: MetadataDelta._broker_registration_change_record,
+    records.FenceBrokerRecord: MetadataDelta._fence_broker_record,
+    records.UnfenceBrokerRecord: MetadataDelta._unfence_broker_record,
+    records.RegisterControllerRecord: MetadataDelta._register_controller_record,
+    records.AccessControlEntryRecord: MetadataDelta._acl_record,
+    records.RemoveAccessControlEntryRecord: MetadataDelta._remove_acl_record,
+    records.ClientQuotaRecord: MetadataDelta._client_quota_record,
+    records.UserScramCredentialRecord: MetadataDelta._scram_record,
+    records.RemoveUserScramCredentialRecord: MetadataDelta._remove_scram_record,
+    records.DelegationTokenRecord: MetadataDelta._token_record,
+    records.RemoveDelegationTokenRecord: MetadataDelta._remove_token_record,
+    records.NoOpRecord: MetadataDelta._nothing,
+    records.BeginTransactionRecord: MetadataDelta._nothing,
+    records.EndTransactionRecord: MetadataDelta._nothing,
+    records.AbortTransactionRecord: MetadataDelta._nothing,
+    records.ZkMigrationStateRecord: MetadataDelta._nothing,
+}

@@ -1,0 +1,98 @@
+"""Reading the quorum's log back: batches to a metadata delta and the voters' history.
+
+Records between BeginTransaction and EndTransaction take effect together, or after
+AbortTransaction not at all (KIP-868): they are held back until the end is seen.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, decode_control_record
+from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
+from barnabas.cluster.quorum.raft_messages import EpochHistory
+from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.protocol.batches.batch import Buffer, iter_batches, read_records
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.control_records import KRaftVersionRecord, VotersRecord
+from barnabas.protocol.records.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    decode_metadata_record,
+)
+
+
+class MetadataLoader:
+    """Takes a snapshot and then batches of the log, in order.
+
+    `epochs` says how far the log reaches and in which epochs it was written, `voters_offset` where
+    it states `voters` (-1: only a snapshot does).
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.delta = MetadataDelta(image)
+        self.epochs = EpochHistory([], 0)
+        self.voters: VoterSet | None = None
+        self.voters_offset = BOOTSTRAP_VOTERS_OFFSET
+        self.kraft_version = 0
+        self._transaction: list[Message] | None = None
+
+    def load_snapshot(self, snapshot: Snapshot, snapshot_id: SnapshotId) -> None:
+        """Begin with a snapshot's content."""
+        for record in snapshot.records:
+            self.delta.replay(record)
+        self.epochs.extend(snapshot_id.epoch, snapshot_id.end_offset, snapshot_id.end_offset)
+        self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
+        if snapshot_id.end_offset > 0:
+            # A later snapshot repeats voters that the log stated once.
+            self.voters_offset = snapshot_id.end_offset - 1
+
+    def load_batches(self, data: Buffer) -> None:
+        """Take the whole batches of `data` that are not covered yet.
+
+        Raises ProtocolError or CorruptBatch on a malformed record, KeyError on one that
+        contradicts what came before it.
+        """
+        for position, header in iter_batches(data):
+            if header.last_offset < self.epochs.end_offset:
+                continue
+            for record in read_records(data, position, header):
+                if header.is_control:
+                    self._take_control(decode_control_record(record), record.offset)
+                else:
+                    self._take(decode_metadata_record(record.value or b""))
+            epoch = header.partition_leader_epoch
+            self.epochs.extend(epoch, header.base_offset, header.next_offset)
+
+    def image(self) -> MetadataImage:
+        """The image after all that was taken; a transaction still open at the end counts not."""
+        return self.delta.apply(self.epochs.end_offset - 1, self.epochs.last_epoch)
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether the log ends within a transaction, which nothing may follow but its end."""
+        return self._transaction is not None
+
+    def _take_control(self, message: Message | None, offset: int) -> None:
+        if isinstance(message, KRaftVersionRecord):
+            self.kraft_version = message.kraft_version
+        elif isinstance(message, VotersRecord):
+            self.voters, self.voters_offset = VoterSet.from_record(message), offset
+
+    def _take(self, record: Message) -> None:
+        if isinstance(record, BeginTransactionRecord):
+            self._transaction = []
+        elif isinstance(record, AbortTransactionRecord):
+            self._transaction = None
+        elif isinstance(record, EndTransactionRecord):
+            self._replay_all(self._transaction or ())
+            self._transaction = None
+        elif self._transaction is not None:
+            self._transaction.append(record)
+        else:
+            self.delta.replay(record)
+
+    def _replay_all(self, records: Iterable[Message]) -> None:
+        for record in records:
+            self.delta.replay(record)

@@ -1,0 +1,186 @@
+"""Snapshot files of the quorum's log, and control records: their bytes, both ways.
+
+A `.checkpoint` is a run of record batches: a control batch with the header (and, with dynamic
+voters, the kraft.version and the voters), batches of metadata records, a control batch with the
+footer. Offsets in it count from 0 and mean nothing; what it covers is in its name.
+Kafka's `RecordsSnapshotWriter` and `Snapshots` are the source.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any
+
+import attrs
+
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION_LATEST
+from barnabas.cluster.metadata.record_versions import encode_at
+from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.protocol.batches.batch import (
+    Record,
+    build_batch,
+    crc_matches,
+    iter_batches,
+    read_records,
+)
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from barnabas.protocol.records.metadata_records import decode_metadata_record
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+RECORDS_PER_BATCH_MAX = 1024
+
+_KEY = Struct(">hh")
+# org.apache.kafka.common.record.internal.ControlRecordType
+_CONTROL_TYPES: dict[type[Message], int] = {
+    LeaderChangeMessage: 2,
+    SnapshotHeaderRecord: 3,
+    SnapshotFooterRecord: 4,
+    KRaftVersionRecord: 5,
+    VotersRecord: 6,
+}
+_CONTROL_MESSAGES = {number: kind for kind, number in _CONTROL_TYPES.items()}
+_FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+@attrs.frozen(slots=True, order=True)
+class SnapshotId:
+    """What a snapshot covers: all below `end_offset`, the last of it written in `epoch`."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """Kafka's name for the file."""
+        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+
+    @classmethod
+    def parse(cls, file_name: str) -> "SnapshotId | None":
+        """What a file's name says; None if it names no snapshot."""
+        match = _FILE_NAME.fullmatch(file_name)
+        return cls(int(match[1]), int(match[2])) if match else None
+
+
+@attrs.define(slots=True)
+class Snapshot:
+    """A snapshot's content. `voters` is None with static voters; `kraft_version` is then 0."""
+
+    records: list[Message] = attrs.field(factory=list[Message])
+    kraft_version: int = 0
+    voters: VoterSet | None = None
+    last_timestamp_ms: int = 0
+
+
+def control_record(message: Message, offset: int, timestamp_ms: int) -> Record:
+    """A control record of the quorum's log: its key tells the type, its value is the message."""
+    key = _KEY.pack(0, _CONTROL_TYPES[type(message)])
+    return Record(offset=offset, timestamp=timestamp_ms, key=key, value=message.encode(0))
+
+
+def decode_control_record(record: Record) -> Message | None:
+    """The message of a control record; None for types that are not the quorum's.
+
+    Raises ProtocolError on a malformed one.
+    """
+    key, value = record.key, record.value
+    if key is None or value is None or len(key) < _KEY.size or len(value) < 2:
+        raise ProtocolError("a control record has no type")
+    kind = _CONTROL_MESSAGES.get(_KEY.unpack_from(key)[1])
+    if kind is None:
+        return None
+    # The message's version is its own first field.
+    version = int.from_bytes(value[:2], "big")
+    return kind.decode(value, version)
+
+
+def metadata_batch(
+    messages: Iterable[Message],
+    base_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+    metadata_version: int = METADATA_VERSION_LATEST,
+) -> bytearray:
+    """One batch of metadata records."""
+    records = [
+        Record(base_offset + delta, timestamp_ms, None, encode_at(message, metadata_version))
+        for delta, message in enumerate(messages)
+    ]
+    return build_batch(records, base_offset=base_offset, leader_epoch=epoch)
+
+
+def control_batch(
+    messages: Iterable[Message], base_offset: int, epoch: int, timestamp_ms: int
+) -> bytearray:
+    """One batch of control records."""
+    records = [
+        control_record(message, base_offset + delta, timestamp_ms)
+        for delta, message in enumerate(messages)
+    ]
+    return build_batch(records, base_offset=base_offset, leader_epoch=epoch, is_control=True)
+
+
+def encode_snapshot(
+    snapshot: Snapshot,
+    now_ms: int,
+    *,
+    epoch: int = 0,
+    metadata_version: int = METADATA_VERSION_LATEST,
+) -> Iterator[bytes | bytearray]:
+    """The file's content, batch by batch."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=snapshot.last_timestamp_ms)
+    opening: list[Message] = [header]
+    if snapshot.kraft_version > 0 and snapshot.voters is not None:
+        opening += [
+            KRaftVersionRecord(kraft_version=snapshot.kraft_version),
+            snapshot.voters.record(),
+        ]
+    yield control_batch(opening, 0, epoch, now_ms)
+    offset = len(opening)
+    for start in range(0, len(snapshot.records), RECORDS_PER_BATCH_MAX):
+        messages = snapshot.records[start : start + RECORDS_PER_BATCH_MAX]
+        yield metadata_batch(messages, offset, epoch, now_ms, metadata_version)
+        offset += len(messages)
+    yield control_batch([SnapshotFooterRecord()], offset, epoch, now_ms)
+
+
+def decode_snapshot(content: bytes) -> Snapshot:
+    """Read a file's content; ProtocolError if it is damaged or has no footer."""
+    try:
+        return _decode(content)
+    except ValueError as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _decode(content: bytes) -> Snapshot:
+    snapshot = Snapshot()
+    complete = False
+    for position, header in iter_batches(content):
+        if not crc_matches(content, position, header):
+            raise ProtocolError(f"the crc of the batch at position {position} is wrong")
+        for record in read_records(content, position, header):
+            if not header.is_control:
+                snapshot.records.append(decode_metadata_record(record.value or b""))
+                continue
+            message = decode_control_record(record)
+            complete = complete or isinstance(message, SnapshotFooterRecord)
+            _take_control(snapshot, message)
+    if not complete:
+        raise ProtocolError("the snapshot ends before its footer")
+    return snapshot
+
+
+def _take_control(snapshot: Snapshot, message: Any) -> None:
+    if isinstance(message, SnapshotHeaderRecord):
+        snapshot.last_timestamp_ms = message.last_contained_log_timestamp
+    elif isinstance(message, KRaftVersionRecord):
+        snapshot.kraft_version = message.kraft_version
+    elif isinstance(message, VotersRecord):
+        snapshot.voters = VoterSet.from_record(message)

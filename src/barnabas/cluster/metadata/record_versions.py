@@ -1,0 +1,69 @@
+"""Metadata records as a metadata.version states them.
+
+A cluster whose metadata.version is not raised yet may be given back to the older Kafka that it
+came from, so nothing is written that that Kafka would not read. The versions are those of
+`org.apache.kafka.server.common.MetadataVersion`; what a version has no field for is left out, as
+Kafka does (`ImageWriterOptions`).
+"""
+
+import copy
+from collections.abc import Iterable
+from typing import Final
+
+from barnabas.protocol.messages_base import Message, default_value, is_default
+from barnabas.protocol.records.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    encode_metadata_record,
+)
+
+# Levels of metadata.version.
+_IBP_3_4_IV0, _IBP_3_7_IV0, _IBP_3_7_IV2, _IBP_4_0_IV1, _IBP_4_3_IV0 = 8, 15, 17, 23, 30
+
+# Record -> (level since when, version), the highest first.
+_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
+    RegisterBrokerRecord: ((_IBP_4_3_IV0, 4), (_IBP_3_7_IV2, 3), (_IBP_3_4_IV0, 2), (0, 1)),
+    BrokerRegistrationChangeRecord: ((_IBP_4_3_IV0, 3), (_IBP_3_7_IV2, 2), (0, 1)),
+    PartitionRecord: ((_IBP_4_0_IV1, 2), (_IBP_3_7_IV2, 1), (0, 0)),
+    PartitionChangeRecord: ((_IBP_4_0_IV1, 2), (_IBP_3_7_IV2, 1), (0, 0)),
+    RegisterControllerRecord: ((_IBP_3_7_IV0, 0),),
+}
+
+
+def statable(records: Iterable[Message], metadata_version: int) -> list[Message]:
+    """The records without what the level cannot state; some of them fall away."""
+    stated: list[Message] = []
+    for record in records:
+        version = _version(record, metadata_version)
+        if version is not None:
+            stated.append(_without_later_fields(record, version))
+    return stated
+
+
+def encode_at(record: Message, metadata_version: int) -> bytes:
+    """The value of a record that is `statable` at the level."""
+    return encode_metadata_record(record, _version(record, metadata_version))
+
+
+def _version(record: Message, metadata_version: int) -> int | None:
+    versions = _VERSIONS.get(type(record))
+    if versions is None:
+        return record.VERSIONS.high
+    return next((version for since, version in versions if metadata_version >= since), None)
+
+
+def _without_later_fields(record: Message, version: int) -> Message:
+    later = [
+        (name, field)
+        for name, field in record.FIELDS.items()
+        if not field.versions.has(version) and not is_default(record, field, getattr(record, name))
+    ]
+    if not later:
+        return record
+    stated = copy.copy(record)
+    for name, field in later:
+        setattr(stated, name, default_value(type(record), field))
+    return stated

@@ -1,0 +1,102 @@
+"""The quorum's voters, as control records of its log and of its snapshots list them (KIP-853)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import attrs
+
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.protocol.records.control_records import VotersRecord
+from barnabas.protocol.types import ZERO_UUID, Uuid
+
+
+@attrs.frozen(slots=True)
+class ReplicaKey:
+    """A replica of the quorum's log: a node and the directory it keeps it in (zero: unknown)."""
+
+    id: int
+    directory_id: Uuid = ZERO_UUID
+
+
+@attrs.frozen(slots=True)
+class Voter:
+    """One voter: who it is, where its controller listeners are, which kraft.version it knows."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    kraft_version_min: int = 0
+    kraft_version_max: int = 1
+
+
+@attrs.frozen(slots=True)
+class VoterSet:
+    """The voters by node id."""
+
+    voters: Mapping[int, Voter]
+
+    @classmethod
+    def of(cls, *voters: Voter) -> Self:
+        """A set of these voters."""
+        return cls({voter.key.id: voter for voter in voters})
+
+    def __len__(self) -> int:
+        return len(self.voters)
+
+    def __iter__(self) -> Iterator[Voter]:
+        return iter(self.voters.values())
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide."""
+        return len(self.voters) // 2 + 1
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        """Whether the replica votes; a directory id that either side does not know is no obstacle.
+
+        As `VoterSet.VoterNode#isVoter` in Kafka.
+        """
+        voter = self.voters.get(key.id)
+        if voter is None:
+            return False
+        known = voter.key.directory_id
+        return known == ZERO_UUID or known == key.directory_id
+
+    @property
+    def replica_keys(self) -> list[ReplicaKey]:
+        """The voters' keys by id."""
+        return [self.voters[voter_id].key for voter_id in sorted(self.voters)]
+
+    def record(self) -> VotersRecord:
+        """The control record that states this set."""
+        return VotersRecord(
+            voters=[
+                VotersRecord.Voter(
+                    voter_id=voter.key.id,
+                    voter_directory_id=voter.key.directory_id,
+                    endpoints=[
+                        VotersRecord.Endpoint(name=point.name, host=point.host, port=point.port)
+                        for point in voter.endpoints
+                    ],
+                    kraft_version_feature=VotersRecord.KRaftVersionFeature(
+                        min_supported_version=voter.kraft_version_min,
+                        max_supported_version=voter.kraft_version_max,
+                    ),
+                )
+                for voter in self.voters.values()
+            ]
+        )
+
+    @classmethod
+    def from_record(cls, record: VotersRecord) -> Self:
+        """The set that the control record states."""
+        return cls.of(
+            *(
+                Voter(
+                    ReplicaKey(voter.voter_id, voter.voter_directory_id),
+                    tuple(Endpoint(p.name, p.host, p.port) for p in voter.endpoints),
+                    voter.kraft_version_feature.min_supported_version,
+                    voter.kraft_version_feature.max_supported_version,
+                )
+                for voter in record.voters
+            )
+        )

@@ -1,0 +1,226 @@
+"""What DescribeConfigs answers: each property's effective value, its source and its synonyms.
+
+The rules are those of Kafka's `ConfigHelper` and `DynamicBrokerConfig.brokerConfigSynonyms`,
+with one consequence that surprises: where `log.retention.hours` is set and `log.retention.ms`
+is not, `retention.ms` has the value of the former, but DEFAULT_CONFIG as its source.
+
+Properties come in the order in which Kafka's hash map has them, which never varies. Of a broker's,
+one in six changes places with its neighbour: those that share a place in that map come in the
+order of Kafka's definitions, which our tables do not follow.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.config.node_config import lookup
+from barnabas.config.properties import BROKER_PROPERTIES, TOPIC_PROPERTIES
+from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
+from barnabas.config.properties.group_properties import GROUP_PROPERTIES
+from barnabas.config.schema import Source, to_text
+from barnabas.config.topic_config import TopicConfig
+from barnabas.protocol.java_hash import java_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from barnabas.config.node_config import NodeConfig
+    from barnabas.config.schema import Property
+
+# Broker properties that stand in for each other, the strongest first.
+_CHAINS = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+_CHAIN_OF: Mapping[str, tuple[str, ...]] = {
+    name: chain for chain in _CHAINS for name in chain if name != "log.flush.scheduler.interval.ms"
+}
+
+
+class Synonym(NamedTuple):
+    """One value that a property has, or would have if a stronger one were not there."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigEntry(NamedTuple):
+    """One property in an answer. `type` is 0 (unknown) for a name that no table holds."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    type: int
+    synonyms: tuple[Synonym, ...]
+    documentation: str
+
+
+def describe_topic(
+    topic: TopicConfig, node: NodeConfig, names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """Describe a topic; `names` None means all properties but the internal ones."""
+    entries: list[ConfigEntry] = []
+    for name in _in_order(TOPIC_PROPERTIES, topic.overrides):
+        row = TOPIC_PROPERTIES[name]
+        if _wanted(row, names, topic.overrides):
+            synonyms = _broker_synonyms(row.synonyms[0][0], node) if row.synonyms else []
+            own = topic.overrides.get(name)
+            if own is not None:
+                synonyms.insert(0, Synonym(name, own, Source.DYNAMIC_TOPIC_CONFIG))
+            entries.append(_entry(row, topic.get(name), synonyms))
+    return entries
+
+
+def describe_broker(node: NodeConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
+    """Describe the node itself: every property, and those of its file that nobody knows."""
+    given = {**node.static, **node.cluster_dynamic, **node.broker_dynamic}
+    entries: list[ConfigEntry] = []
+    for name in _in_order(BROKER_PROPERTIES, given):
+        row = lookup(name)
+        if row is None:
+            if names is None or name in names:
+                synonyms = _hidden(_broker_synonyms(name, node))
+                source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+                entries.append(ConfigEntry(name, None, source, True, True, 0, synonyms, ""))
+        elif _wanted(row, names, given, name):
+            value = node.get(name)
+            read_only = row.dynamic.value == "read-only"
+            entry = _entry(row, value, _broker_synonyms(name, node), read_only=read_only)
+            entries.append(entry._replace(name=name))
+    return entries
+
+
+def describe_broker_defaults(
+    node: NodeConfig, names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """Describe the cluster's default for brokers (the resource without a name)."""
+    entries: list[ConfigEntry] = []
+    for name in _in_order({}, node.cluster_dynamic):
+        row, text = lookup(name), node.cluster_dynamic[name]
+        if names is not None and name not in names:
+            continue
+        synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        if row is None:
+            source = synonyms[0].source
+            entries.append(ConfigEntry(name, None, source, True, True, 0, _hidden(synonyms), ""))
+        else:
+            read_only = row.dynamic.value == "read-only"
+            entries.append(_entry(row, row.parse(text), synonyms, read_only=read_only))
+    return entries
+
+
+def describe_group(
+    overrides: Mapping[str, str], node: NodeConfig, names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """Describe a group's properties, over those of the broker that stand in for them."""
+    entries: list[ConfigEntry] = []
+    for name in _in_order(GROUP_PROPERTIES, overrides):
+        row = GROUP_PROPERTIES[name]
+        if not _wanted(row, names, overrides):
+            continue
+        broker_name = row.synonyms[0][0] if row.synonyms else None
+        value = node.get(broker_name) if broker_name else row.default
+        if broker_name:
+            synonyms = _broker_synonyms(broker_name, node)
+        else:
+            synonyms = [Synonym(name, row.default_text, Source.DEFAULT_CONFIG)]
+        own = overrides.get(name)
+        if own is not None:
+            value = row.parse(own)
+            synonyms.insert(0, Synonym(name, own, Source.DYNAMIC_GROUP_CONFIG))
+        entries.append(_entry(row, value, synonyms))
+    return entries
+
+
+def describe_client_metrics(
+    overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """Describe a client metrics subscription."""
+    entries: list[ConfigEntry] = []
+    for name in _in_order(CLIENT_METRICS_PROPERTIES, overrides):
+        row = CLIENT_METRICS_PROPERTIES[name]
+        if not _wanted(row, names, overrides):
+            continue
+        own = overrides.get(name)
+        synonyms = [Synonym(name, own, Source.DYNAMIC_CLIENT_METRICS_CONFIG)] if own else []
+        entries.append(_entry(row, row.default if own is None else row.parse(own), synonyms))
+    return entries
+
+
+def _in_order(rows: Mapping[str, Property], given: Collection[str]) -> list[str]:
+    """The names of properties, and of those given beside, in the order of a Java HashMap."""
+    names = dict.fromkeys((*rows, *given))
+    shown = sum(name in given or not rows[name].internal for name in names)
+    capacity = 16
+    while shown > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(names, key=lambda name: _spread_hash(name) % capacity)
+
+
+@cache
+def _spread_hash(name: str) -> int:
+    """As HashMap.hash: the upper half of the hash counts where the table is small."""
+    hashed = java_hash(name) & 0xFFFFFFFF
+    return hashed ^ hashed >> 16
+
+
+def _wanted(
+    row: Property, names: Collection[str] | None, given: Collection[str], name: str | None = None
+) -> bool:
+    """Internal properties show only when they are set or asked for."""
+    if names is not None:
+        return (name or row.name) in names
+    return not row.internal or row.name in given
+
+
+def _entry(
+    row: Property, value: Any, synonyms: list[Synonym], *, read_only: bool = False
+) -> ConfigEntry:
+    secret = row.sensitive
+    return ConfigEntry(
+        name=row.name,
+        value=None if secret else to_text(value),
+        source=synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
+        read_only=read_only,
+        sensitive=secret,
+        type=row.type,
+        synonyms=_hidden(synonyms) if secret else tuple(synonyms),
+        documentation=row.doc,
+    )
+
+
+def _hidden(synonyms: list[Synonym]) -> tuple[Synonym, ...]:
+    return tuple(synonym._replace(value=None) for synonym in synonyms)
+
+
+def _broker_synonyms(name: str, node: NodeConfig) -> list[Synonym]:
+    """List what sets a broker property, the strongest first, as Kafka orders it.
+
+    What precedes the property's own first value is dropped, as Kafka drops it.
+    """
+    chain = _CHAIN_OF.get(name, (name,))
+    if name.startswith("listener.name."):
+        chain = (name, name.split(".", 3)[-1])
+    layers = (
+        (node.broker_dynamic, Source.DYNAMIC_BROKER_CONFIG),
+        (node.cluster_dynamic, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (node.static, Source.STATIC_BROKER_CONFIG),
+    )
+    found = [
+        Synonym(member, texts[member], source)
+        for texts, source in layers
+        for member in chain
+        if member in texts
+    ]
+    for member in chain:
+        row = BROKER_PROPERTIES.get(member)
+        if row is not None and row.default_text is not None:
+            found.append(Synonym(member, row.default_text, Source.DEFAULT_CONFIG))
+    first = next((place for place, synonym in enumerate(found) if synonym.name == name), len(found))
+    return found[first:]

@@ -1,0 +1,1 @@
+"""Shared by all coordinators: operation output, steps, timers, and routing to partitions."""

@@ -1,0 +1,105 @@
+"""What an operation of a coordinator gives back: records to append and replies to send."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+import attrs
+
+from barnabas.coordinator.core.steps import Steps
+from barnabas.protocol.errors import ErrorCode
+
+# Names a waiting request to the shell; the core only hands it back.
+Token = Hashable
+
+
+@attrs.frozen
+class Caller:
+    """Who sent a request: client id and host as Kafka records them ("/127.0.0.1"), api version."""
+
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+    version: int = 0
+
+
+@attrs.frozen
+class Record:
+    """One record for `__consumer_offsets`; a value of None is a tombstone."""
+
+    key: Any
+    value: Any
+    version: int = 0
+
+
+@attrs.frozen
+class Reply:
+    """A response for a waiting request; it may go out once all appended so far is committed."""
+
+    token: Token
+    response: Any
+
+
+def _empty() -> list[Any]:
+    return []  # an Output is made for each request, and `list[Record]()` takes six times as long
+
+
+@attrs.define
+class Output:
+    """The decision on one event.
+
+    The shell appends `records` as one batch. When that succeeds it replays each of them, sends
+    `replies` once they are committed, and runs `then(now_ms)`, which decides what follows from
+    the new state. When the append is refused nothing is replayed: `refused(error, now_ms)`, with
+    the error already translated by `append_error`, decides instead, and replies that do not hang
+    on the records still go out; without `refused` each reply becomes that error. Records that
+    are not `atomic` may be split over batches. `effects` are what the shell is to do outside, by
+    the kind of coordinator; like replies they wait until the records are committed, and they are
+    dropped when the append is refused.
+    """
+
+    records: list[Record] = attrs.Factory(_empty)
+    replies: list[Reply] = attrs.Factory(_empty)
+    effects: list[Any] = attrs.Factory(_empty)
+    then: "Callable[[int], Decision] | None" = None
+    refused: "Callable[[ErrorCode, int], Decision] | None" = None
+    atomic: bool = True
+
+    def reply(self, token: Token, response: object) -> None:
+        """Adds a response to the request that `token` names."""
+        self.replies.append(Reply(token, response))
+
+    def absorb(self, other: "Output") -> "Output":
+        """Takes over another decision's replies, records and continuations; returns itself.
+
+        At most one of the two may have records: continuations belong to one append.
+        """
+        self.replies.extend(other.replies)
+        self.effects.extend(other.effects)
+        if other.records:
+            self.records.extend(other.records)
+            self.then, self.refused = other.then, other.refused
+        return self
+
+
+Decision: TypeAlias = Output | Steps[Output]
+"""What an operation gives back: its output, or steps to it where that may take long."""
+
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_error(error: ErrorCode) -> ErrorCode:
+    """What a group's client is told when the coordinator's own append failed.
+
+    Kafka: CoordinatorOperationExceptionHelper.handleOperationException.
+    """
+    return _APPEND_ERRORS.get(error, error)

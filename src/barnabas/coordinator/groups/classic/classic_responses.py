@@ -1,0 +1,68 @@
+"""The answers of the classic protocol, built in one place.
+
+Fields that a version cannot carry as null are settled by the handlers; a core speaks the newest
+version.
+"""
+
+from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.join_group import JoinGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupResponse
+
+UNKNOWN_MEMBER = ""
+
+
+def join_error(member_id: str, error: ErrorCode) -> JoinGroupResponse:
+    """A refused join."""
+    return JoinGroupResponse(
+        member_id=member_id, error_code=error, protocol_type=None, protocol_name=None
+    )
+
+
+def joined(
+    group: ClassicGroup,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """The present generation as a member gets to know it.
+
+    `with_members` gives all subscriptions, to the one who makes the assignment. `leader` is told
+    in place of the group's own.
+    """
+    return JoinGroupResponse(
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=leader or group.leader_id or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=[
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+        if with_members
+        else [],
+    )
+
+
+def sync_error(error: ErrorCode) -> SyncGroupResponse:
+    """A sync that brings no assignment."""
+    return SyncGroupResponse(
+        error_code=error, protocol_type=None, protocol_name=None, assignment=b""
+    )
+
+
+def synced(group: ClassicGroup, member_id: str) -> SyncGroupResponse:
+    """A member's assignment in the present generation."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=group.members[member_id].assignment,
+    )

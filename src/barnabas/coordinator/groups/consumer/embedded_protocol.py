@@ -1,0 +1,67 @@
+"""What consumers put inside the classic protocol: subscriptions and assignments, with versions.
+
+Kafka: clients' ConsumerProtocol. Bytes of a version from the future are read as the newest known.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any
+
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.coordinator.groups.consumer.consumer_member import Assignment
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from barnabas.protocol.types import Uuid
+
+_VERSION = Struct(">h")
+_VERSION_MAX = 3
+
+
+def version_of(data: bytes) -> int:
+    """The version that leads the bytes, at most the newest known; ProtocolError."""
+    if len(data) < _VERSION.size:
+        raise ProtocolError("consumer protocol data has no version")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise ProtocolError(f"unknown version of the consumer protocol: {version}")
+    return min(version, _VERSION_MAX)
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """A consumer's subscription; ProtocolError."""
+    found, _ = ConsumerProtocolSubscription.decode_from(data, _VERSION.size, version_of(data))
+    return found
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """A consumer's assignment, none for no bytes; ProtocolError."""
+    if not data:
+        return ConsumerProtocolAssignment()
+    found, _ = ConsumerProtocolAssignment.decode_from(data, _VERSION.size, version_of(data))
+    return found
+
+
+def write_assignment(assignment: Assignment, image: MetadataImage, version: int) -> bytes:
+    """An assignment in the version that its consumer speaks; topics that are gone are left out."""
+    partition_type = ConsumerProtocolAssignment.TopicPartition
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            partition_type(topic=topic.name, partitions=sorted(partitions))
+            for topic_id, partitions in assignment.items()
+            if (topic := image.topics_by_id.get(topic_id)) is not None
+        ]
+    )
+    return _VERSION.pack(version) + message.encode(version)
+
+
+def by_topic_id(partitions: Iterable[Any], image: MetadataImage) -> dict[Uuid, frozenset[int]]:
+    """Partitions that were given with topic names, by the ids of those topics that exist."""
+    found: dict[Uuid, frozenset[int]] = {}
+    for one in partitions:
+        topic = image.topics_by_name.get(one.topic)
+        if topic is not None:
+            found[topic.id] = frozenset(one.partitions)
+    return found

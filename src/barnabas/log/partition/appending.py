@@ -1,0 +1,180 @@
+"""How a batch gets into a log, as its leader or behind one (Kafka's `UnifiedLog.append`).
+
+A refused batch has changed nothing. What is appended is known at once to the segment, the epochs
+and the producers, and to its readers by the log's end.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.log.partition import rolling
+from barnabas.log.partition.batch_validation import (
+    Origin,
+    Writable,
+    check_batch,
+    check_follower_batch,
+    complete_batch,
+    needs_records,
+)
+from barnabas.log.record_work import Outcomes
+from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment
+from barnabas.log.segment.producer_state import BatchMetadata, EndTxnMarker, read_marker
+from barnabas.log.segment.segment_index import AbortedTxn
+from barnabas.protocol.batches.batch import (
+    BatchHeader,
+    CorruptBatch,
+    assign_offset,
+    iter_batches,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.log.partition.partition_log import PartitionLog
+
+_CONTROL: Final = 0x20
+
+
+class AppendInfo(NamedTuple):
+    """What an append did, or, for a duplicate, what the first append of that batch did.
+
+    `log_append_time_ms` is -1 where records keep their producers' timestamps.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    duplicate: bool = False
+
+
+def as_leader(
+    log: "PartitionLog",
+    records: Writable,
+    leader_epoch: int,
+    now_ms: int,
+    origin: Origin,
+    done: Outcomes | None,
+) -> AppendInfo:
+    """See `PartitionLog.append_as_leader`."""
+    config = log.config
+    header = check_batch(records, config, origin)
+    if needs_records(header, config, now_ms, origin):
+        records, header = complete_batch(records, header, config, now_ms, origin, done)
+    if len(records) > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{len(records)} bytes are more than a segment of {config.segment_bytes}",
+        )
+    marker: EndTxnMarker | None = None
+    if header.producer_id >= 0:
+        if header.attributes & _CONTROL:
+            marker = read_marker(records, header)
+            if marker is not None:
+                log.producers.check_marker(header, marker)
+        elif origin == "client":
+            duplicate = log.guarded(_duplicate_of, log, header)
+            if duplicate is not None:
+                return AppendInfo(
+                    duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True
+                )
+    first = log.log_end_offset
+    assign_offset(records, 0, first, leader_epoch)
+    last = first + header.last_offset_delta
+    _append(log, records, header, first, last, leader_epoch, now_ms, marker)
+    return AppendInfo(first, last, now_ms if config.log_append_time else -1)
+
+
+def as_follower(log: "PartitionLog", records: bytes | Writable, now_ms: int) -> None:
+    """See `PartitionLog.append_as_follower`."""
+    view = memoryview(records)
+    for position, header in iter_batches(records):
+        check_follower_batch(records, position, header)
+        first, epoch = header.base_offset, header.partition_leader_epoch
+        if first < log.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"a batch at {first}, the log ends at {log.log_end_offset}",
+            )
+        batch = view[position : position + header.size]
+        marker: EndTxnMarker | None = None
+        if header.producer_id >= 0 and header.attributes & _CONTROL:
+            marker = read_marker(batch, header)
+        _append(log, batch, header, first, header.last_offset, epoch, now_ms, marker)
+
+
+def _append(
+    log: "PartitionLog",
+    batch: bytes | Writable,
+    header: BatchHeader,
+    first: int,
+    last: int,
+    leader_epoch: int,
+    now_ms: int,
+    marker: EndTxnMarker | None,
+) -> None:
+    volume = log.volume
+    if log.is_gone or volume.failure is not None:
+        raise log.refusal()
+    config, epochs = log.config, log.epochs
+    try:
+        if not epochs.entries or leader_epoch > epochs.entries[-1].epoch:
+            epochs.assign(leader_epoch, first)
+        if epochs.is_dirty:
+            rolling.write_epochs(log)
+        segment = log.segments[-1]
+        if segment.is_due_to_roll(config, len(batch), header.max_timestamp, last, now_ms):
+            # Only a batch far behind the end, from a leader that compacted, leaves a hole here.
+            end = log.log_end_offset
+            base = end if last - end <= RELATIVE_OFFSET_MAX else first
+            segment = rolling.roll(log, base, now_ms)
+        segment.append(batch, last, header.max_timestamp, config.index_interval_bytes)
+    except (OSError, CorruptBatch) as error:
+        raise log.refused(error, volume) from error
+    log.log_end_offset = last + 1
+    if header.producer_id >= 0:
+        _note_producer(log, segment, header, first, marker)
+
+
+def _note_producer(
+    log: "PartitionLog",
+    segment: Segment,
+    header: BatchHeader,
+    first: int,
+    marker: EndTxnMarker | None,
+) -> None:
+    if not header.attributes & _CONTROL:
+        log.producers.append(header, first)
+    elif marker is not None:
+        aborted = log.producers.end_transaction(header, first, marker)
+        if aborted is not None:
+            _index_aborted(log, segment, aborted)
+
+
+def _index_aborted(log: "PartitionLog", segment: Segment, aborted: AbortedTxn) -> None:
+    try:
+        segment.transaction_index.append(aborted)
+    except OSError as error:
+        # The marker is in the log already: without its entry readers would see what it aborts.
+        raise log.volume.fail(error) from error
+
+
+def _duplicate_of(log: "PartitionLog", header: BatchHeader) -> BatchMetadata | None:
+    producers = log.producers
+    try:
+        return producers.check_client_batch(header)
+    except KafkaError as error:
+        entry = producers.producers.get(header.producer_id)
+        if (
+            error.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            or entry is None
+            or not entry.window_is_cut
+        ):
+            raise
+    # Its window came from a snapshot: what came before may be in the last two segments.
+    producers.restore_window(entry, _headers(log.segments[-2:]))
+    return producers.check_client_batch(header)
+
+
+def _headers(segments: Iterable[Segment]) -> Iterator[BatchHeader]:
+    for segment in segments:
+        for _, header in segment.headers():
+            yield header

@@ -1,0 +1,207 @@
+"""What a leader checks of a batch before it appends it (Kafka's `LogValidator`).
+
+The plain case looks at the header alone. Records are decoded only for what a header cannot tell:
+keys of a compacted topic, timestamps against a lower bound, another codec than the producer's.
+That is a job of `barnabas.log.record_work`, here for a small batch, elsewhere for a larger one.
+The header's own statements (its largest timestamp, say) are trusted.
+"""
+
+from struct import Struct
+from struct import error as StructError  # noqa: N812  (its own name says nothing here)
+from typing import Final, Literal
+
+from barnabas.log.log_config import LONG_MAX, LogConfig
+from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, do_in_loop
+from barnabas.protocol.batches.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    read_header,
+    set_log_append_time,
+)
+from barnabas.protocol.batches.crc import crc32c
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+Origin = Literal["client", "coordinator", "raft"]
+"""Who appends: only clients are kept from control batches and held to their sequences."""
+
+Writable = bytearray | memoryview
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CHECKED_AT: Final = 21
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_CONTROL: Final = 0x20
+_CODEC_ID_MAX: Final = 4
+_RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
+
+
+def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHeader:
+    """Judge the one batch in `records` by its header; KafkaError as Kafka answers it.
+
+    Order as in `UnifiedLog.analyzeAndValidateRecords`, then `LogValidator.validateBatch`.
+    """
+    size = len(records)
+    try:
+        header = BatchHeader._make(_HEADER.unpack_from(records, 0))
+    except StructError:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes") from None
+    if header.batch_length + LOG_OVERHEAD != size or header.magic != MAGIC:
+        raise _layout(header, size)
+    is_client = origin == "client"
+    if is_client and header.base_offset:
+        raise RecordsRefusedError(
+            ErrorCode.INVALID_RECORD,
+            f"The baseOffset of the record batch should be 0, but it is {header.base_offset}",
+        )
+    if size > config.max_message_bytes and origin != "raft":
+        raise _too_large(size, config)
+    if crc32c(memoryview(records)[_CHECKED_AT:]) != header.crc:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
+        )
+    attributes = header.attributes
+    if is_client:
+        _check_client(header, config)
+    codec = attributes & _CODEC_MASK
+    if codec > _CODEC_ID_MAX:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}"
+        )
+    if attributes & _LOG_APPEND_TIME and not (
+        config.log_append_time or origin == "raft" or attributes & _CONTROL
+    ):
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Producer should not set timestamp type to LogAppendTime",
+        )
+    return header
+
+
+def _layout(header: BatchHeader, size: int) -> KafkaError:
+    if header.magic in (0, 1):
+        return RecordsRefusedError(
+            ErrorCode.INVALID_RECORD, f"message format {header.magic} is refused"
+        )
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"a batch of {header.batch_length} bytes and magic {header.magic} in {size} bytes",
+    )
+
+
+def _too_large(size: int, config: LogConfig) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size is {size} bytes which exceeds the maximum configured value of "
+        f"{config.max_message_bytes}",
+    )
+
+
+def _check_client(header: BatchHeader, config: LogConfig) -> None:
+    count = header.record_count
+    is_packed = header.attributes & _CODEC_MASK
+    room = config.unpacked_max if is_packed else header.batch_length + LOG_OVERHEAD - HEADER_SIZE
+    if header.attributes & _CONTROL:
+        reason = "Clients are not allowed to write control records"
+    elif count <= 0 or header.last_offset_delta + 1 != count:
+        reason = (
+            f"Inconsistency between number of offsets {header.last_offset_delta + 1} and number of "
+            f"records {count}"
+        )
+    elif count > room // _RECORD_SIZE_MIN:
+        # It would use up offsets that no record has, and soon those that a segment can index.
+        reason = f"{count} records do not fit into {room} bytes"
+    elif header.producer_id >= 0 and header.base_sequence < 0:
+        reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"
+    else:
+        return
+    raise RecordsRefusedError(ErrorCode.INVALID_RECORD, reason)
+
+
+def needs_records(header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin) -> bool:
+    """Whether the header leaves something to be decided by the records."""
+    if header.attributes & _CONTROL:
+        return False
+    return (
+        config.is_compacted
+        or config.validate_records
+        or config.log_append_time
+        or (config.codec is not None and config.codec != header.attributes & _CODEC_MASK)
+        or config.timestamp_before_max_ms != LONG_MAX
+        or (_is_ahead(header, config, now_ms) and origin == "client")
+    )
+
+
+def _is_ahead(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether it says to hold a later timestamp than the topic takes: the records tell which."""
+    return header.max_timestamp > now_ms + config.timestamp_after_max_ms
+
+
+def complete_batch(
+    records: Writable,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    origin: Origin,
+    done: Outcomes | None,
+) -> tuple[Writable, BatchHeader]:
+    """Do what needs the records, and give the batch as it is to be appended.
+
+    A batch in the topic's codec is patched in place, another one is built anew. What `done` has is
+    taken from there; RecordWorkNeeded for a batch that is too large for the loop, unless `done` is
+    None: then nobody minds the time. KafkaError.
+    """
+    job = _record_job(header, config, now_ms, origin)
+    if job is not None:
+        if done is None or origin != "client":
+            made = job.do(records)
+        elif job in done:
+            made = done[job]
+        else:
+            made = do_in_loop(job, records, header)
+        if isinstance(made, bytearray):
+            records, header = made, read_header(made)
+    if config.log_append_time:
+        set_log_append_time(records, 0, now_ms)
+        header = read_header(records)
+    return records, header
+
+
+def _record_job(
+    header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin
+) -> CompleteBatch | None:
+    """What has to be looked at or made anew; None where only the header changes."""
+    codec = config.codec if config.codec != header.codec_id else None
+    before_ms = None if config.log_append_time else config.timestamp_before_max_ms
+    is_checked = origin == "client" and (
+        config.is_compacted
+        or config.validate_records
+        or codec is not None
+        or (before_ms is not None and (before_ms != LONG_MAX or _is_ahead(header, config, now_ms)))
+    )
+    if not is_checked and codec is None:
+        return None
+    return CompleteBatch(
+        is_checked=is_checked,
+        is_compacted=config.is_compacted,
+        timestamp_before_max_ms=before_ms,
+        timestamp_after_max_ms=config.timestamp_after_max_ms,
+        now_ms=now_ms,
+        codec=codec,
+        codec_level=None if codec is None else config.codec_level,
+        max_message_bytes=config.max_message_bytes,
+        unpacked_max=config.unpacked_max,
+    )
+
+
+def check_follower_batch(records: Writable | bytes, position: int, header: BatchHeader) -> None:
+    """Judge a batch that the leader sent: CORRUPT_MESSAGE unless it is whole and sound."""
+    size = header.size
+    if header.magic != MAGIC or size < HEADER_SIZE or position + size > len(records):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at {position}")
+    with memoryview(records)[position + _CHECKED_AT : position + size] as checked:
+        if crc32c(checked) != header.crc:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
+            )

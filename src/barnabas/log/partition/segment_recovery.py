@@ -1,0 +1,127 @@
+"""A segment checked after a kill, batch by batch (Kafka's `LogSegment.recover`).
+
+Of each batch the header is looked at and the crc computed, and producers are told of it: one loop
+over plain locals, since after a kill it may run over gigabytes. Reading and the crc of a large
+batch leave the interpreter's lock, so that several logs are recovered at a time, in threads.
+"""
+
+import os
+from struct import Struct
+from typing import Final, NamedTuple
+
+from barnabas.log.files import READ_CHUNK
+from barnabas.log.partition.producer_loading import Replay
+from barnabas.log.segment import old_format
+from barnabas.log.segment.leader_epochs import EpochEntry
+from barnabas.log.segment.log_segment import Segment
+from barnabas.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from barnabas.protocol.batches.crc import crc32c
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
+_LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
+
+
+class Recovered(NamedTuple):
+    """What a recovery found: the offset behind the last sound batch, the bytes cut off, and the
+    leader epochs seen."""
+
+    next_offset: int
+    lost: int
+    epochs: list[EpochEntry]
+
+
+def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) -> Recovered:
+    """Check the batches from the one with `offset` on, cut at the first bad one.
+
+    Indexes are kept up to there, if they can be, and made again behind it. `replay` sees all
+    batches of producers. Raises CorruptBatch at a message of an old format, which is not cut, and
+    OSError.
+    """
+    position = segment.keep_indexes(offset)
+    replay.begin(segment)
+    replay.walk_in(segment, position)
+    next_offset, position, epochs = _check(segment, position, index_interval, replay)
+    lost = segment.size - position
+    if lost:
+        file = segment.opened()
+        old_format.refuse(file.fd, position, segment.size)
+        os.ftruncate(file.fd, position)
+        segment.size = position
+    return Recovered(next_offset, lost, epochs)
+
+
+def _check(
+    segment: Segment, position: int, index_interval: int, replay: Replay
+) -> tuple[int, int, list[EpochEntry]]:
+    """Walk over the sound batches: the offset and the position behind them, and their epochs.
+
+    Memory does not grow with what a header declares.
+    """
+    file = segment.opened()  # held: the cache may let go of it meanwhile
+    fd, end, next_offset = file.fd, segment.size, segment.base_offset
+    epochs: list[EpochEntry] = []
+    last_epoch: int | None = None
+    replay_start = replay.start
+    buffer = bytearray(READ_CHUNK)
+    view, unpack = memoryview(buffer), _HEADER.unpack_from
+    start = filled = 0  # what of the file the buffer holds
+    since_index = segment.bytes_since_index
+    largest = segment.max_timestamp
+    while end - position >= HEADER_SIZE:
+        at = position - start
+        if at + HEADER_SIZE > filled:
+            filled, start, at = os.preadv(fd, [buffer], position), position, 0
+            if filled < HEADER_SIZE:
+                break
+        fields = unpack(buffer, at)
+        base, length, epoch, magic, crc, _, delta, _, timestamp, producer_id, _, _, count = fields
+        size = length + LOG_OVERHEAD
+        if (
+            magic != MAGIC
+            or length < _LENGTH_MIN
+            or size > end - position
+            or base < next_offset
+            or delta < 0
+        ):
+            break
+        if at + size > filled and size <= READ_CHUNK:
+            filled, start, at = os.preadv(fd, [buffer], position), position, 0
+        if at + size <= filled:
+            found = crc32c(view[at + _CHECKED_AT : at + size])
+        else:
+            found = _crc_in_file(fd, view, position + _CHECKED_AT, position + size)
+            filled = 0
+        if found != crc:
+            break
+        if not position:
+            segment.first_timestamp = timestamp
+        # A batch that compaction emptied has a timestamp, but no record that could be looked for.
+        if timestamp > largest and count:
+            largest = timestamp
+            segment.note_timestamp(timestamp, base + delta)
+        if since_index > index_interval:
+            segment.add_index_entries(base + delta, position)
+            since_index = 0
+        since_index += size
+        if producer_id >= 0 and base >= replay_start:
+            replay.take(segment, position, BatchHeader._make(fields))
+        if epoch != last_epoch:
+            epochs.append(EpochEntry(epoch, base))
+            last_epoch = epoch
+        next_offset = base + delta + 1
+        position += size
+    segment.bytes_since_index = since_index
+    return next_offset, position, epochs
+
+
+def _crc_in_file(fd: int, view: memoryview, position: int, end: int) -> int:
+    """The crc of a batch larger than the buffer, which is used for it."""
+    crc = 0
+    while position < end:
+        got = os.preadv(fd, [view[: end - position]], position)
+        if not got:
+            break
+        crc = crc32c(view[:got], crc)
+        position += got
+    return crc

@@ -1,0 +1,41 @@
+"""How the files of segments go: at once, or under another name until nobody reads them any more."""
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from barnabas.log.files import remove_files
+from barnabas.log.segment.log_segment import SUFFIXES, Segment, file_name
+
+if TYPE_CHECKING:
+    from barnabas.log.partition.partition_log import PartitionLog
+
+DELETED: Final = ".deleted"
+_ALL_SUFFIXES: Final = (*SUFFIXES, ".snapshot")
+
+
+def remove_later(log: "PartitionLog", segments: Iterable[Segment]) -> None:
+    """Rename the files at once, and remove them after file.delete.delay.ms; OSError."""
+    for segment in segments:
+        segment.close()
+        paths = [
+            f"{log.directory}/{file_name(segment.base_offset, suffix)}" for suffix in _ALL_SUFFIXES
+        ]
+        renamed: list[str] = []
+        for path in paths:
+            try:
+                os.rename(path, path + DELETED)
+            except FileNotFoundError:
+                continue
+            renamed.append(path + DELETED)
+        log.volume.deletions.add(log.config.file_delete_delay_ms, partial(remove_files, renamed))
+
+
+def remove_now(directory: str, segments: Sequence[Segment]) -> None:
+    """Remove the segments' files, the last ones first: a kill leaves no hole. OSError."""
+    for segment in reversed(segments):
+        segment.close()
+        remove_files(
+            f"{directory}/{file_name(segment.base_offset, suffix)}" for suffix in _ALL_SUFFIXES
+        )

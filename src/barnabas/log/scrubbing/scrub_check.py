@@ -1,0 +1,84 @@
+"""Reads the segments of one log."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from barnabas.log.scrubbing.direct_read import DirectFile
+from barnabas.protocol.batches.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    read_header,
+)
+from barnabas.protocol.batches.crc import crc32c
+
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
+
+
+class Checked(NamedTuple):
+    """A segment that was read: its size in bytes, and what is wrong with it, if anything is."""
+
+    path: str
+    size: int
+    fault: str | None
+
+
+def check_log(
+    directory: str, throttle: Callable[[int], object], *, with_active: bool
+) -> Iterator[Checked]:
+    """Read a log's segments, the one that is written to only `with_active`.
+
+    `throttle` is told how many bytes were read. A node may be at work on the log: segments that
+    went away are left out, and a fault counts if it is there at a second look. OSError when the
+    directory cannot be listed.
+    """
+    names = sorted(name for name in os.listdir(directory) if _SEGMENT.fullmatch(name))
+    for name in names if with_active else names[:-1]:
+        checked = _check(directory, name, throttle)
+        if checked is not None and checked.fault is not None:
+            checked = _check(directory, name, throttle)
+        if checked is not None:
+            yield checked
+
+
+def _check(directory: str, name: str, throttle: Callable[[int], object]) -> Checked | None:
+    path = f"{directory}/{name}"
+    fault, size = None, 0
+    try:
+        with DirectFile(path) as file:
+            size = os.stat(path).st_size
+            position, offset = 0, int(name.partition(".")[0])
+            while position < size:
+                header = _checked_batch(file, position, size)
+                throttle(header.size)
+                if header.base_offset < offset or header.last_offset < header.base_offset:
+                    raise CorruptBatch(f"offset {header.base_offset} follows {offset}")
+                offset = header.next_offset
+                position += header.size
+    except FileNotFoundError:
+        return None
+    except (CorruptBatch, OSError) as error:
+        fault = str(error)
+    return Checked(path, size, fault)
+
+
+def _checked_batch(file: DirectFile, position: int, file_size: int) -> BatchHeader:
+    """The header of the batch at `position`, whose crc is right; CorruptBatch, OSError."""
+    header = read_header(file.read(position, HEADER_SIZE))
+    end = position + header.size
+    if header.magic != MAGIC or end > file_size:
+        raise CorruptBatch(f"no batch at {position}")
+    crc, at = 0, position + _CHECKED_AT
+    while at < end:
+        part = file.read(at, end - at)
+        if not part:
+            raise CorruptBatch(f"the file ends inside the batch at {position}")
+        crc = crc32c(part, crc)
+        at += len(part)
+    if crc != header.crc:
+        raise CorruptBatch(f"a batch with a wrong crc at {position}")
+    return header

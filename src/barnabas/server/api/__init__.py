@@ -1,0 +1,1 @@
+"""From a frame to a response: the api registry, dispatch, request context, error responses."""

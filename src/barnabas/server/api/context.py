@@ -1,0 +1,95 @@
+"""What a handler is given with each request, and what it may give back for later."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.server.api.dispatch import Route
+    from barnabas.server.node.node import Node
+
+
+class Peer(Protocol):
+    """The connection as handlers see it."""
+
+    principal: str
+    client_host: str
+    listener_name: str
+
+    @property
+    def is_controller_listener(self) -> bool:
+        """Whether it came in on a listener of the controller."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection once earlier responses are out; this request gets none."""
+        ...
+
+
+class RequestContext:
+    """One request on its way: header fields, the connection and the node.
+
+    `started_at` is when its handler began, in monotonic seconds. `client_id` is None where the
+    client sent null.
+    """
+
+    __slots__ = (
+        "api_key",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "node",
+        "request",
+        "route",
+        "started_at",
+        "version",
+    )
+
+    def __init__(
+        self,
+        node: "Node",
+        connection: Peer,
+        route: "Route",
+        correlation_id: int,
+        client_id: str | None,
+        request: Any,
+    ) -> None:
+        self.node = node
+        self.connection = connection
+        self.route = route
+        self.api_key = route.api_key
+        self.version = route.version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.request = request
+        self.started_at = 0.0
+
+
+class Deferred:
+    """A response that comes later, while further Produce requests of the connection may start.
+
+    The handler returns it; whoever completes the request calls `resolve` once, from the loop.
+    A response that nobody waits for any more (the peer went) is dropped silently.
+    """
+
+    __slots__ = ("_callback", "response")
+
+    def __init__(self) -> None:
+        self.response: Any = None
+        self._callback: Callable[[], None] | None = None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the response is there."""
+        return self.response is not None
+
+    def resolve(self, response: Any) -> None:
+        """Give the response message, or the exception that the request ended with."""
+        if self.response is not None:
+            raise RuntimeError("a deferred response was resolved twice")
+        self.response = response
+        if self._callback is not None:
+            self._callback()
+
+    def when_resolved(self, callback: Callable[[], None] | None) -> None:
+        """The transport's side: what to call when the response is there."""
+        self._callback = callback

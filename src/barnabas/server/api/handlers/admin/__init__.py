@@ -1,0 +1,1 @@
+"""Handlers that change or describe topics, configurations, features, replicas and directories."""

@@ -1,0 +1,53 @@
+"""AlterReplicaLogDirs: move replicas between the node's data directories (versions 1-2).
+
+The answer says that a move began; DescribeLogDirs shows it as a future replica until it is done.
+"""
+
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+
+
+@handles(AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(
+    context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Begin each move; those to where the replica is already are done."""
+    results: dict[str, list[PartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            answers = results.setdefault(topic.name, [])
+            for number in topic.partitions:
+                code = _begin(context.node, directory.path, topic.name, number)
+                answers.append(PartitionResult(partition_index=number, error_code=code))
+    return AlterReplicaLogDirsResponse(
+        results=[
+            TopicResult(topic_name=topic, partitions=answers) for topic, answers in results.items()
+        ]
+    )
+
+
+def _begin(node: "Node", path: str, topic: str, number: int) -> ErrorCode:
+    hosted = node.replicas.hosted(topic, number)
+    if hosted is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        _ = hosted.log  # opened, or made now
+        move = node.logs.moves.begin(topic, number, path)
+    except KafkaError as error:
+        return error.code
+    if move is not None:
+        node.background.mover.begin(move)
+    return ErrorCode.NONE

@@ -1,0 +1,192 @@
+"""DescribeConfigs v1-4, AlterConfigs v0-2, IncrementalAlterConfigs v0-1, ListConfigResources v0-1.
+
+What a property is, what it may be and where its value comes from is `barnabas.config`'s matter;
+what was altered stands in the metadata.
+"""
+
+from collections.abc import Collection
+
+from barnabas.cluster.controller.config_changes import parse_id
+from barnabas.cluster.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
+from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.config import TopicConfig
+from barnabas.config.config_description import (
+    ConfigEntry,
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from barnabas.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from barnabas.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+
+Result = DescribeConfigsResponse.DescribeConfigsResult
+
+
+@handles(DescribeConfigsRequest)
+def describe_configs(
+    ctx: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """The effective properties of each resource, all or those asked for."""
+    results: list[Result] = []
+    for resource in request.resources:
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        results.append(result)
+        keys = resource.configuration_keys or None  # none at all asks for all, too
+        try:
+            entries = _describe(ctx, resource.resource_type, resource.resource_name, keys)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+            continue
+        result.configs = [_told(entry, request) for entry in entries]
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(
+    ctx: RequestContext, kind: int, name: str, keys: Collection[str] | None
+) -> list[ConfigEntry]:
+    node = ctx.node
+    config, image = node.config, node.image
+    if kind == RESOURCE_TOPIC:
+        reason = refusal(name)
+        if reason is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name not in image.topics_by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe_topic(TopicConfig(config, image.topic_config(name)), config, keys)
+    if kind == RESOURCE_BROKER:
+        return _describe_broker(ctx, name, keys)
+    if kind in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
+        if not name:
+            what = "Group name" if kind == RESOURCE_GROUP else "Client metrics subscription name"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
+        overrides = image.configs.get((kind, name), {})
+        if kind == RESOURCE_GROUP:
+            return describe_group(overrides, config, keys)
+        return describe_client_metrics(overrides, keys)
+    if kind == RESOURCE_BROKER_LOGGER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Log levels are not told by the protocol")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _describe_broker(
+    ctx: RequestContext, name: str, keys: Collection[str] | None
+) -> list[ConfigEntry]:
+    node = ctx.node
+    if not name:
+        return describe_broker_defaults(node.config, keys)
+    broker_id = parse_id(name)
+    if broker_id is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    if broker_id != node.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        )
+    return describe_broker(node.config, keys)
+
+
+def _told(
+    entry: ConfigEntry, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsResponse.DescribeConfigsSynonym(
+                name=synonym.name, value=synonym.value, source=synonym.source
+            )
+            for synonym in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+@handles(AlterConfigsRequest)
+async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace what is set on each resource."""
+    return await ctx.node.quorum.submit(
+        lambda controller, now_ms: controller.alter_configs(request, _via_broker(ctx))
+    )
+
+
+@handles(IncrementalAlterConfigsRequest)
+async def incremental_alter_configs(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Set, unset, or change the lists of single properties."""
+    return await ctx.node.quorum.submit(
+        lambda controller, now_ms: controller.incremental_alter_configs(request, _via_broker(ctx))
+    )
+
+
+def _via_broker(ctx: RequestContext) -> int | None:
+    return None if ctx.connection.is_controller_listener else ctx.node.node_id
+
+
+# What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.
+_LISTED = (
+    RESOURCE_TOPIC,
+    RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+)
+
+
+@handles(ListConfigResourcesRequest)
+def list_config_resources(
+    ctx: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """The resources of some types that have a configuration (KIP-1142)."""
+    if ctx.version == 0:
+        kinds: Collection[int] = (RESOURCE_CLIENT_METRICS,)
+    else:
+        kinds = dict.fromkeys(request.resource_types or _LISTED)
+    if not set(kinds) <= set(_LISTED):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    resource = ListConfigResourcesResponse.ConfigResource
+    return ListConfigResourcesResponse(
+        config_resources=[
+            resource(resource_name=name, resource_type=kind)
+            for kind in kinds
+            for name in _resources(ctx, kind)
+        ]
+    )
+
+
+def _resources(ctx: RequestContext, kind: int) -> list[str]:
+    image = ctx.node.image
+    if kind == RESOURCE_TOPIC:
+        return list(image.topics_by_name)
+    if kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):
+        return [str(broker) for broker in image.brokers]
+    return [name for found, name in image.configs if found == kind]

@@ -1,0 +1,100 @@
+"""DescribeLogDirs: what lies in which directory, and how full its disk is (versions 1-5)."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+DirResult = DescribeLogDirsResponse.DescribeLogDirsResult
+TopicResult = DescribeLogDirsResponse.DescribeLogDirsTopic
+PartitionResult = DescribeLogDirsResponse.DescribeLogDirsPartition
+
+_DISK_SIZES_VERSION = 4
+
+
+@handles(DescribeLogDirsRequest)
+async def describe_log_dirs(
+    context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """Describe the asked partitions, or all, by directory. Sizes in bytes."""
+    node = context.node
+    results = _results(node, request)
+    if context.version >= _DISK_SIZES_VERSION:
+        for path, result in results.items():
+            await node.disk.run(_measure, path, result)
+    return DescribeLogDirsResponse(results=list(results.values()))
+
+
+def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirResult]:
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
+    volumes = node.logs.volumes
+    results = {volume.path: DirResult(log_dir=os.path.abspath(volume.path)) for volume in volumes}
+    for volume in volumes:
+        if volume.failure is not None:
+            results[volume.path].error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    working = [volume for volume in volumes if volume.failure is None]
+    # Before it is used a partition lies where it was assigned to, or where its log would be now.
+    emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
+    by_id = {volume.directory_id: volume for volume in volumes}
+    topics: dict[tuple[Path, str], TopicResult] = {}
+    for partition in node.replicas.partitions():
+        name, number = partition.topic, partition.partition
+        if wanted is not None and (name, number) not in wanted:
+            continue
+        log = node.logs.known(name, number)
+        if log is not None:
+            volume = log.volume
+        else:
+            image = partition.image
+            volume = by_id.get(image.directory(node.node_id)) if image is not None else None
+            volume = volume or emptiest
+        if volume is None or volume.failure is not None:
+            continue
+        topic = topics.get((volume.path, name))
+        if topic is None:
+            topic = topics[volume.path, name] = TopicResult(name=name)
+            results[volume.path].topics.append(topic)
+        size = log.size_bytes if log is not None else 0
+        topic.partitions.append(PartitionResult(partition_index=number, partition_size=size))
+    _add_moves(node, wanted, results)
+    return results
+
+
+def _add_moves(
+    node: "Node", wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
+) -> None:
+    """The copies of logs that are on their way to another directory: KIP-113's future replicas."""
+    for log, move in node.logs.moves.under_way.items():
+        if wanted is None or (log.topic, log.partition) in wanted:
+            partition = PartitionResult(
+                partition_index=log.partition,
+                partition_size=move.copied_bytes,
+                offset_lag=log.log_end_offset - move.reached_offset,
+                is_future_key=True,
+            )
+            topic = TopicResult(name=log.topic, partitions=[partition])
+            results[move.target.path].topics.append(topic)
+
+
+def _measure(path: Path, result: DirResult) -> None:
+    if result.error_code:
+        return
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return
+    result.total_bytes = disk.f_blocks * disk.f_frsize
+    result.usable_bytes = disk.f_bavail * disk.f_frsize

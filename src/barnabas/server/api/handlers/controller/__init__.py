@@ -1,0 +1,1 @@
+"""Handlers about the metadata quorum."""

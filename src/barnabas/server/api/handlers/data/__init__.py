@@ -1,0 +1,1 @@
+"""Handlers of the data path: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch."""

@@ -1,0 +1,22 @@
+"""Who leads a partition, for answers that send a client on to its leader (KIP-951)."""
+
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.server.api.context import RequestContext
+
+
+def current_leader(
+    context: RequestContext, topic: str, partition: int
+) -> tuple[int, int, Endpoint | None, str | None]:
+    """The leader's id and epoch, and its endpoint on the client's listener and rack.
+
+    (-1, -1, None, None) for a partition that nobody knows; no endpoint while it is not active.
+    """
+    image = context.node.image
+    found = image.partition(topic, partition)
+    if found is None:
+        return -1, -1, None, None
+    broker = image.brokers.get(found.leader)
+    if broker is None or broker.fenced:
+        return found.leader, found.leader_epoch, None, None
+    endpoint = broker.endpoints.get(context.connection.listener_name)
+    return found.leader, found.leader_epoch, endpoint, broker.rack

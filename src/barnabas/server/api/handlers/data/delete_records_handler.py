@@ -1,0 +1,48 @@
+"""DeleteRecords: move the start of logs (versions 0-2).
+
+The new starts are in their checkpoint before the answer, so they survive any restart.
+"""
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+
+PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
+TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
+
+
+@handles(DeleteRecordsRequest)
+async def delete_records(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    """Delete what can be deleted, then answer each partition on its own."""
+    response = DeleteRecordsResponse(
+        topics=[
+            TopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete(context, topic.name, asked.partition_index, asked.offset)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+    node = context.node
+    await node.disk.run(node.logs.checkpoint_log_start_offsets)
+    return response
+
+
+def _delete(context: RequestContext, topic: str, number: int, offset: int) -> PartitionResult:
+    try:
+        partition = context.node.replicas.partition(topic, number)
+        if partition.is_internal:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Cannot delete records of internal topic {topic}",
+            )
+        low_watermark = partition.delete_records(offset)
+    except KafkaError as error:
+        return PartitionResult(partition_index=number, low_watermark=-1, error_code=error.code)
+    return PartitionResult(partition_index=number, low_watermark=low_watermark)

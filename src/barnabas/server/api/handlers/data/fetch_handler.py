@@ -1,0 +1,446 @@
+"""Fetch: records from the log's files, at once or when there are enough of them.
+
+Versions 4-18, for consumers and followers. A fetch that finds too little is parked: it listens to
+its partitions and looks again only at those that changed. Records leave as file slices, which the
+connection sends without reading them.
+"""
+
+from collections.abc import Coroutine, Iterable
+from random import randrange
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import trio
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from barnabas.log import FileSlice
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
+from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.replication.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    FetchSession,
+    FetchSessionCache,
+    Key,
+    Watch,
+    next_epoch,
+)
+from barnabas.server.transport.sending import INLINE_BYTES_MAX, read_if_cached
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.server.node.node import Node
+
+PartitionData = FetchResponse.PartitionData
+
+_TOPIC_IDS_VERSION = 13
+_ENDPOINTS_VERSION = 16
+_READ_COMMITTED = 1
+# Files that one answer may keep open until it is sent.
+_FILES_MAX = 64
+
+_CACHES: WeakKeyDictionary["Node", FetchSessionCache] = WeakKeyDictionary()
+
+
+@handles(FetchRequest)
+def fetch(
+    context: RequestContext, request: FetchRequest
+) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
+    """Answer at once if there is enough to say, otherwise when there is or the time is up."""
+    session: FetchSession | None = None
+    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        session, error = _continue_session(context, request)
+        if error:
+            return FetchResponse(error_code=error)
+    elif request.session_id != NO_SESSION:
+        session_cache(context.node).remove(request.session_id)
+    fetching = Fetching(context, request, session)
+    if fetching.is_satisfied() or request.max_wait_ms <= 0:
+        return fetching.response()
+    return _wait(fetching, request.max_wait_ms / 1000)
+
+
+def session_cache(node: "Node") -> FetchSessionCache:
+    """The node's fetch sessions."""
+    cache = _CACHES.get(node)
+    if cache is None:
+        slots = node.config.get_int("max.incremental.fetch.session.cache.slots")
+        cache = _CACHES[node] = FetchSessionCache(slots, lambda: randrange(1, 1 << 31))
+    return cache
+
+
+def _continue_session(
+    context: RequestContext, request: FetchRequest
+) -> tuple[FetchSession | None, int]:
+    """The session with the request's changes made; None once nothing is left in it."""
+    cache = session_cache(context.node)
+    session = cache.get(request.session_id)
+    if session is None:
+        return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    by_id = context.version >= _TOPIC_IDS_VERSION
+    if session.watch.by_id != by_id:
+        return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    for key, asked in _asked(request, by_id=by_id):
+        session.ask(key, asked)
+    for topic in request.forgotten_topics_data:
+        name = topic.topic_id if by_id else topic.topic
+        for number in topic.partitions:
+            session.forget((name, number))
+    if not session.partitions:
+        cache.remove(session.id)
+        return None, 0
+    session.epoch = next_epoch(session.epoch)
+    cache.touch(session, context.node.now_ms())
+    return session, 0
+
+
+def _asked(
+    request: FetchRequest, *, by_id: bool
+) -> Iterable[tuple[Key, FetchRequest.FetchPartition]]:
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            yield (name, asked.partition), asked
+
+
+async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
+    """Park until enough is there or `seconds` are over."""
+    watch = fetching.start_watching()
+    task = current_task()
+
+    def wake() -> None:
+        watch.wake = None
+        reschedule(task)
+
+    def abort(_: object) -> Abort:
+        watch.wake = None
+        return Abort.SUCCEEDED
+
+    try:
+        with trio.move_on_after(seconds):
+            while not fetching.look_again():
+                watch.wake = wake
+                await wait_task_rescheduled(abort)
+    finally:
+        fetching.stop_watching()
+    return fetching.response()
+
+
+class Fetching:
+    """One Fetch request from its first look to its response. Sizes in bytes."""
+
+    __slots__ = (
+        "_by_id",
+        "_context",
+        "_files",
+        "_has_error",
+        "_has_session",
+        "_looked_at",
+        "_max_bytes",
+        "_min_bytes",
+        "_replica",
+        "_request",
+        "_session",
+        "_size",
+        "_watch",
+    )
+
+    def __init__(
+        self, context: RequestContext, request: FetchRequest, session: FetchSession | None
+    ) -> None:
+        version = context.version
+        self._context = context
+        self._request = request
+        self._session = session
+        self._by_id = version >= _TOPIC_IDS_VERSION
+        self._replica = request.replica_state.replica_id if version >= 15 else request.replica_id
+        limit: int = context.node.config.get("fetch.max.bytes")
+        self._max_bytes = min(request.max_bytes, limit)
+        self._min_bytes = min(request.min_bytes, limit)
+        self._size = 0
+        self._files = 0  # that the answer keeps open
+        self._has_error = False
+        self._watch: Watch | None = None
+        self._looked_at: dict[Key, FetchedPartition]
+        if session is not None:
+            wanted = session.take_dirty()
+            self._watch = session.watch
+            self._looked_at = {fetched.key: fetched for fetched in wanted}
+        else:
+            self._looked_at = {
+                key: FetchedPartition(key, asked)
+                for key, asked in _asked(request, by_id=self._by_id)
+            }
+        for fetched in self._looked_at.values():
+            self._look_at(fetched)
+
+    def is_satisfied(self) -> bool:
+        """Whether it is answered now: enough bytes, anything to report, or nothing asked."""
+        if self._size >= self._min_bytes or self._has_error:
+            return True
+        return not self._looked_at and self._session is None
+
+    # Waiting
+
+    def start_watching(self) -> Watch:
+        """Listen to the partitions; a session does already."""
+        watch = self._watch
+        if watch is None:
+            watch = self._watch = Watch(by_id=self._by_id)
+            for fetched in self._looked_at.values():
+                if fetched.partition is not None:
+                    fetched.partition.listeners.add(watch)
+        return watch
+
+    def stop_watching(self) -> None:
+        """Stop listening, unless the session goes on with it."""
+        watch = self._watch
+        if self._session is None and watch is not None:
+            for fetched in self._looked_at.values():
+                if fetched.partition is not None:
+                    fetched.partition.listeners.discard(watch)
+
+    def look_again(self) -> bool:
+        """Look at what changed meanwhile; whether the fetch is satisfied."""
+        session, watch = self._session, self._watch
+        if watch is None or not watch.dirty:
+            return False
+        if session is not None:
+            changed = session.take_dirty()
+            for fetched in changed:
+                self._looked_at[fetched.key] = fetched
+        else:
+            changed = [self._looked_at[key] for key in watch.dirty]
+            watch.dirty.clear()
+        for fetched in changed:
+            self._look_at(fetched)
+        return self.is_satisfied()
+
+    # Reading
+
+    def _look_at(self, fetched: FetchedPartition) -> None:
+        self._size -= fetched.size
+        if fetched.answer is not None and type(fetched.answer.records) is FileSlice:
+            self._files -= 1
+        fetched.size = 0
+        fetched.has_more = False
+        asked = fetched.asked
+        try:
+            topic, number = fetched.key
+            replicas = self._context.node.replicas
+            if self._by_id:
+                partition = replicas.partition_by_id(topic, number)  # pyright: ignore[reportArgumentType]
+            else:
+                partition = replicas.partition(topic, number)  # pyright: ignore[reportArgumentType]
+            if asked.current_leader_epoch >= 0:
+                partition.check_leader(asked.current_leader_epoch)
+            if self._session is not None:
+                self._session.watch.follow(fetched, partition)
+            else:
+                fetched.partition = partition
+            fetched.answer = self._read(fetched, partition, asked)
+        except KafkaError as error:
+            code = error.code
+            if code is ErrorCode.UNKNOWN_TOPIC_ID and fetched.partition is not None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # its id was known before
+            fetched.answer = self._refused(fetched, code)
+            self._has_error = True
+
+    def _read(
+        self, fetched: FetchedPartition, partition: "Partition", asked: FetchRequest.FetchPartition
+    ) -> PartitionData:
+        isolation_level = self._request.isolation_level
+        log = partition.log
+        offset = asked.fetch_offset
+        if self._replica >= 0:
+            partition.follower_fetched(
+                self._replica, offset, asked.log_start_offset, self._context.node.now_ms()
+            )
+        end = partition.fetchable_end(isolation_level, follower=self._replica >= 0)
+        start = log.log_start_offset
+        answer = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=start,
+            aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
+            records=b"",
+        )
+        if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
+            self._has_error = True  # answered at once, as an error is
+            return answer
+        if not start <= offset <= log.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} of {partition.topic}-{partition.partition} is not within "
+                f"{start} and {log.log_end_offset}",
+            )
+        if offset >= end:
+            return answer
+        room = self._max_bytes - self._size
+        if room <= 0 and self._size:
+            fetched.has_more = True
+            return answer
+        limit = min(asked.partition_max_bytes, max(room, 0))
+        records = log.read(offset, limit, upper_bound=end, min_one_message=not self._size)
+        size = len(records)
+        if size:
+            if isolation_level == _READ_COMMITTED:
+                answer.aborted_transactions = aborted_in(log, offset, records, end)
+            told = self._to_tell(records)
+            if told is not None:
+                fetched.size = size
+                self._size += size
+                answer.records = told
+        fetched.has_more = True
+        return answer
+
+    def _to_tell(self, records: FileSlice) -> FileSlice | bytearray | None:
+        """The records as they are told: None leaves them to a later fetch.
+
+        An answer keeps few files open, however many partitions it tells of; beyond those it has
+        small records as bytes.
+        """
+        if self._files < _FILES_MAX or records.file is None:
+            self._files += 1
+            return records
+        data = None
+        if records.size <= INLINE_BYTES_MAX:
+            data = read_if_cached(records.file.fileno(), records.position, records.size)
+        if data is None:
+            self._min_bytes = 0  # there is more than is told: what is told goes out at once
+        return data
+
+    def _diverges(
+        self, partition: "Partition", asked: FetchRequest.FetchPartition, answer: PartitionData
+    ) -> bool:
+        """Whether the reader's log went another way than ours (KIP-595); tells it where."""
+        epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"the end of epoch {asked.last_fetched_epoch} is unknown",
+            )
+        if asked.fetch_offset < partition.log.log_start_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "below the log start offset")
+        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+            return False
+        answer.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return True
+
+    def _refused(self, fetched: FetchedPartition, code: ErrorCode) -> PartitionData:
+        # What is not there at all is answered before isolation is thought of, as in Kafka.
+        unread = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+        listed = unread or self._request.isolation_level == _READ_COMMITTED
+        return PartitionData(
+            partition_index=fetched.asked.partition,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=[] if listed else None,
+            records=b"",
+        )
+
+    # Answering
+
+    def response(self) -> FetchResponse:
+        """The response as things stand."""
+        request, session = self._request, self._session
+        answered: Iterable[FetchedPartition] = self._looked_at.values()
+        session_id = NO_SESSION
+        if session is not None:
+            if session.epoch != next_epoch(request.session_epoch):
+                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            answered = self._told(session)
+            session_id = session.id
+        elif request.session_epoch == INITIAL_EPOCH and self._context.version >= 7:
+            session_id = self._start_session()
+        response = FetchResponse(session_id=session_id, responses=self._by_topic(answered))
+        if self._has_error and self._context.version >= _ENDPOINTS_VERSION:
+            self._tell_leaders(response, answered)
+        for fetched in self._looked_at.values():
+            fetched.answer = None  # a session would keep its files open
+        return response
+
+    def _told(self, session: FetchSession) -> list[FetchedPartition]:
+        """What an incremental response tells; the rest of what was looked at is as it was."""
+        told: list[FetchedPartition] = []
+        dirty = session.watch.dirty
+        for fetched in self._looked_at.values():
+            if fetched.has_more or fetched.answer.error_code:
+                dirty.add(fetched.key)
+            if fetched.must_be_told():
+                told.append(fetched)
+                if fetched.size:
+                    session.to_end(fetched)
+            fetched.size = 0
+        return told
+
+    def _start_session(self) -> int:
+        """Keep what was asked as a session, if there is room; its id, or 0."""
+        context = self._context
+        session = session_cache(context.node).create(
+            ((fetched.key, fetched.asked) for fetched in self._looked_at.values()),
+            by_id=self._by_id,
+            privileged=self._replica >= 0,
+            now_ms=context.node.now_ms(),
+        )
+        if session is None:
+            return NO_SESSION
+        for fetched in self._looked_at.values():
+            fetched.must_be_told()
+            kept = session.partitions[fetched.key]
+            kept.high_watermark = fetched.high_watermark
+            kept.log_start_offset = fetched.log_start_offset
+            session.watch.follow(kept, fetched.partition)
+        return session.id
+
+    def _by_topic(
+        self, answered: Iterable[FetchedPartition]
+    ) -> list[FetchResponse.FetchableTopicResponse]:
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        last: object = None
+        for fetched in answered:
+            topic = fetched.key[0]
+            if topic == last:
+                topics[-1].partitions.append(fetched.answer)
+                continue
+            last = topic
+            made = FetchResponse.FetchableTopicResponse(partitions=[fetched.answer])
+            if self._by_id:
+                made.topic_id = topic  # pyright: ignore[reportAttributeAccessIssue]
+            else:
+                made.topic = topic  # pyright: ignore[reportAttributeAccessIssue]
+            topics.append(made)
+        return topics
+
+    def _tell_leaders(self, response: FetchResponse, answered: Iterable[FetchedPartition]) -> None:
+        """Name the leader where the client asked the wrong one (KIP-951)."""
+        topics = self._context.node.image.topics_by_id
+        endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
+        for fetched in answered:
+            answer = fetched.answer
+            topic = topics.get(fetched.key[0])  # pyright: ignore[reportArgumentType]
+            if topic is None or answer.error_code not in (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.FENCED_LEADER_EPOCH,
+            ):
+                continue
+            leader, epoch, endpoint, rack = current_leader(
+                self._context, topic.name, fetched.key[1]
+            )
+            answer.current_leader = FetchResponse.LeaderIdAndEpoch(
+                leader_id=leader, leader_epoch=epoch
+            )
+            if endpoint is not None:
+                endpoints[leader] = FetchResponse.NodeEndpoint(
+                    node_id=leader, host=endpoint.host, port=endpoint.port, rack=rack
+                )
+        response.node_endpoints = list(endpoints.values())

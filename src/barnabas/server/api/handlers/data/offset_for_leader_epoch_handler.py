@@ -1,0 +1,43 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that readers find where logs part (KIP-320).
+
+Versions 2-4.
+"""
+
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+
+
+@handles(OffsetForLeaderEpochRequest)
+def offset_for_leader_epoch(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Answer each partition on its own; (-1, -1) for an epoch that is unknown."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            TopicResult(
+                topic=topic.topic,
+                partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    context: RequestContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> EpochEndOffset:
+    try:
+        partition = context.node.replicas.partition(topic, asked.partition)
+        partition.check_leader(asked.current_leader_epoch)
+        epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

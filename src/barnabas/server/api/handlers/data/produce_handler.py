@@ -1,0 +1,329 @@
+"""Produce: batches into logs (versions 3-13).
+
+The plain case looks at each batch's header only. An answer that has to wait, for followers or for
+a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile. Two
+kinds keep the next waiting, as nothing is appended until they go on: a transaction's first write,
+for which its coordinator is asked, and a large batch whose records the helper process looks at.
+"""
+
+from collections.abc import Coroutine
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cluster.replication.partition import NEVER_FLUSH
+from barnabas.log import RecordsRefusedError
+from barnabas.log.record_work import Outcomes, RecordWorkNeeded
+from barnabas.protocol.batches.batch import HEADER_SIZE
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.server.api.context import Deferred, RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.pending_produce import PendingProduce
+from barnabas.server.api.handlers.data.transactional_produce import (
+    check_transactional,
+    needed_admission,
+)
+from barnabas.server.storage.record_helper import RecordHelperError
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.log import AppendInfo
+    from barnabas.server.coordinators.transactions.transaction_verification import Admission
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+TopicResponse = ProduceResponse.TopicProduceResponse
+
+_TOPIC_IDS_VERSION = 13
+_LEADERS_VERSION = 10
+_ZSTD_VERSION = 7
+
+_ACKS_ALL = -1
+_ADMIN_CLIENT = "__admin_client"  # what may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)
+
+# What the log's state refuses; Kafka then tells where the log begins.
+_REFUSED_BY_STATE = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+)
+
+_LENGTH = Struct(">i")
+_LENGTH_AT = 8
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 22  # the byte that holds codec, transactional and control bits
+_LOG_OVERHEAD = 12
+_CODEC_MASK = 0x07
+_TRANSACTIONAL = 0x10
+_LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+
+Answer = ProduceResponse | Deferred | None
+Appended = tuple[PartitionResponse, "Partition", int]
+"""An answer, and up to where it is about."""
+Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
+"""An answer to be filled in, the records of the request, and what is needed first."""
+
+
+@handles(ProduceRequest)
+def produce(
+    context: RequestContext, request: ProduceRequest
+) -> Answer | Coroutine[Any, Any, Answer]:
+    """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
+    if request.transactional_id is not None:
+        admission = needed_admission(context, request, request.transactional_id)
+        if admission is not None:
+            return _produce_admitted(context, request, admission)
+    return _produce(context, request, None)
+
+
+async def _produce_admitted(
+    context: RequestContext, request: ProduceRequest, admission: "Admission"
+) -> Answer:
+    async with admission:
+        answer = _produce(context, request, admission)
+        return await answer if isinstance(answer, Coroutine) else answer
+
+
+def _produce(
+    context: RequestContext, request: ProduceRequest, admission: "Admission | None"
+) -> Answer | Coroutine[Any, Any, Answer]:
+    acks = request.acks
+    node = context.node
+    replicas = node.replicas
+    by_id = context.version >= _TOPIC_IDS_VERSION
+    pending: list[Appended] = []
+    postponed: list[Postponed] = []
+    failed = False
+    topics: list[TopicResponse] = []
+    now_ms = node.now_ms()
+    for topic in request.topic_data:
+        answers: list[PartitionResponse] = []
+        for data in topic.partition_data:
+            answer = PartitionResponse(index=data.index)
+            answers.append(answer)
+            partition = None
+            try:
+                if by_id:
+                    partition = replicas.partition_by_id(topic.topic_id, data.index)
+                else:
+                    partition = replicas.partition(topic.name, data.index)
+                info = _append(context, request, partition, data.records, now_ms, admission, {})
+            except KafkaError as error:
+                _refuse(answer, error, partition)
+                failed = True
+                continue
+            except RecordWorkNeeded as needed:
+                if partition is not None:
+                    postponed.append((answer, partition, data.records, needed))
+                continue
+            _accept(answer, info, partition)
+            if _waits(partition, info, acks):
+                pending.append((answer, partition, info.last_offset))
+        if by_id:
+            topics.append(TopicResponse(topic_id=topic.topic_id, partition_responses=answers))
+        else:
+            topics.append(TopicResponse(name=topic.name, partition_responses=answers))
+    response = ProduceResponse(responses=topics)
+    if postponed:
+        later = _append_postponed(context, request, admission, postponed, pending)
+        return _answer_later(context, request, response, pending, later, failed=failed)
+    return _answer(context, request, response, pending, failed=failed)
+
+
+async def _append_postponed(
+    context: RequestContext,
+    request: ProduceRequest,
+    admission: "Admission | None",
+    postponed: "list[Postponed]",
+    pending: "list[Appended]",
+) -> bool:
+    """Append each batch once the helper process has looked at its records; whether one failed.
+
+    All other checks are those of the append itself, so they see the partition as it then is.
+    """
+    node, failed = context.node, False
+    for answer, partition, data, needed in postponed:
+
+        def append(done: Outcomes, data: Any = data, to: "Partition" = partition) -> "AppendInfo":
+            return _append(context, request, to, data, node.now_ms(), admission, done)
+
+        try:
+            info = await node.records.resolve(append, needed)
+        except KafkaError as error:
+            _refuse(answer, error, partition)
+            failed = True
+        except RecordHelperError as error:
+            # Of what clients try again, this is what tells them that nothing was written.
+            _refuse(answer, KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, str(error)), partition)
+            failed = True
+        else:
+            _accept(answer, info, partition)
+            if _waits(partition, info, request.acks):
+                pending.append((answer, partition, info.last_offset))
+    return failed
+
+
+async def _answer_later(
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: "list[Appended]",
+    later: Coroutine[Any, Any, bool],
+    *,
+    failed: bool,
+) -> Answer:
+    failed = await later or failed
+    return _answer(context, request, response, pending, failed=failed)
+
+
+def _answer(
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: "list[Appended]",
+    *,
+    failed: bool,
+) -> Answer:
+    if request.acks == 0:
+        if failed:
+            context.connection.close()
+        if pending:  # for the disk alone, and nobody is told
+            PendingProduce(context, request, response, pending)
+        return None
+    if failed and context.version >= _LEADERS_VERSION:
+        _tell_leaders(context, response)
+    if pending:
+        return PendingProduce(context, request, response, pending).deferred
+    return response
+
+
+def _accept(answer: PartitionResponse, info: "AppendInfo", partition: "Partition") -> None:
+    answer.base_offset = info.first_offset
+    answer.log_append_time_ms = info.log_append_time_ms
+    answer.log_start_offset = partition.log.log_start_offset
+
+
+def _waits(partition: "Partition", info: "AppendInfo", acks: int) -> bool:
+    """Whether the answer has to wait, for the disk or for followers."""
+    return partition.flush_messages != NEVER_FLUSH or (
+        acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
+    )
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    partition: "Partition",
+    data: Any,
+    now_ms: int,
+    admission: "Admission | None",
+    done: Outcomes,
+) -> "AppendInfo":
+    version = context.version
+    records: memoryview = memoryview(b"") if data is None else data
+    plain = (
+        len(records) > HEADER_SIZE
+        and _LENGTH.unpack_from(records, _LENGTH_AT)[0] + _LOG_OVERHEAD == len(records)
+        and records[_MAGIC_AT] == 2
+    )
+    if not plain:
+        records = _only_batch(records, version)
+    attributes = records[_ATTRIBUTES_AT]
+    if attributes & _TRANSACTIONAL:
+        check_transactional(context, request, partition, records, admission)
+    if version < _ZSTD_VERSION and attributes & _CODEC_MASK == Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if partition.is_internal and context.client_id != _ADMIN_CLIENT:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
+        )
+    if request.acks not in (-1, 0, 1):
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
+    return partition.append(
+        records, required_acks=request.acks, origin="client", now_ms=now_ms, done=done
+    )
+
+
+def _only_batch(records: memoryview, version: int) -> memoryview:
+    """The one batch of a partition's records, without a torn one behind it.
+
+    Raises INVALID_RECORD unless there is exactly one and it is of magic 2, and CORRUPT_MESSAGE
+    where its length or magic is impossible (`ProduceRequest.validateRecords`).
+    """
+    sizes: list[int] = []
+    position, end = 0, len(records)
+    while len(sizes) < 2 and end - position > _LOG_OVERHEAD:
+        size: int = _LENGTH.unpack_from(records, position + _LENGTH_AT)[0]
+        if size < _LEGACY_OVERHEAD_MIN:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record size {size} is less than the minimum record overhead "
+                f"({_LEGACY_OVERHEAD_MIN})",
+            )
+        size += _LOG_OVERHEAD
+        magic = records[position + _MAGIC_AT] if end - position > _MAGIC_AT else 0
+        if magic > 2:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        if size > end - position:
+            break
+        if magic < 2:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"Produce requests with version {version} are only allowed to contain record "
+                "batches with magic version 2",
+            )
+        sizes.append(size)
+        position += size
+    if len(sizes) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} must have exactly one record batch per "
+            "partition",
+        )
+    if sizes[0] < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of {sizes[0]} bytes")
+    return records[: sizes[0]]
+
+
+def _refuse(answer: PartitionResponse, error: KafkaError, partition: "Partition | None") -> None:
+    answer.error_code = error.code
+    answer.base_offset = -1
+    answer.error_message = error.message or None
+    of_records = isinstance(error, RecordsRefusedError) or error.code in _REFUSED_BY_STATE
+    if of_records and partition is not None:
+        answer.log_start_offset = partition.log.log_start_offset
+    if isinstance(error, RecordsRefusedError):
+        answer.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(
+                batch_index=index, batch_index_error_message=message
+            )
+            for index, message in error.record_errors
+        ]
+
+
+def _tell_leaders(context: RequestContext, response: ProduceResponse) -> None:
+    """Name the leader where the client asked the wrong one (KIP-951)."""
+    by_id = context.node.image.topics_by_id
+    endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
+    for topic in response.responses:
+        name = topic.name
+        if context.version >= _TOPIC_IDS_VERSION:
+            found = by_id.get(topic.topic_id)
+            name = "" if found is None else found.name
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            leader, epoch, endpoint, rack = current_leader(context, name, answer.index)
+            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                leader_id=leader, leader_epoch=epoch
+            )
+            if endpoint is not None:
+                endpoints[leader] = ProduceResponse.NodeEndpoint(
+                    node_id=leader, host=endpoint.host, port=endpoint.port, rack=rack
+                )
+    response.node_endpoints = list(endpoints.values())

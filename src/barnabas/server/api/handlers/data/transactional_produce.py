@@ -1,0 +1,112 @@
+"""What a Produce request in a transaction needs before its batches may be appended (KIP-890)."""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from barnabas.protocol.batches.batch import HEADER_SIZE
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.server.api.context import RequestContext
+from barnabas.server.coordinators.transactions.transaction_verification import (
+    Admission,
+    Support,
+    is_in_transaction,
+)
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.server.node.node import Node
+
+_TOPIC_IDS_VERSION = 13
+_ABORTABLE_VERSION = 11
+_ADDS_VERSION = 12
+
+_ATTRIBUTES_AT = 22  # the byte that holds codec, transactional and control bits
+_TRANSACTIONAL = 0x10
+_PRODUCER = Struct(">qhi")  # its id, epoch and base sequence
+_PRODUCER_AT = 43
+
+
+def needed_admission(
+    context: RequestContext, request: ProduceRequest, transactional_id: str
+) -> Admission | None:
+    """What has to be asked of the coordinator before anything is appended; None: nothing.
+
+    Raises INVALID_PRODUCER_ID_MAPPING when batches bear more than one producer.
+    """
+    version, node = context.version, context.node
+    support = Support.DEFAULT
+    if version >= _ABORTABLE_VERSION:
+        support = Support.ADDS if version >= _ADDS_VERSION else Support.ABORTABLE
+    producers: set[tuple[int, int]] = set()
+    unknown: list[tuple[str, int]] = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records: Any = data.records
+            if len(records or b"") < HEADER_SIZE or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                continue
+            producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            producers.add((producer_id, epoch))
+            partition = _found(node, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION)
+            if partition is not None and not is_in_transaction(partition, producer_id, epoch):
+                unknown.append((partition.topic, data.index))
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    if not unknown or (support is not Support.ADDS and not _verifies(node)):
+        return None
+    ((producer_id, epoch),) = producers
+    return Admission(node, support, transactional_id, producer_id, epoch, unknown)
+
+
+def _verifies(node: "Node") -> bool:
+    return node.config.get("transaction.partition.verification.enable")
+
+
+def _found(
+    node: "Node", topic: ProduceRequest.TopicProduceData, number: int, *, by_id: bool
+) -> "Partition | None":
+    try:
+        if by_id:
+            return node.replicas.partition_by_id(topic.topic_id, number)
+        return node.replicas.partition(topic.name, number)
+    except KafkaError:
+        return None  # its own answer says why
+
+
+def check_transactional(
+    context: RequestContext,
+    request: ProduceRequest,
+    partition: "Partition",
+    records: memoryview,
+    admission: Admission | None,
+) -> None:
+    """Let a batch in only if its producer's transaction includes the partition; KafkaError."""
+    if request.transactional_id is None:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactional records need a transactional id",
+        )
+    producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    if is_in_transaction(partition, producer_id, epoch):
+        return
+    if admission is None:
+        if context.version < _ADDS_VERSION and not _verifies(context.node):
+            return
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+        )
+    admission.check_write((partition.topic, partition.partition))
+    if (
+        sequence
+        and admission.support is Support.ADDS
+        and producer_id not in partition.log.producers.producers
+    ):
+        # Something before it was lost, perhaps with a transaction that ended (KAFKA-16308).
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Invalid sequence number for producer {producer_id}: {sequence}, of which nothing "
+            "is known here",
+        )

@@ -1,0 +1,1 @@
+"""Handlers of groups and committed offsets, and FindCoordinator."""

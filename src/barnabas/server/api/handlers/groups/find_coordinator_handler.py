@@ -1,0 +1,88 @@
+"""FindCoordinator v0-6: where groups and transactional ids are coordinated.
+
+Since v4 it is asked for many keys at a time (KIP-699).
+The first one to ask makes `__consumer_offsets` or `__transaction_state` come into being.
+"""
+
+import logging
+
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.coordinator.core.routing import partition_for
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.coordinators.internal_topics import (
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    create_internal_topic,
+)
+
+logger = logging.getLogger(__name__)
+
+# key type -> the topic whose partitions the keys hash to.
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
+BATCHED_VERSION = 4
+
+
+@handles(FindCoordinatorRequest)
+async def find_coordinator(
+    ctx: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """The coordinator of each key, or what is in the way."""
+    if ctx.version >= BATCHED_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[
+                await _find(ctx, request.key_type, key) for key in request.coordinator_keys
+            ]
+        )
+    found = await _find(ctx, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        # Before v4 Kafka spells success out.
+        error_message=found.error_message or ErrorCode(found.error_code).name,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(
+    ctx: RequestContext, key_type: int, key: str
+) -> FindCoordinatorResponse.Coordinator:
+    try:
+        node_id, endpoint = await _coordinator_of(ctx, key_type, key)
+    except KafkaError as error:
+        return FindCoordinatorResponse.Coordinator(
+            key=key,
+            node_id=-1,
+            host="",
+            port=-1,
+            error_code=error.code,
+            error_message=error.message,
+        )
+    return FindCoordinatorResponse.Coordinator(
+        key=key, node_id=node_id, host=endpoint.host, port=endpoint.port
+    )
+
+
+async def _coordinator_of(ctx: RequestContext, key_type: int, key: str) -> tuple[int, Endpoint]:
+    name = TOPICS.get(key_type)
+    if name is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served")
+    node = ctx.node
+    if name not in node.image.topics_by_name:
+        await create_internal_topic(node, name)
+    image = node.image
+    topic = image.topics_by_name.get(name)
+    if topic is not None:
+        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        broker = image.brokers.get(leader)
+        if broker is not None and not broker.fenced:
+            endpoint = broker.endpoints.get(ctx.connection.listener_name)
+            if endpoint is not None:
+                return leader, endpoint
+    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the partition has no leader")

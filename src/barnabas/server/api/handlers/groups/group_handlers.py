@@ -1,0 +1,131 @@
+"""The members' and administrators' apis of groups.
+
+JoinGroup v0-9, SyncGroup v0-5, Heartbeat v0-4, LeaveGroup v0-5, ListGroups v0-5, DescribeGroups
+v0-6, DeleteGroups v0-2. The coordinator speaks each api's newest layout; what old versions lack
+is filled in and left out here.
+"""
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from barnabas.protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
+
+
+@handles(JoinGroupRequest)
+async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Waits for the other members."""
+    if ctx.version < 1:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    try:
+        response = await ctx.node.groups.join_group(request, caller(ctx))
+    except KafkaError as error:
+        response = JoinGroupResponse(error_code=error.code, protocol_name=None)
+    if ctx.version < 7 and response.protocol_name is None:
+        response.protocol_name = ""
+    return response
+
+
+@handles(SyncGroupRequest)
+async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Waits for the leader; from v5 on a member has to say which protocol it means (KIP-559)."""
+    if ctx.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    try:
+        return await ctx.node.groups.sync_group(request)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+
+
+@handles(HeartbeatRequest)
+async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """While groups are loading nobody has missed a heartbeat."""
+    try:
+        return await ctx.node.groups.heartbeat(request)
+    except KafkaError as error:
+        loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error.code)
+
+
+@handles(LeaveGroupRequest)
+async def leave_group(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Before v3 one member leaves, and its error is the response's."""
+    single = ctx.version < 3
+    if single:
+        request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+    try:
+        response = await ctx.node.groups.leave_group(request)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            response = _no_such_group(request)
+        else:
+            response = LeaveGroupResponse(error_code=error.code)
+    if single:
+        member_error = response.members[0].error_code if response.members else 0
+        return LeaveGroupResponse(error_code=response.error_code or member_error)
+    return response
+
+
+def _no_such_group(request: LeaveGroupRequest) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        members=[
+            LeaveGroupResponse.MemberResponse(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for member in request.members
+        ]
+    )
+
+
+@handles(ListGroupsRequest)
+async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """The groups that this node coordinates, in the states and of the types asked for."""
+    try:
+        groups = await ctx.node.groups.list_groups(request.states_filter, request.types_filter)
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
+    return ListGroupsResponse(groups=groups)
+
+
+@handles(DescribeGroupsRequest)
+async def describe_groups(
+    ctx: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    """Each group with its members, or its own error."""
+    groups: list[DescribeGroupsResponse.DescribedGroup] = []
+    for group_id in request.groups:
+        try:
+            group = await ctx.node.groups.describe_group(group_id, ctx.version)
+            tell_causes(ctx, request, group_id, group)
+        except KafkaError as error:
+            group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        groups.append(group)
+    return DescribeGroupsResponse(groups=groups)
+
+
+@handles(DeleteGroupsRequest)
+async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Deletes groups without members, each with its own error."""
+    results: list[DeleteGroupsResponse.DeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        try:
+            result = await ctx.node.groups.delete_group(group_id)
+        except KafkaError as error:
+            result = DeleteGroupsResponse.DeletableGroupResult(
+                group_id=group_id, error_code=error.code
+            )
+        results.append(result)
+    return DeleteGroupsResponse(results=results)

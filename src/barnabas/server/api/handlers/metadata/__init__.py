@@ -1,0 +1,1 @@
+"""Handlers that describe the cluster: ApiVersions, Metadata, DescribeCluster."""

@@ -1,0 +1,70 @@
+"""ApiVersions: what this listener serves, the first request of every modern client.
+
+Versions 0-4. A version newer than ours is answered with UNSUPPORTED_VERSION in the layout of v0,
+so that the client can choose one that both know (KIP-511). The response tells which features the
+cluster has finalized; before v4 a supported range cannot begin at 0 (KIP-1022).
+"""
+
+import re
+from typing import Any
+
+from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION, SUPPORTED, served
+from barnabas.protocol.apis import API
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import API_VERSIONS, handles, served_apis
+
+# org.apache.kafka.common.requests.ApiVersionsRequest: software names and versions must match.
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE = 3
+_FEATURES_FROM_ZERO_SINCE = 4
+
+
+@handles(ApiVersionsRequest)
+def api_versions(ctx: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+    """Tell the apis of the listener; `request` is None when its version is not ours."""
+    if request is None:
+        low, high = API[API_VERSIONS].advertised
+        key = ApiVersionsResponse.ApiVersion(
+            api_key=API_VERSIONS, min_version=low, max_version=high
+        )
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[key])
+    if ctx.version >= _SOFTWARE_SINCE and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    response = ApiVersionsResponse(api_keys=_api_keys(ctx))
+    if ctx.version >= _SOFTWARE_SINCE:
+        _tell_features(ctx, response)
+    return response
+
+
+def _api_keys(ctx: RequestContext) -> list[Any]:
+    return [
+        ApiVersionsResponse.ApiVersion(
+            api_key=api.key, min_version=api.advertised[0], max_version=api.advertised[1]
+        )
+        for api in served_apis(controller=ctx.connection.is_controller_listener)
+    ]
+
+
+def _tell_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
+    lowest = 0 if ctx.version >= _FEATURES_FROM_ZERO_SINCE else 1
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(
+            name=name, min_version=max(low, lowest), max_version=high
+        )
+        for name, (low, high) in SUPPORTED.items()
+    ]
+    image, quorum = ctx.node.image, ctx.node.quorum
+    # The kraft.version stands in the quorum's control records, not in its metadata.
+    finalized = {**image.features, KRAFT_VERSION: quorum.core.kraft_version}
+    response.finalized_features_epoch = image.offset
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(
+            name=name, max_version_level=level, min_version_level=level
+        )
+        for name, level in served(finalized).items()
+    ]

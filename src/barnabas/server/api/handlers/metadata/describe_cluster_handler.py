@@ -1,0 +1,181 @@
+"""DescribeCluster v0-2 and DescribeTopicPartitions v0: the cluster and its topics, in detail."""
+
+from collections.abc import Iterable
+
+from barnabas.cluster.metadata.image import MetadataImage, TopicImage
+from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from barnabas.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.api.handlers.metadata.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+)
+from barnabas.server.api.handlers.metadata.metadata_handler import (
+    alive_controller,
+    offline_replicas,
+)
+
+# org.apache.kafka.clients.admin.EndpointType
+_BROKERS, _CONTROLLERS = 1, 2
+
+Broker = DescribeClusterResponse.DescribeClusterBroker
+Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+@handles(DescribeClusterRequest)
+def describe_cluster(
+    ctx: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """The cluster's id, controller and brokers; on a controller listener, its controllers."""
+    expected = _CONTROLLERS if ctx.connection.is_controller_listener else _BROKERS
+    if request.endpoint_type != expected:
+        return _wrong_endpoint_type(request.endpoint_type, expected)
+    image = ctx.node.image
+    response = DescribeClusterResponse(
+        endpoint_type=expected, cluster_id=image.cluster_id, error_message=None
+    )
+    if expected == _CONTROLLERS:
+        response.controller_id = image.controller_id
+        response.brokers = list(_controllers(image, ctx.connection.listener_name))
+    else:
+        response.controller_id = alive_controller(image)
+        response.brokers = list(
+            _brokers(image, ctx.connection.listener_name, fenced=request.include_fenced_brokers)
+        )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _wrong_endpoint_type(asked: int, expected: int) -> DescribeClusterResponse:
+    names = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
+    if asked not in names:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+    else:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = (
+            f"The request was sent to an endpoint of type {names[expected]}, but we wanted an "
+            f"endpoint of type {names[asked]}"
+        )
+    return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="")
+
+
+def _brokers(image: MetadataImage, listener_name: str, *, fenced: bool) -> Iterable[Broker]:
+    for broker in image.brokers.values():
+        endpoint = broker.endpoints.get(listener_name)
+        if endpoint is not None and (fenced or not broker.fenced):
+            yield Broker(
+                broker_id=broker.id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+
+
+def _controllers(image: MetadataImage, listener_name: str) -> Iterable[Broker]:
+    for controller in image.controllers.values():
+        endpoint = controller.endpoints.get(listener_name)
+        if endpoint is not None:
+            yield Broker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
+
+
+# DescribeTopicPartitions
+
+
+@handles(DescribeTopicPartitionsRequest)
+def describe_topic_partitions(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Topics in the order of their names from the cursor on, up to a number of partitions."""
+    image, cursor = ctx.node.image, request.cursor
+    start = cursor.topic_name if cursor is not None else ""
+    asked = {topic.name for topic in request.topics}
+    names = sorted(name for name in asked or image.topics_by_name if name >= start)
+    if cursor is not None and asked and start not in asked:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {start}",
+        )
+    if cursor is not None and cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}",
+        )
+    limit = ctx.node.config.get_int("max.request.partition.size.limit")
+    left = max(min(limit, request.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse(topics=[])
+    for name in names:
+        topic = image.topics_by_name.get(name)
+        first = cursor.partition_index if cursor and name == start else 0
+        next_index: int | None = 0
+        if left and topic is None:
+            next_index = None
+            if asked:
+                response.topics.append(_unknown(name))
+        elif left and topic is not None:
+            left, next_index = _describe(ctx, response, topic, first, left)
+        if next_index is not None:
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(
+                topic_name=name, partition_index=next_index
+            )
+            break
+    return response
+
+
+def _unknown(name: str) -> Topic:
+    invalid = refusal(name) is not None
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return Topic(name=name, error_code=code, topic_authorized_operations=TOPIC_OPERATIONS)
+
+
+def _describe(
+    ctx: RequestContext,
+    response: DescribeTopicPartitionsResponse,
+    topic: TopicImage,
+    first: int,
+    left: int,
+) -> tuple[int, int | None]:
+    """Add a topic's partitions from `first` on; gives what is left of the limit, and the next."""
+    brokers, listener_name = ctx.node.image.brokers, ctx.connection.listener_name
+    numbers = sorted(number for number in topic.partitions if number >= first)
+    answer = Topic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    response.topics.append(answer)
+    for number in numbers[:left]:
+        partition = topic.partitions[number]
+        leader = brokers.get(partition.leader)
+        code = ErrorCode.NONE
+        if leader is None or leader.fenced:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        elif listener_name not in leader.endpoints:
+            code = ErrorCode.LISTENER_NOT_FOUND
+        answer.partitions.append(
+            Partition(
+                error_code=code,
+                partition_index=number,
+                leader_id=-1 if code else partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline_replicas(brokers, partition, listener_name),
+            )
+        )
+    rest = numbers[left:]
+    return max(left - len(numbers), 0), rest[0] if rest else None

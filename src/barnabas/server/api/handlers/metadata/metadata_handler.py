@@ -1,0 +1,201 @@
+"""Metadata v0-13: brokers and topics as a client has to know them to begin.
+
+Brokers are told by the listener that the client came in on. Topics are asked for by name or id,
+or all of them; a name that is not there is created if client and broker both allow it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.cluster.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.types import ZERO_UUID
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.api.handlers.metadata.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+)
+from barnabas.server.coordinators.auto_topics import create_topics
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
+
+# The first version in which an empty list asks for no topics rather than for all.
+_EMPTY_MEANS_NONE_SINCE = 1
+# Before it, a leader without the client's listener is told as plainly not available.
+_LISTENER_NOT_FOUND_SINCE = 6
+_AUTO_CREATION_FLAG_SINCE = 4
+# The field is there since version 10, but asking by it was allowed only now (KAFKA-10774).
+_IDS_ASKED_SINCE = 12
+
+
+@handles(MetadataRequest)
+async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """What is asked for, out of one image: a topic that this request creates is not in it yet.
+
+    Kafka, too, tells UNKNOWN_TOPIC_OR_PARTITION of it, and clients ask again.
+    """
+    wanted = request.topics
+    if ctx.version < _IDS_ASKED_SINCE:
+        _check_named(wanted or (), ctx.version)
+    image = ctx.node.image
+    if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
+        topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
+    else:
+        errors = await _create_missing(ctx, request)
+        topics = list(_asked(ctx, image, wanted, errors))
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=list(_brokers(image, ctx.connection.listener_name)),
+        cluster_id=image.cluster_id,
+        controller_id=alive_controller(image),
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version: int) -> None:
+    for topic in wanted:
+        if topic.name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}"
+            )
+        if topic.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic IDs are not supported in requests for version {version}",
+            )
+
+
+def alive_controller(image: MetadataImage) -> int:
+    """A broker that takes controller requests: the active one if it is a broker, else any.
+
+    As `KRaftMetadataCache` does, since brokers pass those requests on.
+    """
+    alive = sorted(broker.id for broker in image.brokers.values() if not broker.fenced)
+    if image.controller_id in alive or not alive:
+        return image.controller_id
+    return alive[0]
+
+
+def _brokers(
+    image: MetadataImage, listener_name: str
+) -> Iterable[MetadataResponse.MetadataResponseBroker]:
+    for broker in image.brokers.values():
+        endpoint = broker.endpoints.get(listener_name)
+        if not broker.fenced and endpoint is not None:
+            yield MetadataResponse.MetadataResponseBroker(
+                node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+
+
+async def _create_missing(ctx: RequestContext, request: MetadataRequest) -> dict[str, ErrorCode]:
+    """Create the named topics that are not there; gives what was in the way, by name."""
+    if ctx.version >= _AUTO_CREATION_FLAG_SINCE and not request.allow_auto_topic_creation:
+        return {}
+    if not ctx.node.config.get_bool("auto.create.topics.enable"):
+        return {}
+    known = ctx.node.image.topics_by_name
+    missing = {
+        topic.name: None
+        for topic in request.topics or ()
+        if topic.name is not None and topic.topic_id == ZERO_UUID and topic.name not in known
+    }
+    return await create_topics(ctx.node, list(missing)) if missing else {}
+
+
+def _asked(
+    ctx: RequestContext,
+    image: MetadataImage,
+    wanted: Iterable[MetadataRequest.MetadataRequestTopic],
+    errors: dict[str, ErrorCode],
+) -> Iterable[Topic]:
+    answered: set[object] = set()
+    wanted = [asked for asked in wanted if asked.topic_id != ZERO_UUID] or wanted
+    for asked in wanted:
+        key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id
+        if key in answered:
+            continue
+        answered.add(key)
+        if asked.topic_id != ZERO_UUID:
+            topic = image.topics_by_id.get(asked.topic_id)
+            yield (
+                _topic(ctx, image, topic)
+                if topic is not None
+                else Topic(
+                    name=None, topic_id=asked.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                )
+            )
+            continue
+        name = asked.name or ""
+        topic = image.topics_by_name.get(name)
+        if topic is not None:
+            yield _topic(ctx, image, topic)
+        elif refusal(name) is not None:
+            yield Topic(name=name, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
+        else:
+            code = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            yield Topic(name=name, error_code=code)
+
+
+def _topic(ctx: RequestContext, image: MetadataImage, topic: TopicImage) -> Topic:
+    listener_name, version = ctx.connection.listener_name, ctx.version
+    return Topic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(image.brokers, number, partition, listener_name, version)
+            for number, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    brokers: Mapping[int, BrokerImage],
+    number: int,
+    partition: PartitionImage,
+    listener_name: str,
+    version: int,
+) -> Partition:
+    leader = brokers.get(partition.leader)
+    code = ErrorCode.NONE
+    if leader is None or leader.fenced:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif listener_name not in leader.endpoints:
+        code = ErrorCode.LISTENER_NOT_FOUND
+        if version < _LISTENER_NOT_FOUND_SINCE:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+    return Partition(
+        error_code=code,
+        partition_index=number,
+        leader_id=-1 if code else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline_replicas(brokers, partition, listener_name),
+    )
+
+
+def offline_replicas(
+    brokers: Mapping[int, BrokerImage], partition: PartitionImage, listener_name: str
+) -> list[int]:
+    """The replicas whose brokers are away, or not reached through the client's listener.
+
+    And those in directories that failed (`KRaftMetadataCache.isReplicaOffline`).
+    """
+    return [
+        replica
+        for replica in partition.replicas
+        if (broker := brokers.get(replica)) is None
+        or broker.fenced
+        or listener_name not in broker.endpoints
+        or not broker.has_online(partition.directory(replica))
+    ]

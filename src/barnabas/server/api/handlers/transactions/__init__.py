@@ -1,0 +1,1 @@
+"""Handlers of idempotent producers and transactions."""

@@ -1,0 +1,68 @@
+"""Producers as the partitions see them: DescribeProducers v0, WriteTxnMarkers v1-2.
+
+Together they find and end a transaction that its coordinator does not know (KIP-664).
+"""
+
+from barnabas.log.segment.producer_state import ProducerEntry
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from barnabas.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.coordinators.transactions.marker_writer import write_here
+
+PartitionResponse = DescribeProducersResponse.PartitionResponse
+
+
+@handles(WriteTxnMarkersRequest)
+async def write_txn_markers(
+    context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """End transactions in partitions, on behalf of their coordinator or of an administrator."""
+    return await write_here(context.node.transactions.local_markers, request)
+
+
+@handles(DescribeProducersRequest)
+def describe_producers(
+    context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """The producers that each partition knows."""
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _described(context, topic.name, number) for number in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _described(context: RequestContext, topic: str, number: int) -> PartitionResponse:
+    try:
+        producers = context.node.replicas.partition(topic, number).log.producers.producers
+    except KafkaError as error:
+        return PartitionResponse(partition_index=number, error_code=error.code)
+    return PartitionResponse(
+        partition_index=number,
+        active_producers=[_state(entry) for entry in producers.values()],
+    )
+
+
+def _state(entry: ProducerEntry) -> DescribeProducersResponse.ProducerState:
+    return DescribeProducersResponse.ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )

@@ -1,0 +1,220 @@
+"""What the transaction coordinator answers: partitions and offsets in, commit, abort, look-ups.
+
+AddPartitionsToTxn v0-3 comes from producers; v4-5 from brokers, for several transactions, which
+add partitions on behalf of producers of the second version, or only verify (KIP-890).
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from barnabas.coordinator.core.routing import partition_for
+from barnabas.coordinator.transactions.transaction import TopicPartition
+from barnabas.coordinator.transactions.transaction_listing import Filters
+from barnabas.coordinator.transactions.transaction_state import TV_0, TV_2
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from barnabas.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from barnabas.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from barnabas.server.api.context import RequestContext
+from barnabas.server.api.dispatch import handles
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
+
+AskedTopic: TypeAlias = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+AskedTransaction: TypeAlias = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+TransactionResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+TopicResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+PartitionResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+
+_BATCHED_VERSION = 4
+# Before, clients knew no PRODUCER_FENCED (KIP-588).
+_FENCED_VERSION = 2
+_EPOCH_BUMP_VERSION = 5
+
+
+def _known_to(version: int, code: ErrorCode) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_VERSION:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+# AddPartitionsToTxn
+
+
+@handles(AddPartitionsToTxnRequest)
+async def add_partitions_to_txn(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Add partitions to transactions, or tell whether they are in them."""
+    if context.version >= _BATCHED_VERSION:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                TransactionResult(
+                    transactional_id=asked.transactional_id,
+                    topic_results=await _add(context, asked, TV_2),
+                )
+                for asked in request.transactions
+            ]
+        )
+    asked = AskedTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=await _add(context, asked, TV_0)
+    )
+
+
+async def _add(
+    context: RequestContext, asked: AskedTransaction, client_version: int
+) -> list[TopicResult]:
+    """One transaction's results; where a partition does not exist, none is attempted."""
+    partitions = [(topic.name, each) for topic in asked.topics for each in topic.partitions]
+    image = context.node.image
+    missing = {each for each in partitions if image.partition(*each) is None}
+    if missing:
+        return _results(
+            asked.topics,
+            lambda each: (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if each in missing
+                else ErrorCode.OPERATION_NOT_ATTEMPTED
+            ),
+        )
+    producer = asked.transactional_id, asked.producer_id, asked.producer_epoch
+    transactions = context.node.transactions
+    outcomes: dict[TopicPartition, ErrorCode] = {}
+    common = ErrorCode.NONE
+    try:
+        if asked.verify_only:
+            outcomes = await transactions.verify_partitions(*producer, partitions)
+        else:
+            await transactions.add_partitions(*producer, partitions, client_version)
+    except KafkaError as error:
+        common = _known_to(context.version, error.code)
+    return _results(asked.topics, lambda each: outcomes.get(each, common))
+
+
+def _results(
+    topics: list[AskedTopic], outcome: Callable[[TopicPartition], ErrorCode]
+) -> list[TopicResult]:
+    return [
+        TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                PartitionResult(
+                    partition_index=partition, partition_error_code=outcome((topic.name, partition))
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+# AddOffsetsToTxn
+
+
+@handles(AddOffsetsToTxnRequest)
+async def add_offsets_to_txn(
+    context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    """Add the partition of `__consumer_offsets` that holds a group's offsets."""
+    node = context.node
+    topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
+    count = (
+        node.config.get_int("offsets.topic.num.partitions")
+        if topic is None
+        else len(topic.partitions)
+    )
+    code = ErrorCode.NONE
+    try:
+        await node.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [(OFFSETS_TOPIC, partition_for(request.group_id, count))],
+            TV_0,
+        )
+    except KafkaError as error:
+        code = _known_to(context.version, error.code)
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+# EndTxn
+
+
+@handles(EndTxnRequest)
+async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Commit or abort; answered once the outcome is safe, while markers are still written."""
+    client_version = TV_2 if context.version >= _EPOCH_BUMP_VERSION else TV_0
+    try:
+        return await context.node.transactions.end_transaction(request, client_version)
+    except KafkaError as error:
+        return EndTxnResponse(error_code=_known_to(context.version, error.code))
+
+
+# Looking into transactions
+
+
+@handles(DescribeTransactionsRequest)
+async def describe_transactions(
+    context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Each transactional id's state, or its error."""
+    states: list[DescribeTransactionsResponse.TransactionState] = []
+    for transactional_id in request.transactional_ids:
+        try:
+            states.append(await context.node.transactions.describe(transactional_id))
+        except KafkaError as error:
+            states.append(
+                DescribeTransactionsResponse.TransactionState(
+                    transactional_id=transactional_id, error_code=error.code
+                )
+            )
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+@handles(ListTransactionsRequest)
+async def list_transactions(
+    context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """The transactional ids that this node coordinates."""
+    matches = None
+    if request.transactional_id_pattern:
+        matches = _matcher(request.transactional_id_pattern)
+    filters = Filters.of(request, matches)
+    try:
+        states = await context.node.transactions.list_transactions(filters)
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    return ListTransactionsResponse(
+        unknown_state_filters=filters.unknown_states, transaction_states=states
+    )
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    """Judges whole transactional ids, in linear time; INVALID_REGULAR_EXPRESSION."""
+    re2: Any = import_module("re2")
+    options = re2.Options()
+    options.log_errors = False  # the client is told
+    try:
+        return re2.compile(pattern, options).fullmatch
+    except re2.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error

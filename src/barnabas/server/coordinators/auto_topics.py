@@ -1,0 +1,100 @@
+"""Topics that come into being because somebody asked for them (Kafka's `AutoTopicCreationManager`).
+
+Internal ones get the number of partitions, the replication factor and the properties that their
+coordinator needs; all others the broker's defaults.
+"""
+
+from typing import TYPE_CHECKING
+
+from barnabas.cluster.metadata.topic_names import refusal
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+CreatableTopic = CreateTopicsRequest.CreatableTopic
+
+# name -> the properties of its broker-side size.
+_INTERNAL = {
+    "__consumer_offsets": ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
+    "__transaction_state": (
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+    ),
+    "__share_group_state": (
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+    ),
+}
+
+
+async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
+    """Create each of the topics; gives, by name, what a client is told of those not there yet.
+
+    One that could not be made for lack of brokers will be asked for again, so the client gets
+    UNKNOWN_TOPIC_OR_PARTITION and retries, as from Kafka; a bad name is told as such.
+    """
+    request = CreateTopicsRequest(
+        topics=[creatable(node, name) for name in names if refusal(name) is None]
+    )
+    try:
+        answer = await node.quorum.submit(
+            lambda controller, now_ms: controller.create_topics(request)
+        )
+    except KafkaError as error:
+        return dict.fromkeys(names, _told(error.code))
+    return {
+        result.name: _told(ErrorCode(result.error_code))
+        for result in answer.topics
+        if result.error_code
+    }
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    if code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR):
+        return code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def creatable(node: "Node", name: str) -> CreatableTopic:
+    """A topic as it is made when somebody asks for it."""
+    config = node.config
+    sizes = _INTERNAL.get(name)
+    if sizes is None:
+        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+    configs = _internal_configs(node, name)
+    return CreatableTopic(
+        name=name,
+        num_partitions=config.get_int(sizes[0]),
+        replication_factor=config.get_int(sizes[1]),
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+            for key, value in configs.items()
+        ],
+    )
+
+
+def _internal_configs(node: "Node", name: str) -> dict[str, str]:
+    """As `GroupCoordinatorService.groupMetadataTopicConfigs` and its siblings in Kafka."""
+    config = node.config
+    if name == "__consumer_offsets":
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
+        }
+    if name == "__transaction_state":
+        return {
+            "unclean.leader.election.enable": "false",
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
+            "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
+        }
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "none",
+        "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
+        "retention.ms": "-1",
+    }

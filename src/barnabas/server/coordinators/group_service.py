@@ -1,0 +1,278 @@
+"""The group coordinator of a node: finds a group's partition, loads it, keeps its time.
+
+Kafka: GroupCoordinatorService and CoordinatorRuntime. Requests of one group are decided in the
+order in which they come; waiting joins and syncs are awaited in their connections' tasks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
+from barnabas.coordinator.groups.consumer.assignors.assignor import load_assignors
+from barnabas.coordinator.groups.group_settings import GroupSettings
+from barnabas.protocol.batches.batch import Codec
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.types import Uuid
+from barnabas.server.coordinators.coordinator_partition import ProducerBatch
+from barnabas.server.coordinators.coordinator_service import CoordinatorService
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
+from barnabas.server.coordinators.regex_resolver import RegexResolver
+from barnabas.server.node.startup_checks import StartupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from barnabas.cluster.metadata.delta import MetadataDelta
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.config.node_config import NodeConfig
+    from barnabas.coordinator.core.coordinator_output import Caller, Output, Token
+    from barnabas.coordinator.groups.committed_offsets import FetchedGroup, FetchGroup
+    from barnabas.coordinator.groups.consumer.assignors.assignor import Assignor
+    from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
+    from barnabas.coordinator.groups.group_shard import GroupShard
+    from barnabas.coordinator.groups.rebalance_history import Cause
+    from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from barnabas.protocol.messages.consumer_group_heartbeat import (
+        ConsumerGroupHeartbeatRequest,
+        ConsumerGroupHeartbeatResponse,
+    )
+    from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
+    from barnabas.protocol.messages.describe_groups import DescribeGroupsResponse
+    from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+    from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+    from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from barnabas.protocol.messages.list_groups import ListGroupsResponse
+    from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+    from barnabas.protocol.messages.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+    )
+    from barnabas.server.coordinators.group_partition import GroupPartition
+    from barnabas.server.node.node import Node
+
+
+def group_settings(config: NodeConfig, assignors: Mapping[str, Assignor]) -> GroupSettings:
+    """The coordinator's settings out of the node's properties."""
+    migration = config.get("group.consumer.migration.policy").upper()
+    return GroupSettings(
+        initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
+        max_size=config.get("group.max.size"),
+        offset_metadata_max_size=config.get("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
+        consumer_regex_refresh_interval_ms=config.get("group.consumer.regex.refresh.interval.ms"),
+        consumer_max_size=config.get("group.consumer.max.size"),
+        consumer_assignors=assignors,
+        consumer_upgrades=migration in ("BIDIRECTIONAL", "UPGRADE"),
+        consumer_downgrades=migration in ("BIDIRECTIONAL", "DOWNGRADE"),
+    )
+
+
+def assignors_of(config: NodeConfig) -> Mapping[str, Assignor]:
+    """The assignors that `group.consumer.assignors` names; StartupError on one that is none."""
+    try:
+        return load_assignors(config.get("group.consumer.assignors"))
+    except ValueError as error:
+        raise StartupError(str(error)) from error
+
+
+class GroupCoordinator(CoordinatorService["GroupPartition"]):
+    """Coordinates the groups whose partitions of `__consumer_offsets` this node leads."""
+
+    TOPIC = OFFSETS_TOPIC
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._assignors = node.assignors
+        self._settings = group_settings(node.config, self._assignors)
+        protocols = node.config.get("group.coordinator.rebalance.protocols")
+        self._serves_consumer_groups = "consumer" in protocols
+        self._regexes = RegexResolver(lambda: node.image)
+
+    def new_partition(self, index: int) -> GroupPartition:
+        """A partition of groups, not loaded yet."""
+        # Groups are half a start's own code, and a node may never see one.
+        from barnabas.coordinator.groups.group_shard import GroupShard
+        from barnabas.server.coordinators.group_partition import GroupPartition
+
+        node = self.node
+        shard = GroupShard(self._settings)
+        shard.update_metadata(node.image, self._settings)
+        return GroupPartition(
+            node.replicas,
+            index,
+            shard,
+            now_ms=self.now_ms,
+            stamp_ms=node.now_ms,
+            commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
+            begin_sync=self.begin_sync,
+            go_on=self.go_on,
+            codec=Codec(node.config.get("offsets.topic.compression.codec")),
+            resolve=self._resolve,
+        )
+
+    def _resolve(self, led: GroupPartition, wanted: Wanted) -> None:
+        """Have a group's expressions matched; the shard goes on when they are."""
+
+        def tell(found: Mapping[str, frozenset[str]], version: int) -> None:
+            if led.is_loaded:
+                led.perform(
+                    lambda: led.shard.regexes_resolved(
+                        wanted.group_id, found, version, self.now_ms()
+                    )
+                )
+                self.note_wakeup(led)
+
+        if self._regexes.ask(wanted.regexes, tell) and self.nursery is not None:
+            self.nursery.start_soon(self._regexes.run)
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The metadata has changed: groups hear of it, and deleted topics lose their offsets."""
+        super().on_image(image, delta)
+        if delta.configs:
+            self._settings = group_settings(self.node.config, self._assignors)
+        changed = {topic.name for topic in delta.topics.values()}
+        changed |= {topic.name for topic in delta.deleted_topics.values()}
+        created = any(topic.is_new for topic in delta.topics.values())
+        for led in self.led.values():
+            led.update_metadata(image, self._settings, changed=changed, created=created)
+        deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
+        if deleted:
+            for led in self.led.values():
+                led.forget_topics(deleted)
+
+    async def join_group(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
+        """Waits until the join phase is over."""
+        fresh_uuid = str(uuid.uuid4())
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.join_group(
+                request, caller, fresh_uuid, now_ms, token
+            ),
+        )
+
+    async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        """Waits for the leader's assignment."""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.sync_group(request, now_ms, token),
+        )
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """A member's sign of life."""
+        return await self.decide(
+            request.group_id, lambda shard, now_ms, token: shard.heartbeat(request, now_ms, token)
+        )
+
+    async def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        """Members go; the request is in the layout of v3+."""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.leave_group(request, now_ms, token),
+        )
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether the cluster has finalized the protocol and the node is to serve it."""
+        level = self.node.image.features.get(GROUP_VERSION, 0)
+        return self._serves_consumer_groups and level > 0
+
+    async def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A member of the consumer protocol joins, stays or leaves."""
+        fresh_uuid = str(Uuid.random()) if not request.member_id else ""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.consumer_heartbeat(
+                request, caller, fresh_uuid, now_ms, token
+            ),
+        )
+
+    async def describe_consumer_group(
+        self, group_id: str
+    ) -> ConsumerGroupDescribeResponse.DescribedGroup:
+        """One consumer group with its members."""
+        return await self.decide(
+            group_id, lambda shard, _now_ms, token: shard.describe_consumer_group(group_id, token)
+        )
+
+    def causes(self, group_id: str) -> Sequence[Cause]:
+        """Why a group rebalanced lately, the oldest first; KafkaError if it is not of this node."""
+        return self.lead(group_id).shard.causes(group_id)
+
+    async def commit_offsets(
+        self, request: OffsetCommitRequest, version: int
+    ) -> OffsetCommitResponse:
+        """Commits offsets of topics that exist, with their names and ids filled in."""
+        return await self.decide(
+            request.group_id,
+            lambda shard, now_ms, token: shard.commit_offsets(request, version, now_ms, token),
+        )
+
+    async def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, check: Callable[[], None]
+    ) -> TxnOffsetCommitResponse:
+        """Writes offsets into the transaction of the request's producer.
+
+        `check` raises if they may not be, as things are when they are about to be written.
+        """
+
+        def commit(shard: GroupShard, now_ms: int, token: Token) -> Output:
+            check()
+            return shard.commit_transactional_offsets(request, now_ms, token)
+
+        producer = ProducerBatch(request.producer_id, request.producer_epoch)
+        return await self.decide(request.group_id, commit, producer)
+
+    async def fetch_offsets(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:
+        """One group's committed offsets."""
+        return await self.decide(
+            request.group_id,
+            lambda shard, _now_ms, token: shard.fetch_offsets(
+                request, require_stable=require_stable, token=token
+            ),
+        )
+
+    async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """Removes committed offsets of topics that nobody consumes."""
+        return await self.decide(
+            request.group_id, lambda shard, _now_ms, token: shard.delete_offsets(request, token)
+        )
+
+    async def describe_group(
+        self, group_id: str, version: int
+    ) -> DescribeGroupsResponse.DescribedGroup:
+        """One group with its members."""
+        return await self.decide(
+            group_id, lambda shard, _now_ms, token: shard.describe_group(group_id, version, token)
+        )
+
+    async def delete_group(self, group_id: str) -> DeleteGroupsResponse.DeletableGroupResult:
+        """Deletes one empty group and its offsets."""
+        results = await self.decide(
+            group_id, lambda shard, _now_ms, token: shard.delete_groups([group_id], token)
+        )
+        return results[0]
+
+    async def list_groups(
+        self, states: list[str], types: list[str]
+    ) -> list[ListGroupsResponse.ListedGroup]:
+        """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+        groups: list[ListGroupsResponse.ListedGroup] = []
+        for led in list(self.led.values()):
+            if not led.is_loaded:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are loading")
+            groups += await self.decide_at(
+                led, lambda shard, _now_ms, token: shard.list_groups(states, types, token)
+            )
+        return groups

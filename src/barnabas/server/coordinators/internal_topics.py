@@ -1,0 +1,49 @@
+"""Making the coordinators' topics when they are first needed."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.server.coordinators.auto_topics import creatable
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+
+
+async def create_internal_topic(node: "Node", name: str) -> None:
+    """Create a coordinator's topic as the node's properties say, if it is not there.
+
+    Raises KafkaError COORDINATOR_NOT_AVAILABLE when that cannot be done (yet).
+    """
+    topic = creatable(node, name)
+    request = CreateTopicsRequest(topics=[topic])
+    try:
+        response = await node.quorum.submit(
+            lambda controller, _now_ms: controller.create_topics(request)
+        )
+    except KafkaError as error:
+        raise _not_available(name) from error
+    (result,) = response.topics
+    error = ErrorCode(result.error_code)
+    if error is ErrorCode.INVALID_REPLICATION_FACTOR:
+        logger.error(
+            "cannot create topic=%s: its replication factor of %d is more than the live brokers; "
+            "set it to 1 on a single node",
+            name,
+            topic.replication_factor,
+        )
+    elif error is not ErrorCode.TOPIC_ALREADY_EXISTS and error is not ErrorCode.NONE:
+        logger.error("cannot create topic=%s: %s", name, result.error_message)
+    else:
+        return
+    raise _not_available(name)
+
+
+def _not_available(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is not there yet")

@@ -1,0 +1,1 @@
+"""The transaction coordinator's shell: producer ids, verification, and writing markers."""

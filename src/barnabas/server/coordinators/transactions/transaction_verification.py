@@ -1,0 +1,164 @@
+"""Letting a transaction's first write into a partition: the coordinator is asked before (KIP-890).
+
+Producers of the first version told the coordinator themselves (AddPartitionsToTxn), so it is only
+asked whether that is so. For those of the second version the broker tells it, with the write.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from barnabas.coordinator.transactions.transaction import TopicPartition
+from barnabas.coordinator.transactions.transaction_state import TV_2
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.coordinators.transactions.verification_guards import Guard
+
+if TYPE_CHECKING:
+    from barnabas.cluster.replication import Partition
+    from barnabas.server.node.node import Node
+
+
+class Support(Enum):
+    """What the version of a request says about its client (`TransactionSupportedOperation`)."""
+
+    DEFAULT = "knows no TRANSACTION_ABORTABLE"
+    ABORTABLE = "knows it"
+    ADDS = "leaves adding partitions to the broker"
+
+
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def is_in_transaction(partition: "Partition", producer_id: int, epoch: int) -> bool:
+    """Whether the producer has written into the partition in its present transaction."""
+    entry = partition.log.producers.producers.get(producer_id)
+    return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
+
+
+class Admission:
+    """One request's first writes into partitions, asked for and then let in.
+
+    `async with Admission(...) as admission:` asks; `check` raises for a partition that is refused.
+    """
+
+    def __init__(
+        self,
+        node: "Node",
+        support: Support,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> None:
+        self._node = node
+        self.support = support
+        self._transactional_id = transactional_id
+        self._producer = producer_id, producer_epoch
+        self._partitions = list(partitions)
+        self._guards: dict[TopicPartition, Guard] = {}
+        self._outcomes: dict[TopicPartition, ErrorCode] = {}
+
+    async def __aenter__(self) -> "Admission":
+        guards = self._node.transactions.guards
+        for topic, number in self._partitions:
+            self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
+        try:
+            await self._ask()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        guards = self._node.transactions.guards
+        for (topic, number), guard in self._guards.items():
+            guards.release(topic, number, self._producer[0], guard)
+        self._guards.clear()
+
+    def outcome(self, partition: TopicPartition) -> ErrorCode:
+        """NONE for one that may be written to now."""
+        guard = self._guards.get(partition)
+        if guard is None or guard.is_broken:
+            return ErrorCode.INVALID_TXN_STATE
+        return self._outcomes.get(partition, ErrorCode.INVALID_TXN_STATE)
+
+    def check_write(self, partition: TopicPartition) -> None:
+        """Raise what Produce answers for a partition that is refused.
+
+        Errors that pass are told as NOT_ENOUGH_REPLICAS, which every client retries; only
+        clients of the second version know CONCURRENT_TRANSACTIONS from Produce.
+        """
+        code = self.outcome(partition)
+        if code is ErrorCode.NONE:
+            return
+        if code in _PASSING and not (
+            code is ErrorCode.CONCURRENT_TRANSACTIONS and self.support is Support.ADDS
+        ):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                "Unable to verify the partition has been added to the transaction. Underlying "
+                f"error: {code.name}",
+            )
+        raise KafkaError(code, "Partition was not added to the transaction")
+
+    # Asking
+
+    async def _ask(self) -> None:
+        """Ask; while the transaction before is being ended, a few times (KIP-890, part 2)."""
+        config = self._node.config
+        wait_s = config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
+        most_s = config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        deadline = trio.current_time() + most_s
+        while True:
+            if await self._ask_once() or trio.current_time() + wait_s > deadline:
+                return
+            await trio.sleep(wait_s)
+
+    async def _ask_once(self) -> bool:
+        """Whether asking again is of no use."""
+        transactions = self._node.transactions
+        producer = self._transactional_id, *self._producer
+        try:
+            if self.support is Support.ADDS:
+                await transactions.add_partitions(*producer, self._partitions, TV_2)
+                self._outcomes = dict.fromkeys(self._partitions, ErrorCode.NONE)
+            else:
+                self._outcomes = {
+                    partition: self._translated(code)
+                    for partition, code in (
+                        await transactions.verify_partitions(*producer, self._partitions)
+                    ).items()
+                }
+        except KafkaError as error:
+            code = self._translated(error.code)
+            self._outcomes = dict.fromkeys(self._partitions, code)
+            again = code is ErrorCode.CONCURRENT_TRANSACTIONS and self.support is Support.ADDS
+            return not again
+        return True
+
+    def _translated(self, code: ErrorCode) -> ErrorCode:
+        """As AddPartitionsToTxnManager hands it on."""
+        if code is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if code is ErrorCode.TRANSACTION_ABORTABLE and self.support is Support.DEFAULT:
+            return ErrorCode.INVALID_TXN_STATE
+        return code

@@ -1,0 +1,174 @@
+"""Figures of the node for Prometheus: read when asked, so that counting costs next to nothing.
+
+The hot path only adds to plain integers (`Route`, `Transport`); a collector turns them, and what
+the logs and the quorum know, into metrics when somebody scrapes. prometheus-client is imported
+only then.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+
+class Metrics:
+    """Makes the text of `/metrics`."""
+
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._registry: Any = None
+
+    def text(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        from prometheus_client import (
+            CollectorRegistry,
+            GCCollector,
+            PlatformCollector,
+            ProcessCollector,
+            generate_latest,
+        )
+
+        if self._registry is None:
+            registry = self._registry = CollectorRegistry()
+            ProcessCollector(registry=registry)
+            PlatformCollector(registry=registry)
+            GCCollector(registry=registry)
+            registry.register(self)  # pyright: ignore[reportArgumentType]
+        return generate_latest(self._registry)
+
+    def describe(self) -> list[Any]:
+        """No names in advance: `collect` would cost as much (prometheus-client's protocol)."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """The families, as prometheus-client asks for them."""
+        yield from self._requests()
+        yield from self._connections()
+        yield from self._state()
+        yield from self._record_helper()
+        yield from self._cleaner()
+        yield from self._scrubber()
+
+    def _requests(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+
+        seconds = SummaryMetricFamily(
+            "barnabas_request_seconds",
+            "Time from beginning a request to its encoded response, waiting included",
+            labels=["api", "version"],
+        )
+        errors = CounterMetricFamily(
+            "barnabas_request_errors",
+            "Requests answered by the server's error path",
+            labels=["api"],
+        )
+        failed: dict[str, int] = {}
+        for dispatcher in self._node.dispatchers:
+            for route in dispatcher.routes.values():
+                labels = [route.name, str(route.version)]
+                seconds.add_metric(labels, route.requests, route.seconds)
+                failed[route.name] = failed.get(route.name, 0) + route.errors
+        for name, count in failed.items():
+            errors.add_metric([name], count)
+        yield seconds
+        yield errors
+
+    def _connections(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        transport = self._node.transport
+        yield GaugeMetricFamily(
+            "barnabas_connections", "Open connections", len(transport.connections)
+        )
+        yield CounterMetricFamily(
+            "barnabas_connections_accepted", "Connections let in", transport.accepted
+        )
+        yield CounterMetricFamily(
+            "barnabas_connections_refused", "Connections over a limit", transport.refused
+        )
+
+    def _state(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        node, image = self._node, self._node.image
+        partitions = sum(len(topic.partitions) for topic in image.topics_by_name.values())
+        yield GaugeMetricFamily(
+            "barnabas_topics", "Topics in the metadata", len(image.topics_by_name)
+        )
+        yield GaugeMetricFamily("barnabas_partitions", "Partitions in the metadata", partitions)
+        yield GaugeMetricFamily(
+            "barnabas_metadata_offset", "Offset of the metadata image", image.offset
+        )
+        yield CounterMetricFamily(
+            "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
+        )
+
+    def _record_helper(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        helper = self._node.records
+        yield CounterMetricFamily(
+            "barnabas_record_jobs", "Batches whose records the helper looked at", helper.asked
+        )
+        yield GaugeMetricFamily(
+            "barnabas_record_jobs_waiting", "Requests that wait for that", helper.waiting
+        )
+        yield CounterMetricFamily(
+            "barnabas_record_helper_starts", "Starts of the helper for records", helper.starts
+        )
+
+    def _cleaner(self) -> Iterator[Any]:
+        """Kafka's uncleanable-partitions-count and uncleanable-bytes among them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        compactor = self._node.background.compactor
+        counts, setbacks = compactor.counts, compactor.setbacks
+        passes = CounterMetricFamily(
+            "barnabas_cleaner_passes", "Passes of the cleaner over a log", labels=["outcome"]
+        )
+        passes.add_metric(["cleaned"], counts.cleaned)
+        passes.add_metric(["to_retry"], counts.retried)
+        passes.add_metric(["given_up"], counts.given_up)
+        yield passes
+        yield CounterMetricFamily(
+            "barnabas_cleaner_bytes_read", "Bytes of logs that were cleaned", counts.bytes_read
+        )
+        yield CounterMetricFamily(
+            "barnabas_cleaner_bytes_written", "Bytes that cleaning left", counts.bytes_written
+        )
+        yield GaugeMetricFamily(
+            "barnabas_cleaner_retrying_partitions",
+            "Partitions whose last pass failed and will be tried again",
+            len(list(setbacks.waiting())),
+        )
+        partitions = GaugeMetricFamily(
+            "barnabas_cleaner_uncleanable_partitions",
+            "Partitions left as they are because their records cannot be cleaned",
+            labels=["directory"],
+        )
+        sizes = GaugeMetricFamily(
+            "barnabas_cleaner_uncleanable_bytes", "Bytes of those", labels=["directory"]
+        )
+        logs = list(setbacks.uncleanable())
+        for volume in self._node.logs.volumes:
+            mine = [log for log in logs if log.volume is volume]
+            partitions.add_metric([str(volume.path)], len(mine))
+            sizes.add_metric([str(volume.path)], sum(log.size_bytes for log in mine))
+        yield partitions
+        yield sizes
+
+    def _scrubber(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        scrubber = self._node.background.scrubber
+        yield CounterMetricFamily(
+            "barnabas_scrubber_bytes", "Bytes of segments read by the scrubber", scrubber.bytes
+        )
+        yield GaugeMetricFamily(
+            "barnabas_scrubber_rotten_segments",
+            "Segments that the scrubber's last round found damaged",
+            len(scrubber.rotten),
+        )

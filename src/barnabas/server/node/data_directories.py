@@ -1,0 +1,145 @@
+"""The data directories of a node: locked, formatted when new, and known to belong to it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.storage_format import format_metadata_directory
+from barnabas.config import NodeConfig, TopicConfig
+from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.protocol.types import Uuid
+from barnabas.server.node.endpoints import registered
+from barnabas.server.node.startup_checks import StartupError, log_files_max
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+
+def open_data(node: "Node") -> LogManager:
+    """Lock and check the node's directories, and find the logs in them.
+
+    Sets `node.cluster_id`. A new directory is formatted as `kafka-storage format --standalone`
+    does it. One that fails is left out while others work. Raises StartupError when a directory is
+    in use, damaged, or another node's.
+    """
+    config = node.config
+    paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
+    files = FileCache(log_files_max())
+    volumes = [Volume(path, files) for path in paths]
+    try:
+        for volume in volumes:
+            _unless_broken(volume, config, volume.lock)
+        endpoints = registered(node, config.advertised_controller_listeners)
+        node.cluster_id = _identify(volumes, config, endpoints, node.now_ms())
+        for volume in volumes:
+            _unless_broken(volume, config, volume.load_checkpoints)
+        logs = LogManager(
+            [volume for volume in volumes if volume.path in config.log_dirs],
+            next(volume for volume in volumes if volume.path == config.metadata_log_dir),
+            LogConfig.from_topic(TopicConfig(config)),
+            recovery_threads=config.get_int("num.recovery.threads.per.data.dir"),
+        )
+        logs.open()
+        _check_enough_left(logs)
+        _tell_of_failures(node, logs)
+    except BaseException as error:
+        for volume in volumes:
+            volume.unlock()
+        if isinstance(error, DataDirectoryError):
+            raise StartupError(str(error)) from error
+        if isinstance(error, OSError):
+            raise StartupError(f"cannot use the data directories: {error}") from error
+        raise
+    return logs
+
+
+def _unless_broken(volume: Volume, config: NodeConfig, call: Callable[[], object]) -> None:
+    """Leave a broken disk out, if the node can do without it."""
+    if volume.failure is not None:
+        return
+    try:
+        call()
+    except OSError as error:
+        if volume.path == config.metadata_log_dir:
+            raise DataDirectoryError(f"cannot use {volume.path}: {error}") from error
+        volume.fail(error)
+
+
+def _check_enough_left(logs: LogManager) -> None:
+    if logs.is_lost:
+        raise DataDirectoryError(
+            "no data directory can be used: "
+            + "; ".join(f"{volume.path}: {volume.failure}" for volume in logs.volumes)
+        )
+
+
+def _tell_of_failures(node: "Node", logs: LogManager) -> None:
+    """Tell the controller; stop when it cannot go on: the quorum's one failed, or the last."""
+    in_loop = trio.lowlevel.current_trio_token()
+
+    def failed(_: Volume) -> None:
+        if logs.is_lost:
+            in_loop.run_sync_soon(node.disks_lost.set)
+        else:
+            in_loop.run_sync_soon(node.directories.failed)
+
+    for volume in {*logs.volumes, logs.metadata_volume}:
+        volume.on_failure = failed
+
+
+def _identify(
+    volumes: list[Volume],
+    config: NodeConfig,
+    controller_endpoints: tuple[Endpoint, ...],
+    now_ms: int,
+) -> str:
+    """The id of the cluster that the directories belong to; new ones join it. OSError."""
+    found = {volume: volume.read_properties() for volume in volumes if volume.failure is None}
+    cluster_id: str | None = None
+    for volume, properties in found.items():
+        if properties is None:
+            continue
+        if properties.node_id != config.node_id:
+            raise DataDirectoryError(
+                f"{volume.path} belongs to node.id {properties.node_id}, not {config.node_id}: "
+                "set node.id to that, or choose another directory"
+            )
+        if cluster_id is not None and properties.cluster_id != cluster_id:
+            raise DataDirectoryError(
+                f"{volume.path} belongs to cluster {properties.cluster_id}, the others to "
+                f"{cluster_id}: give a node directories of one cluster"
+            )
+        cluster_id = properties.cluster_id
+    is_new = cluster_id is None
+    cluster_id = cluster_id or str(Uuid.random())
+    for volume, properties in found.items():
+        if properties is None:
+            _refuse_foreign(volume.path)
+        directory_id = properties.directory_id if properties else None
+        if directory_id is None:
+            directory_id = Uuid.random()
+        if volume.path == config.metadata_log_dir and is_new:
+            format_metadata_directory(
+                volume.path,
+                node_id=config.node_id,
+                directory_id=directory_id,
+                controller_endpoints=controller_endpoints,
+                now_ms=now_ms,
+            )
+        if properties is None or properties.directory_id is None:
+            volume.write_properties(MetaProperties(cluster_id, config.node_id, directory_id))
+    return cluster_id
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A directory without `meta.properties` must not hold logs: whose would they be?"""
+    for entry in path.iterdir():
+        if entry.is_dir() and any(entry.glob("*.log")):
+            raise DataDirectoryError(
+                f"{path} holds {entry.name} but no meta.properties: put that file back, or choose "
+                "an empty directory"
+            )

@@ -1,0 +1,203 @@
+"""A node: its parts, the order in which they start, and the order in which they stop.
+
+Start: addresses are bound, the data directories locked (formatted when new), logs opened, the
+quorum started, the broker registered, coordinators started, and only then clients are let in.
+Stop: no more clients, what is in flight is answered, then coordinators, quorum and logs in turn;
+the clean-shutdown marker is the last thing written.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import trio
+
+from barnabas.config import Listener as Endpoint
+from barnabas.config import NodeConfig
+from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.monitoring.metrics import Metrics
+from barnabas.server.node.data_directories import open_data
+from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.storage.disk_threads import DiskWorker
+from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
+from barnabas.server.transport.sending import read_ahead
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication import ReplicaManager
+    from barnabas.coordinator.groups.consumer.assignors.assignor import Assignor
+    from barnabas.log import LogManager
+    from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+    from barnabas.server.quorum.quorum import Quorum
+    from barnabas.server.storage.background import Background
+    from barnabas.server.storage.directory_assignments import Directories
+    from barnabas.server.storage.record_helper import RecordHelper
+
+logger = logging.getLogger(__name__)
+
+# How long requests in flight may take to be answered once the node is asked to stop.
+STOP_GRACE_S = 5.0
+
+
+class Node:
+    """One broker and controller; the parts are attributes that handlers use.
+
+    Raises StartupError or ConfigError from `run` when it cannot start; nothing is damaged then.
+    Raises DisksLostError when its disks fail.
+    """
+
+    logs: "LogManager"
+    replicas: "ReplicaManager"
+    quorum: "Quorum"
+    assignors: "Mapping[str, Assignor]"
+    groups: "GroupCoordinator"
+    transactions: "TransactionCoordinator"
+    records: "RecordHelper"
+    background: "Background"
+    directories: "Directories"
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.node_id = config.node_id
+        self.cluster_id = ""
+        self.started_at = time.monotonic()
+        self.ready = False
+        self.metrics_port: int | None = None
+        self.disk = DiskWorker()
+        self.metrics = Metrics(self)
+        self.transport = Transport(Limits.of(config), self._read_ahead)
+        slow_ms = config.get_int("barnabas.slow.request.ms")
+        slow_s = slow_ms / 1000 if slow_ms >= 0 else float("inf")
+        self.dispatchers = tuple(
+            Dispatcher(self, controller=controller, slow_request_s=slow_s)
+            for controller in (False, True)
+        )
+        self.listeners: list[Listener] = []
+        self._stopping = trio.Event()
+        self.disks_lost = trio.Event()
+
+    @property
+    def image(self) -> "MetadataImage":
+        """The metadata as far as this node knows it."""
+        return self.quorum.image
+
+    def now_ms(self) -> int:
+        """The wall clock, in ms since 1970."""
+        return int(time.time() * 1000)
+
+    def stop(self) -> None:
+        """Ask the node to stop; `run` returns when it has."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping.is_set()
+
+    def bound_port(self, listener_name: str) -> int:
+        """The port that a listener really has; KeyError for an unknown one."""
+        for listener in self.listeners:
+            if listener.name == listener_name:
+                return listener.port
+        raise KeyError(listener_name)
+
+    def advertised(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """The endpoints as clients should see them: port 0 stands for the one we were given."""
+        return tuple(
+            endpoint if endpoint.port else endpoint._replace(port=self.bound_port(endpoint.name))
+            for endpoint in endpoints
+        )
+
+    async def run(self, task_status: "trio.TaskStatus[Node]" = trio.TASK_STATUS_IGNORED) -> None:
+        """Start, serve until `stop`, and stop in order."""
+        from barnabas.server.coordinators.group_service import assignors_of
+
+        self.assignors = assignors_of(self.config)  # before a data directory is formatted
+        with ExitStack() as held:
+            self._bind(held)
+            self.logs = open_data(self)
+            clean = False
+            try:
+                await self._serve(task_status)
+                clean = True
+            finally:
+                with trio.CancelScope(shield=True):
+                    await self.disk.run(self.logs.close, clean)
+                logger.info("stopped clean=%s", str(clean).lower())
+
+    def _bind(self, held: ExitStack) -> None:
+        config = self.config
+        for endpoint in config.listeners:
+            controller = endpoint.name in config.controller_listener_names
+            sock = held.enter_context(bind(endpoint, self.transport.limits))
+            self.listeners.append(Listener(endpoint, sock, self.dispatchers[controller]))
+
+    async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
+        from barnabas.server.coordinators.group_service import GroupCoordinator
+        from barnabas.server.coordinators.transactions.transaction_service import (
+            TransactionCoordinator,
+        )
+        from barnabas.server.storage.background import Background
+        from barnabas.server.storage.record_helper import RecordHelper
+
+        async with trio.open_nursery() as nursery:
+            await self._start_cluster(nursery)
+            self.groups = GroupCoordinator(self)
+            self.transactions = TransactionCoordinator(self)
+            await nursery.start(self.groups.run)
+            await nursery.start(self.transactions.run)
+            self.records = RecordHelper(self.disk)
+            nursery.start_soon(self.records.run)
+            self.background = Background(self)
+            await nursery.start(self.transport.run, self.listeners)
+            nursery.start_soon(self.background.run)
+            nursery.start_soon(self._fail_without_disks)
+            await self._start_metrics(nursery)
+            self._say_ready()
+            task_status.started(self)
+            await self._stopping.wait()
+            self.ready = False
+            logger.info("stopping connections=%d", len(self.transport.connections))
+            await self.transport.stop(STOP_GRACE_S)
+            nursery.cancel_scope.cancel()
+
+    async def _fail_without_disks(self) -> None:
+        """End at once, without another answer or checkpoint: what is acked is on the disks."""
+        await self.disks_lost.wait()
+        raise DisksLostError("a data directory failed that the node cannot do without")
+
+    async def _start_cluster(self, nursery: trio.Nursery) -> None:
+        from barnabas.cluster.replication import ReplicaManager
+        from barnabas.server.quorum.quorum import Quorum
+        from barnabas.server.storage.directory_assignments import Directories
+
+        self.directories = Directories(self)
+        self.quorum = Quorum(self)
+        self.replicas = ReplicaManager(
+            self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
+        )
+        await nursery.start(self.quorum.run)
+        nursery.start_soon(self.directories.run)
+
+    async def _start_metrics(self, nursery: trio.Nursery) -> None:
+        port = self.config.get_int("barnabas.metrics.port")
+        if port >= 0:
+            from barnabas.server.monitoring.metrics_http import serve_http
+
+            nursery.start_soon(serve_http, self, self.config.get("barnabas.metrics.host"), port)
+
+    def _say_ready(self) -> None:
+        self.ready = True
+        logger.info(
+            "ready listeners=%s node_id=%d cluster_id=%s ms=%.0f",
+            ",".join(f"{x.name}://{x.host}:{x.port}" for x in self.listeners),
+            self.node_id,
+            self.cluster_id,
+            (time.monotonic() - self.started_at) * 1000,
+        )
+
+    async def _read_ahead(self, fd: int, position: int, size: int) -> None:
+        await self.disk.run(read_ahead, fd, position, size)

@@ -1,0 +1,1 @@
+"""Requests that wait for records or replicas: fetch sessions and deadlines."""

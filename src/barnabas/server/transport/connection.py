@@ -1,0 +1,380 @@
+"""One client's connection: frames in, responses out in order, one task.
+
+Requests are worked on one at a time, as Kafka mutes a channel; only Produce may start while
+earlier Produce requests await replication (`Deferred`). Responses of one wakeup leave together.
+Nothing more is read while the peer does not take what it asked for, so memory stays bounded.
+"""
+
+import errno
+import logging
+import socket
+from collections import deque
+from collections.abc import Coroutine
+from math import inf
+from time import monotonic
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, cast
+
+import trio
+from trio.lowlevel import checkpoint, notify_closing, wait_readable
+
+from barnabas.protocol.errors import ProtocolError
+from barnabas.server.api.context import Deferred, RequestContext
+from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.transport.frame_splitter import FrameReader
+from barnabas.server.transport.sending import inlined, send, send_now
+
+if TYPE_CHECKING:
+    from barnabas.server.transport.acceptor import Listener, Transport
+
+logger = logging.getLogger(__name__)
+
+_PRODUCE = 0
+# So many receives in a row may succeed, or requests be worked on, without giving other tasks a
+# turn: a fetch that waits while a thousand small produces come gets them a few at a time, from all
+# of their partitions. A turn costs as much as two requests, so it is not given after every few.
+_TURNS_MAX = 8
+_REQUESTS_MAX = 16
+# Responses of one wakeup are sent when they reach this size, not only at its end.
+_OUT_BYTES = 64 * 1024
+_OUT_PARTS = 256
+# Produce requests of one connection that may await replication at a time.
+_DEFERRED_MAX = 64
+# A peer that closed its sending side may still read what is answered within this time.
+_HALF_CLOSED_GRACE_S = 1.0
+
+
+class _PeerGoneError(OSError):
+    """What was owed could not be sent before a handler began to wait."""
+
+
+class Connection:
+    """A connection and what handlers may know of it (`context.Peer`)."""
+
+    __slots__ = (
+        "_discarding",
+        "_drained",
+        "_out",
+        "_out_bytes",
+        "_queue",
+        "_sending",
+        "_sent",
+        "client_host",
+        "closing",
+        "deferred",
+        "dispatcher",
+        "handling",
+        "hung_up",
+        "last_active_s",
+        "listener",
+        "listener_name",
+        "parked",
+        "principal",
+        "reader",
+        "scope",
+        "sock",
+        "transport",
+        "watched",
+    )
+
+    def __init__(
+        self, transport: "Transport", listener: "Listener", sock: socket.socket, client_host: str
+    ) -> None:
+        self.transport = transport
+        self.listener = listener
+        self.dispatcher: Dispatcher = listener.dispatcher
+        self.listener_name: str = listener.name
+        self.principal = "User:ANONYMOUS"
+        self.client_host = client_host
+        self.sock = sock
+        self.reader = FrameReader(transport.limits.request_bytes_max)
+        self.scope = trio.CancelScope()
+        self.closing = False  # no further request is started
+        self.handling = False  # a handler is being awaited
+        self.parked = False  # and it may wait for as long as the client said
+        self.watched = False  # known to the transport's PeerWatch
+        self.hung_up = False  # the peer has sent its last byte
+        self.last_active_s = monotonic()
+        self._discarding = False  # the request being handled gets no response
+        self._out: list[Any] = []  # encoded, not yet taken by the socket
+        self._out_bytes = 0  # about how much was encoded in this wakeup
+        # What is not encoded yet, some of it `Deferred`, in the order of the requests.
+        self._queue: deque[tuple[RequestContext, Any]] = deque()
+        self._drained: trio.Event | None = None
+        self._sending = False
+        self._sent: trio.Event | None = None
+
+    @property
+    def is_controller_listener(self) -> bool:
+        """Whether it came in on a listener of the controller."""
+        return self.listener.is_controller
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is owed to the peer and nothing of it is half received."""
+        owed = self.handling or self._queue or self._out or self._sending
+        return not (owed or self.reader.within_frame)
+
+    def close(self) -> None:
+        """A handler's wish: close once earlier responses are out, without one to this request."""
+        self.closing = self._discarding = True
+
+    def finish(self) -> None:
+        """Close as soon as what is being worked on is answered; at once when that is nothing.
+
+        A request that only waits for something to happen (a fetch for records, a join for other
+        members) is not waited for: its client asks the next server, as it does of Apache Kafka.
+        """
+        self.closing = True
+        if self.idle or (self.parked and not self._queue):
+            self.scope.cancel()
+
+    def peer_hung_up(self, *, reset: bool) -> None:
+        """The peer closed its side: what it still waits for gets little time, or none."""
+        self.hung_up = True
+        if reset:
+            self.scope.cancel()
+        elif self.handling:
+            self.scope.deadline = trio.current_time() + _HALF_CLOSED_GRACE_S
+
+    async def run(self) -> None:
+        """Serve until either side closes; never raises for what the peer did."""
+        try:
+            with self.scope:
+                await self._serve()
+        except ProtocolError as error:
+            self._log_closed(error)
+        except OSError as error:
+            if error.errno == errno.EIO:  # no socket says that: it is the disk of what was fetched
+                logger.error(
+                    "a log cannot be read, closing host=%s error=%s", self.client_host, error
+                )
+            else:
+                logger.debug("connection lost host=%s error=%s", self.client_host, error)
+        except Exception:
+            logger.exception("connection failed host=%s", self.client_host)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._forget_queue()
+        self.transport.forget(self)
+        if self._sending:
+            notify_closing(self.sock)
+        self.sock.close()
+
+    def _forget_queue(self) -> None:
+        for _, response in self._queue:
+            if isinstance(response, Deferred):
+                response.when_resolved(None)
+        self._queue.clear()
+
+    def _log_closed(self, error: ProtocolError) -> None:
+        logger.info(
+            "closing connection host=%s listener=%s reason=%s",
+            self.client_host,
+            self.listener_name,
+            error,
+        )
+
+    async def _serve(self) -> None:
+        reader, sock, scratch = self.reader, self.sock, self.transport.scratch
+        fd = sock.fileno()
+        turns = _TURNS_MAX
+        while True:
+            if turns >= _TURNS_MAX:
+                turns = 0
+                await wait_readable(fd)
+            try:
+                count = reader.receive(sock, scratch)
+            except BlockingIOError:
+                turns = _TURNS_MAX
+                continue
+            if not count:
+                return None
+            self.last_active_s = monotonic()
+            frames = reader.frames
+            if frames:
+                reader.frames = []
+                await self._handle_frames(frames)
+            if self.closing:
+                return await self._drain()
+            if reader.error is not None:
+                await self._drain()
+                raise reader.error
+            # A peer in mid-frame or sending several requests likely has more for us already.
+            if reader.within_frame or len(frames) > 1:
+                turns += 1 + len(frames) * _TURNS_MAX // _REQUESTS_MAX
+            else:
+                turns = _TURNS_MAX
+
+    async def _handle_frames(self, frames: list[bytearray]) -> None:
+        try:
+            for start in range(0, len(frames), _REQUESTS_MAX):
+                if start:
+                    self._send_now()
+                    await checkpoint()
+                    if self.closing:
+                        return
+                if not await self._handle_some(frames[start : start + _REQUESTS_MAX]):
+                    return
+        except ProtocolError:
+            await self._drain()  # what was asked before the bad request is answered
+            raise
+        self._send_now()
+        if self._out:
+            await self._flush()
+        self._out_bytes = 0
+
+    async def _handle_some(self, frames: list[bytearray]) -> bool:
+        """Work on the requests in frames; False when no further one is to be started.
+
+        All are decoded before the first is handled, and those of Produce handled before the first
+        is answered: a processor that does the same over and over needs a third less time for it,
+        as it foresees the interpreter's jumps.
+        """
+        contexts: list[RequestContext] = []
+        bad: ProtocolError | None = None
+        for frame in frames:
+            try:
+                contexts.append(self.dispatcher.decode(self, frame))
+            except ProtocolError as error:
+                bad = error
+                break
+        for context in contexts:
+            await self._handle(context)
+            if self.closing:
+                return False
+            if self._out_bytes > _OUT_BYTES:
+                await self._flush()
+        self._encode_resolved()
+        if bad is not None:
+            raise bad
+        return True
+
+    def _send_now(self) -> None:
+        """Send what the socket takes at once."""
+        if self._out and not self._sending:
+            self._out = send_now(self.sock, self._out)
+
+    async def _handle(self, context: RequestContext) -> None:
+        if self._queue and (context.api_key != _PRODUCE or len(self._queue) >= _DEFERRED_MAX):
+            self._encode_resolved()
+            if self._queue:
+                await self._drain()
+        context.started_at = monotonic()
+        try:
+            response = context.route.handler(context, context.request)
+            if type(response) is CoroutineType:
+                response = await self._awaited(
+                    cast("Coroutine[Any, Any, Any]", response), waits=context.route.waits
+                )
+        except (ProtocolError, _PeerGoneError):
+            raise
+        except Exception as error:
+            response = error
+        if response is None or self._discarding:
+            self.dispatcher.count(context)
+            return
+        if type(response) is Deferred and not response.resolved:
+            response.when_resolved(self._send_resolved)
+        self._queue.append((context, response))
+
+    async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
+        """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
+        self.handling = True
+        try:
+            self._encode_resolved()
+            try:
+                if self._out:
+                    await self._flush()
+            except OSError as error:
+                raise _PeerGoneError(*error.args) from error
+            self.transport.watch(self)
+            self.parked = waits
+            return await response
+        finally:
+            response.close()  # the flush may have failed before it began
+            self.handling = self.parked = False
+            if self.hung_up:  # the answer itself may take as long as the peer reads it
+                self.scope.deadline = inf
+
+    def _send_resolved(self) -> None:
+        """Send the responses that are no longer waited for; called as replication completes."""
+        try:
+            self._encode_resolved()
+        except ProtocolError as error:
+            self._log_closed(error)
+            self.scope.cancel()
+            return
+        if not self._queue and self._drained is not None:
+            self._drained.set()
+        if self._sending or not self._out:
+            return
+        try:
+            self._out = send_now(self.sock, self._out)
+        except OSError:
+            self.scope.cancel()
+            return
+        if self._out:
+            self.transport.start_soon(self._flush_in_background)
+
+    def _encode_resolved(self) -> None:
+        """Encode what is answered, up to the first response that is still waited for.
+
+        It closes the connection if one cannot be: ProtocolError.
+        """
+        queue, encode, out = self._queue, self.dispatcher.encode, self._out
+        while queue:
+            context, response = queue[0]
+            if type(response) is Deferred:
+                if not response.resolved:
+                    return
+                response = response.response
+            queue.popleft()
+            try:
+                parts = encode(context, response)
+            except ProtocolError:
+                self._forget_queue()  # none may be answered behind one that is not
+                raise
+            if len(parts) == 1:
+                out.append(parts[0])
+                self._out_bytes += len(parts[0])
+            else:
+                out += inlined(parts)
+                self._out_bytes += _OUT_BYTES
+
+    async def _flush_in_background(self) -> None:
+        try:
+            await self._flush()
+        except (OSError, trio.ClosedResourceError):
+            self.scope.cancel()
+
+    async def _drain(self) -> None:
+        """Wait until every response is out, deferred ones too."""
+        self._encode_resolved()
+        await self._flush()
+        while self._queue:
+            self._drained = trio.Event()
+            await self._drained.wait()
+        self._drained = None
+        await self._flush()
+
+    async def _flush(self) -> None:
+        """Send all that is encoded. One task sends at a time, so that bytes stay in order."""
+        while self._sending:
+            if self._sent is None:
+                self._sent = trio.Event()
+            await self._sent.wait()
+        if not self._out:
+            return
+        self._sending = True
+        try:
+            while self._out:
+                out, self._out, self._out_bytes = self._out, [], 0
+                await send(self.sock, out, self.transport.read_ahead)
+        finally:
+            self._sending = False
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None

@@ -1,0 +1,134 @@
+"""An in-process node: `with Node() as node: ...node.bootstrap...`."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+
+import trio
+
+from barnabas.config import NodeConfig
+from barnabas.server.node.node import Node as ServerNode
+from barnabas.server.node.startup_checks import first_error
+
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 30.0
+
+# Groups of few members that come within moments need no three seconds to gather.
+_DEFAULTS: Mapping[str, str] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Node:
+    """A node in a background thread with its own event loop, on free ports of 127.0.0.1.
+
+    `data` is a directory to use and keep; without one the data is temporary and removed by
+    `close`. `config` holds Kafka's properties. `start`, `stop` and `kill` may follow each other:
+    the node comes back on the same data and the same port.
+    """
+
+    def __init__(
+        self, data: str | Path | None = None, config: Mapping[str, str] | None = None
+    ) -> None:
+        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
+        self.data = Path(data) if data else Path(str(self._temporary))
+        self._properties = {**_DEFAULTS, **(config or {}), "log.dirs": str(self.data)}
+        self._thread: threading.Thread | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope = trio.CancelScope()
+        self.server: ServerNode | None = None
+        self.port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> "Node":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> "Node":
+        """Start and return when clients are served; raises what prevented it."""
+        if self._thread is not None:
+            raise RuntimeError("the node runs already")
+        properties = dict(self._properties)
+        if self.port:  # clients of the node before find this one
+            own = f"PLAINTEXT://127.0.0.1:{self.port}"
+            properties["listeners"] = properties["listeners"].replace(
+                "PLAINTEXT://127.0.0.1:0", own
+            )
+        server = ServerNode(NodeConfig.load(None, properties))
+        started: Future[None] = Future()
+        self._scope = trio.CancelScope()
+        self._thread = threading.Thread(
+            target=self._run, args=(server, started), name=f"barnabas-{server.node_id}", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result(_START_TIMEOUT_S)
+        except BaseException:
+            self._thread.join(_STOP_TIMEOUT_S)
+            self._thread = None
+            raise
+        self.server = server
+        self.port = server.bound_port("PLAINTEXT")
+        return self
+
+    def _run(self, server: ServerNode, started: "Future[None]") -> None:
+        async def main() -> None:
+            self._token = trio.lowlevel.current_trio_token()
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(server.run)
+                    started.set_result(None)
+
+        try:
+            trio.run(main)
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(first_error(error))
+        else:
+            if not started.done():
+                started.set_exception(RuntimeError("the node stopped before it served"))
+
+    def stop(self) -> None:
+        """Stop in order: what is in flight is answered, logs are flushed, the marker is written."""
+        server = self.server
+        if server is not None:
+            self._end(server.stop)
+
+    def kill(self) -> None:
+        """Stop abruptly: nothing is flushed, no marker is written; the next start recovers."""
+        self._end(self._scope.cancel)
+
+    def _end(self, action: "object") -> None:
+        thread, token = self._thread, self._token
+        if thread is None or token is None:
+            return
+        token.run_sync_soon(action)  # pyright: ignore[reportArgumentType]
+        thread.join(_STOP_TIMEOUT_S)
+        if thread.is_alive():
+            raise RuntimeError(f"the node did not stop within {_STOP_TIMEOUT_S:.0f} s")
+        self._thread = self._token = self.server = None
+
+    def close(self) -> None:
+        """Stop if it runs, and remove temporary data."""
+        try:
+            self.stop()
+        finally:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
