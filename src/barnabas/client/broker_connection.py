@@ -1,0 +1,308 @@
+"""One connection to one broker: connect, TLS, ApiVersions, SASL, then requests and responses.
+
+Requests may be pipelined: each waits for its own response, which a reader task hands out. A
+request that times out, or is cancelled while its bytes are being sent, closes the connection; one
+that is cancelled later does not, and its response is dropped when it comes.
+"""
+
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, TypeVar, cast
+
+import trio
+
+from barnabas.client.api_negotiation import ApiTable, next_api_versions_version
+from barnabas.client.client_config import ClientConfig, SaslSettings
+from barnabas.client.failures import (
+    Address,
+    AuthenticationError,
+    BrokerGoneError,
+    BrokerSilentError,
+    ConnectionFailureError,
+    MalformedResponseError,
+    TlsError,
+    error_code,
+)
+from barnabas.client.sasl_exchange import start_exchange
+from barnabas.client.wire_exchange import WireExchange
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from barnabas.protocol.messages_base import Message
+
+_RECEIVE_BYTES: Final = 256 * 1024
+_API_VERSIONS_NEWEST: Final = 4
+_SASL_HANDSHAKE_VERSION: Final = 1
+_SESSION_SHARE: Final = 0.85
+"""The part of a SASL session's lifetime after which a connection is replaced (KIP-368)."""
+
+R = TypeVar("R", bound=Message)
+
+
+class _Waiter:
+    """One request without a response yet."""
+
+    __slots__ = ("event", "outcome")
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+        self.outcome: Message | ConnectionFailureError | None = None
+
+    def settle(self, outcome: Message | ConnectionFailureError) -> None:
+        self.outcome = outcome
+        self.event.set()
+
+
+class BrokerConnection:
+    """A connection that is ready for requests; made by `open_connection`."""
+
+    def __init__(self, address: Address, config: ClientConfig, stream: trio.abc.Stream) -> None:
+        self.address = address
+        self.versions = ApiTable({})
+        self._config = config
+        self._stream = stream
+        self._exchange = WireExchange(config.client_id, config.max_response_bytes)
+        self._waiting: dict[int, _Waiter] = {}
+        self._sending = trio.Lock()
+        self._failure: ConnectionFailureError | None = None
+        self._reader = trio.CancelScope()
+        self._expires_at = float("inf")
+        self._throttled_until = 0.0
+
+    @property
+    def is_usable(self) -> bool:
+        """True when new requests may be sent: the connection is open and its session lasts."""
+        return self._failure is None and trio.current_time() < self._expires_at
+
+    @property
+    def is_idle(self) -> bool:
+        """True when no request waits for a response."""
+        return not self._waiting
+
+    async def ask(
+        self,
+        request: Message,
+        answer: type[R],
+        *,
+        timeout_s: float | None = None,
+        max_version: int | None = None,
+    ) -> R:
+        """Send a request and return its response, of the type `answer`.
+
+        Raises ConnectionFailureError, and UnsupportedVersionError or EncodingError when the
+        broker's versions cannot carry the request.
+        """
+        version = self.versions.choose(request.API_KEY, max_version)
+        return await self._ask_version(request, answer, version, timeout_s)
+
+    async def _ask_version(
+        self, request: Message, answer: type[R], version: int, timeout_s: float | None = None
+    ) -> R:
+        limit = self._config.request_timeout_s if timeout_s is None else timeout_s
+        waiter = _Waiter()
+        number: int | None = None
+        with trio.move_on_after(limit):
+            await trio.sleep_until(self._throttled_until)
+            number = await self._send(request, version, waiter)
+            await waiter.event.wait()
+        if waiter.outcome is None:
+            silence = BrokerSilentError(
+                self.address, f"no response within {limit:g} s", sent=number is not None
+            )
+            self._fail(silence)
+            raise silence
+        if isinstance(waiter.outcome, ConnectionFailureError):
+            raise waiter.outcome
+        if not isinstance(waiter.outcome, answer):
+            raise TypeError(f"{answer.__name__} does not answer {type(request).__name__}")
+        self._note_throttle(waiter.outcome)
+        return waiter.outcome
+
+    async def _send(self, request: Message, version: int, waiter: _Waiter) -> int:
+        async with self._sending:
+            if self._failure is not None:
+                raise self._failure.for_request(sent=False)
+            number, data = self._exchange.request(request, version)
+            self._waiting[number] = waiter
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._fail(BrokerGoneError(self.address, "the connection was reset"))
+            except BaseException:
+                self._fail(BrokerGoneError(self.address, "a request was cancelled while sent"))
+                raise
+            return number
+
+    def _note_throttle(self, response: Message) -> None:
+        """Hold further requests back when the broker asks for it (KIP-219)."""
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            until = trio.current_time() + throttle_ms / 1000
+            self._throttled_until = max(self._throttled_until, until)
+
+    async def read_responses(
+        self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Hand responses out until the connection ends; never raises a failure of it."""
+        try:
+            with self._reader:
+                task_status.started()
+                await self._hand_out_responses()
+                self._fail(BrokerGoneError(self.address, "the broker closed the connection"))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._fail(BrokerGoneError(self.address, "the connection was reset"))
+        except (ProtocolError, ValueError) as error:
+            self._fail(MalformedResponseError(self.address, f"malformed response: {error}"))
+        finally:
+            self.close()
+            await trio.aclose_forcefully(self._stream)
+
+    async def _hand_out_responses(self) -> None:
+        while data := await self._stream.receive_some(_RECEIVE_BYTES):
+            for number, response in self._exchange.receive(bytes(data)):
+                waiter = self._waiting.pop(number, None)
+                if waiter is not None:
+                    waiter.settle(response)
+
+    def close(self) -> None:
+        """Close the connection; requests without a response fail."""
+        self._fail(BrokerGoneError(self.address, "the connection was closed"))
+
+    def _fail(self, failure: ConnectionFailureError) -> None:
+        """Fail every waiting request; the first failure is the one that counts."""
+        if self._failure is None:
+            self._failure = failure
+        self._reader.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
+            waiter.settle(self._failure.for_request(sent=True))
+
+    async def negotiate(self) -> None:
+        """Learn the broker's versions. Raises ConnectionFailureError."""
+        version: int | None = _API_VERSIONS_NEWEST
+        while version is not None:
+            request = ApiVersionsRequest(
+                client_software_name="barnabas", client_software_version="1"
+            )
+            response = await self._ask_version(request, ApiVersionsResponse, version)
+            if response.error_code == ErrorCode.NONE:
+                self.versions = ApiTable.from_response(response)
+                return
+            version = next_api_versions_version(version, response)
+        raise MalformedResponseError(self.address, "the broker refuses every ApiVersions request")
+
+    async def authenticate(self, settings: SaslSettings) -> None:
+        """Run the SASL exchange. Raises AuthenticationError or ConnectionFailureError."""
+        handshake = await self._ask_version(
+            SaslHandshakeRequest(mechanism=settings.mechanism),
+            SaslHandshakeResponse,
+            _SASL_HANDSHAKE_VERSION,
+        )
+        if handshake.error_code != ErrorCode.NONE:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise AuthenticationError(
+                f"{self.address} refuses {settings.mechanism} "
+                f"({error_code(handshake.error_code).name}); it offers: {offered}"
+            )
+        exchange = start_exchange(
+            settings.mechanism, settings.username, settings.password, secrets.token_urlsafe(24)
+        )
+        token: bytes | None = exchange.first()
+        while token is not None:
+            response = await self._authenticate_step(token)
+            token = await trio.to_thread.run_sync(exchange.respond, response.auth_bytes)
+            if response.session_lifetime_ms > 0:
+                lifetime_s = response.session_lifetime_ms / 1000 * _SESSION_SHARE
+                self._expires_at = trio.current_time() + lifetime_s
+
+    async def _authenticate_step(self, token: bytes) -> SaslAuthenticateResponse:
+        request = SaslAuthenticateRequest(auth_bytes=token)
+        response = await self.ask(request, SaslAuthenticateResponse)
+        if response.error_code != ErrorCode.NONE:
+            reason = response.error_message or error_code(response.error_code).name
+            raise AuthenticationError(f"{self.address}: {reason}")
+        return response
+
+
+async def open_connection(
+    address: Address, config: ClientConfig, nursery: trio.Nursery
+) -> BrokerConnection:
+    """Connect and make the connection ready; its reader task runs in `nursery`.
+
+    Raises ConnectionFailureError, AuthenticationError, and ConfigError for unusable TLS settings.
+    """
+    with _within(config.connect_timeout_s, address, "no connection"):
+        stream = await _connect(address, config)
+    connection = BrokerConnection(address, config, stream)
+    await nursery.start(connection.read_responses)
+    try:
+        await _negotiate(connection)
+        if config.sasl is not None:
+            await connection.authenticate(config.sasl)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _negotiate(connection: BrokerConnection) -> None:
+    try:
+        await connection.negotiate()
+    except BrokerGoneError as error:
+        reason = f"{error.reason} before it answered (does security.protocol match the listener?)"
+        raise BrokerGoneError(connection.address, reason) from None
+
+
+@contextmanager
+def _within(limit_s: float, address: Address, what: str) -> Generator[None, None, None]:
+    try:
+        with trio.fail_after(limit_s):
+            yield
+    except trio.TooSlowError:
+        raise BrokerSilentError(address, f"{what} within {limit_s:g} s") from None
+
+
+async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
+    try:
+        stream = await trio.open_tcp_stream(address.host, address.port)
+    except OSError as error:
+        raise BrokerGoneError(address, _connect_reason(error)) from None
+    if config.tls is None:
+        return stream
+    import ssl
+
+    from barnabas.client.client_tls import tls_context
+
+    try:
+        secure = trio.SSLStream(
+            stream, tls_context(config.tls), server_hostname=address.host, https_compatible=True
+        )
+        await secure.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(stream)
+        cause = error.__cause__
+        if isinstance(cause, ssl.SSLError):
+            raise TlsError(address, f"TLS handshake failed: {cause.reason or cause}") from None
+        raise BrokerGoneError(address, "the connection was reset in the TLS handshake") from None
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secure
+
+
+def _connect_reason(error: OSError) -> str:
+    """Return why a connection failed, in a few words."""
+    causes = [item for item in _attempts(error.__cause__) if isinstance(item, OSError)] or [error]
+    return "; ".join(dict.fromkeys(item.strerror or str(item) for item in causes))
+
+
+def _attempts(cause: BaseException | None) -> tuple[BaseException | None, ...]:
+    """Return the failures of the attempts that trio made, one for each address of a name."""
+    if isinstance(cause, ExceptionGroup):
+        return cast("ExceptionGroup[Exception]", cause).exceptions
+    return (cause,)

@@ -1,0 +1,222 @@
+"""The client's settings, read from properties with the names of librdkafka and of Java's clients.
+
+A file for `--client-config` may come from either world: `sasl.username` and `sasl.password` or
+`sasl.jaas.config`; `ssl.ca.location` or a PEM `ssl.truststore.location`. Java's JKS and PKCS12
+stores are refused. Unknown properties are kept in `ignored`, for a warning.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from barnabas.client.failures import Address
+from barnabas.client.sasl_exchange import MECHANISMS
+from barnabas.config import ConfigError, properties_file
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_CLIENT_ID: Final = "barnabas-client"
+_DEFAULT_PORT: Final = 9092
+_JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;]+))""")
+
+
+@attrs.frozen
+class TlsSettings:
+    """How to trust the broker, and who the client is. Paths and texts are PEM."""
+
+    ca_file: str | None = None
+    ca_text: str | None = None
+    certificate_file: str | None = None
+    certificate_text: str | None = None
+    key_file: str | None = None
+    key_text: str | None = attrs.field(default=None, repr=False)
+    key_password: str | None = attrs.field(default=None, repr=False)
+    check_hostname: bool = True
+    verify: bool = True
+
+
+@attrs.frozen
+class SaslSettings:
+    """Mechanism and credentials."""
+
+    mechanism: str
+    username: str
+    password: str = attrs.field(repr=False)
+
+
+@attrs.frozen
+class ClientConfig:
+    """Everything that a client needs to know. Durations are in seconds, sizes in bytes."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str = _CLIENT_ID
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
+    request_timeout_s: float = 30.0
+    api_timeout_s: float = 60.0
+    delivery_timeout_s: float = 120.0
+    connect_timeout_s: float = 10.0
+    reconnect_backoff_s: float = 0.05
+    reconnect_backoff_max_s: float = 1.0
+    retry_backoff_s: float = 0.1
+    retry_backoff_max_s: float = 1.0
+    max_response_bytes: int = 100_000_000
+    batch_size: int = 16_384
+    compression: str = "none"
+    fetch_max_bytes: int = 1 << 20
+    fetch_max_wait_s: float = 0.5
+    ignored: tuple[str, ...] = ()
+    """The names of properties that this client does not know."""
+
+    @classmethod
+    def load(cls, file: Path | None, overrides: Mapping[str, str]) -> "ClientConfig":
+        """Read a properties file, if one is given, under the overrides. Raises ConfigError."""
+        properties = properties_file.read(file) if file is not None else {}
+        return cls.from_properties({**properties, **overrides})
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "ClientConfig":
+        """Return the settings that properties describe. Raises ConfigError."""
+        return _Properties(properties).config()
+
+
+class _Properties:
+    """Takes known properties out of a mapping; those that nobody took are the ignored ones."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._left = dict(properties)
+
+    def config(self) -> ClientConfig:
+        bootstrap = self._bootstrap()
+        protocol = self._choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
+        tls, sasl = self._tls(), self._sasl(needed=protocol.startswith("SASL"))
+        sizes = self._settings(_SIZES)
+        durations_ms = self._settings(_DURATIONS_MS)
+        client_id = self._take("client.id")
+        compression = self._choice("compression.type", _COMPRESSION, "none", "compression.codec")
+        config = ClientConfig(
+            bootstrap,
+            tls=tls if protocol.endswith("SSL") else None,
+            sasl=sasl if protocol.startswith("SASL") else None,
+            client_id=_CLIENT_ID if client_id is None else client_id,
+            compression=compression,
+            ignored=tuple(sorted(self._left)),
+        )
+        durations_s = {field: value / 1000 for field, value in durations_ms.items()}
+        return attrs.evolve(config, **sizes, **durations_s)
+
+    def _take(self, *names: str) -> str | None:
+        """Return the value of the first name that is set; all of them count as known."""
+        values = [self._left.pop(name, None) for name in names]
+        return next((value for value in values if value is not None), None)
+
+    def _choice(self, name: str, choices: tuple[str, ...], default: str, *aliases: str) -> str:
+        value = self._take(name, *aliases)
+        if value is None:
+            return default
+        for choice in choices:
+            if choice.lower() == value.strip().lower():
+                return choice
+        raise ConfigError(f"Invalid value {value} for {name}: one of {', '.join(choices)}")
+
+    def _bootstrap(self) -> tuple[Address, ...]:
+        text = self._take("bootstrap.servers", "metadata.broker.list") or ""
+        parts = [part.strip() for part in text.split(",")]
+        addresses = tuple(_address(part) for part in parts if part)
+        if not addresses:
+            raise ConfigError("bootstrap.servers is needed: HOST:PORT, or several with commas")
+        return addresses
+
+    def _settings(self, table: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        """Return the numbers of a table that are set, by field name."""
+        found = {field: self._int(*names) for field, names in table.items()}
+        return {field: number for field, number in found.items() if number is not None}
+
+    def _int(self, *names: str) -> int | None:
+        text = self._take(*names)
+        if text is None:
+            return None
+        if not text.strip().isdecimal():
+            raise ConfigError(f"Invalid value {text} for {names[0]}: a whole number, 0 or more")
+        return int(text)
+
+    def _sasl(self, *, needed: bool) -> SaslSettings | None:
+        mechanism = self._take("sasl.mechanism", "sasl.mechanisms")
+        jaas = self._jaas()
+        username = self._take("sasl.username") or jaas.get("username")
+        password = self._take("sasl.password") or jaas.get("password")
+        if not needed:
+            return None
+        if mechanism not in MECHANISMS:
+            raise ConfigError(
+                f"Invalid value {mechanism} for sasl.mechanism: one of {', '.join(MECHANISMS)}"
+            )
+        if username is None or password is None:
+            raise ConfigError(f"{mechanism} needs sasl.username and sasl.password")
+        return SaslSettings(mechanism, username, password)
+
+    def _jaas(self) -> dict[str, str]:
+        text = self._take("sasl.jaas.config") or ""
+        options: dict[str, str] = {}
+        for name, quoted, single, bare in _JAAS_OPTION.findall(text):
+            options[name] = re.sub(r"\\(.)", r"\1", quoted) or single or bare
+        return options
+
+    def _tls(self) -> TlsSettings:
+        for store in ("ssl.truststore.type", "ssl.keystore.type"):
+            kind = self._take(store)
+            if kind is not None and kind.upper() != "PEM":
+                raise ConfigError(f"Invalid value {kind} for {store}: only PEM is supported")
+        keystore = self._take("ssl.keystore.location")
+        trust = self._take("ssl.truststore.location")
+        for name, path in (("ssl.keystore.location", keystore), ("ssl.truststore.location", trust)):
+            if path is not None and path.endswith((".jks", ".p12", ".pfx")):
+                raise ConfigError(f"Invalid value {path} for {name}: only PEM is supported")
+        algorithm = self._take("ssl.endpoint.identification.algorithm")
+        verify = self._choice("enable.ssl.certificate.verification", ("true", "false"), "true")
+        return TlsSettings(
+            ca_file=self._take("ssl.ca.location") or trust,
+            ca_text=self._take("ssl.truststore.certificates", "ssl.ca.pem"),
+            certificate_file=self._take("ssl.certificate.location") or keystore,
+            certificate_text=self._take("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+            key_file=self._take("ssl.key.location") or keystore,
+            key_text=self._take("ssl.keystore.key", "ssl.key.pem"),
+            key_password=self._take("ssl.key.password"),
+            check_hostname=algorithm not in ("", "none"),
+            verify=verify == "true",
+        )
+
+
+_DURATIONS_MS: Final = {
+    "request_timeout_s": ("request.timeout.ms", "socket.timeout.ms"),
+    "api_timeout_s": ("default.api.timeout.ms",),
+    "delivery_timeout_s": ("delivery.timeout.ms", "message.timeout.ms"),
+    "connect_timeout_s": (
+        "socket.connection.setup.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+    ),
+    "reconnect_backoff_s": ("reconnect.backoff.ms",),
+    "reconnect_backoff_max_s": ("reconnect.backoff.max.ms",),
+    "retry_backoff_s": ("retry.backoff.ms",),
+    "retry_backoff_max_s": ("retry.backoff.max.ms",),
+    "fetch_max_wait_s": ("fetch.max.wait.ms", "fetch.wait.max.ms"),
+}
+_SIZES: Final = {
+    "max_response_bytes": ("receive.message.max.bytes",),
+    "batch_size": ("batch.size",),
+    "fetch_max_bytes": ("max.partition.fetch.bytes", "fetch.message.max.bytes"),
+}
+
+
+def _address(text: str) -> Address:
+    """Read HOST:PORT, [IPV6]:PORT, or either without the port. Raises ConfigError."""
+    text = text.rpartition("://")[2]
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        host, port = text, str(_DEFAULT_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"Invalid value {text} for bootstrap.servers: it must be HOST:PORT")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))

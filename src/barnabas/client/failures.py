@@ -1,0 +1,114 @@
+"""What a call of the client can fail with, besides a `KafkaError` that the broker answered.
+
+    ClientError
+        ConnectionFailureError      one connection failed; `sent` tells what is known of the request
+            BrokerGoneError         refused, reset or closed: nobody serves this address now
+            BrokerSilentError       no answer within the timeout: the broker may still be working
+            TlsError                the TLS handshake failed
+            MalformedResponseError  the peer's bytes are not a response of Kafka's protocol
+        AuthenticationError         the broker refused the credentials or the mechanism
+        UnsupportedVersionError     the broker and this client share no version of an api
+        CallTimeoutError            the time of a whole call is over; `last` is the last failure
+        DeliveryError               records were not acknowledged; they may be in the log or not
+
+A refusal, a reset and a closed connection are certain signs of a lost broker, and silence is not:
+peers of a cluster act on that difference.
+"""
+
+from typing import NamedTuple, Self
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ClientError(Exception):
+    """A call that failed on this side of the connection."""
+
+
+class ConnectionFailureError(ClientError):
+    """A connection failed. `sent` is False when the broker cannot have seen the request."""
+
+    retriable = True
+    """True when another attempt may succeed without any change of configuration."""
+
+    def __init__(self, address: Address, reason: str, *, sent: bool = False) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address = address
+        self.reason = reason
+        self.sent = sent
+
+    def for_request(self, *, sent: bool) -> Self:
+        """Return the same failure as one request sees it."""
+        return type(self)(self.address, self.reason, sent=sent)
+
+
+class BrokerGoneError(ConnectionFailureError):
+    """The connection was refused, reset or closed."""
+
+
+class BrokerSilentError(ConnectionFailureError):
+    """The broker did not accept or answer within the timeout."""
+
+
+class TlsError(ConnectionFailureError):
+    """The TLS handshake failed: certificates or protocol versions do not match."""
+
+    retriable = False
+
+
+class MalformedResponseError(ConnectionFailureError):
+    """The peer sent bytes that are not a response of Kafka's protocol."""
+
+    retriable = False
+
+
+class AuthenticationError(ClientError):
+    """The broker refused the SASL mechanism or the credentials, or failed to prove its own."""
+
+
+class UnsupportedVersionError(ClientError):
+    """The broker serves no version of an api that this client can send."""
+
+
+class CallTimeoutError(ClientError):
+    """A call did not succeed within its time; `last` is the failure of its last attempt."""
+
+    def __init__(self, what: str, timeout_s: float, last: Exception | None) -> None:
+        reason = f": {last}" if last is not None else ""
+        super().__init__(f"{what} did not succeed within {timeout_s:g} s{reason}")
+        self.last = last
+
+
+class DeliveryError(ClientError):
+    """Records were not acknowledged. `maybe_appended` is False when they are surely not written."""
+
+    def __init__(self, where: str, last: Exception | None, *, maybe_appended: bool) -> None:
+        state = "may have been written" if maybe_appended else "were not written"
+        reason = f": {last}" if last is not None else ""
+        super().__init__(f"records for {where} were not acknowledged and {state}{reason}")
+        self.last = last
+        self.maybe_appended = maybe_appended
+
+
+def error_code(number: int) -> ErrorCode:
+    """Return an error code; a number that this version does not know is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def raise_for(number: int, message: str | None = None) -> None:
+    """Raise KafkaError unless the number is that of no error."""
+    code = error_code(number)
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code, message or "")

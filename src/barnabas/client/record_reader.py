@@ -1,0 +1,156 @@
+"""Reading a partition from an offset on."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from barnabas.client.failures import Address, ConnectionFailureError
+from barnabas.client.fetched_records import Aborted, visible_records
+from barnabas.client.kafka_client import KafkaClient, is_retriable
+from barnabas.client.metadata_cache import LeaderHint, PartitionLeader
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.records.batch import CorruptBatch, Record
+
+PartitionData = FetchResponse.PartitionData
+
+_READ_COMMITTED: Final = 1
+_NAMED_VERSION_MAX: Final = 12
+_CORRUPT_ATTEMPTS: Final = 3
+
+
+class RecordReader:
+    """Reads one partition in order; `position` is the offset that it reads next.
+
+    Three ways to read: `fetch` for what is there now, `until` an end that `admin_calls.list_offset`
+    gave, and `async for` without an end. A position that reaches the end has read everything before
+    it: control records and aborted transactions move the position too.
+
+    A wrong leader, a lost connection or a broker that starts again are waited out. Raises
+    KafkaError: OFFSET_OUT_OF_RANGE when the position is not in the log, or for lacking
+    authorization.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        topic: str,
+        partition: int,
+        position: int,
+        *,
+        read_committed: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.position = position
+        self.high_watermark = -1
+        """The end of the partition as of the last fetch, -1 before the first."""
+        self._client = client
+        self._read_committed = read_committed
+        self._lane = f"fetch {topic}-{partition}"
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        """Iterate over all records, waiting for new ones."""
+        return self._records(None)
+
+    def until(self, end: int) -> AsyncIterator[Record]:
+        """Iterate over the records before `end`, then stop."""
+        return self._records(end)
+
+    async def _records(self, end: int | None) -> AsyncIterator[Record]:
+        while end is None or self.position < end:
+            records = await self.fetch()
+            after = self.position
+            for record in records:
+                if end is not None and record.offset >= end:
+                    self.position = end
+                    return
+                self.position = record.offset + 1
+                yield record
+            self.position = after
+
+    async def fetch(self, max_wait_s: float | None = None) -> list[Record]:
+        """Return records at the position and move it behind them; none came in time when empty.
+
+        It waits for the first record up to `max_wait_s` (`fetch.max.wait.ms`), and as long as the
+        partition's leader cannot be reached.
+        """
+        wait_s = self._client.config.fetch_max_wait_s if max_wait_s is None else max_wait_s
+        what = f"fetching {self.topic}-{self.partition}"
+        failures = corrupt = 0
+        while True:
+            try:
+                return await self._fetch_once(wait_s)
+            except CorruptBatch as error:
+                corrupt += 1
+                if corrupt == _CORRUPT_ATTEMPTS:
+                    raise KafkaError(
+                        ErrorCode.CORRUPT_MESSAGE, f"{what} at offset {self.position}: {error}"
+                    ) from None
+                last: Exception = error
+            except (KafkaError, ConnectionFailureError) as error:
+                if not is_retriable(error):
+                    raise
+                last = error
+            failures += 1
+            await self._client.back_off(what, failures, last)
+
+    def close(self) -> None:
+        """Close the reader's connection; a later fetch opens a new one."""
+        self._client.pool.close_lane(self._lane)
+
+    async def _fetch_once(self, wait_s: float) -> list[Record]:
+        response = await self._client.ask_leader(
+            self.topic,
+            self.partition,
+            lambda leader: self._request(leader, wait_s),
+            FetchResponse,
+            lane=self._lane,
+            timeout_s=self._client.config.request_timeout_s + wait_s,
+            max_named_version=_NAMED_VERSION_MAX,
+        )
+        data = self._partition_data(response)
+        aborted = None
+        if self._read_committed:
+            aborted = [
+                Aborted(item.first_offset, item.producer_id)
+                for item in data.aborted_transactions or ()
+            ]
+        fetched = visible_records(bytes(data.records or b""), self.position, aborted)
+        self.high_watermark = data.high_watermark
+        self.position = fetched.next_offset
+        return fetched.records
+
+    def _request(self, leader: PartitionLeader, wait_s: float) -> FetchRequest:
+        config = self._client.config
+        wanted = FetchRequest.FetchPartition(
+            partition=self.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self.position,
+            partition_max_bytes=config.fetch_max_bytes,
+        )
+        topic = FetchRequest.FetchTopic(
+            topic=self.topic, topic_id=leader.topic_id, partitions=[wanted]
+        )
+        return FetchRequest(
+            max_wait_ms=round(wait_s * 1000),
+            min_bytes=1,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=_READ_COMMITTED if self._read_committed else 0,
+            topics=[topic],
+        )
+
+    def _partition_data(self, response: FetchResponse) -> PartitionData:
+        """Return the partition's part of a response. Raises KafkaError for its error."""
+        self._client.check_partition(response.error_code, self.topic, self.partition)
+        for topic in response.responses:
+            for data in topic.partitions:
+                hint = _leader_hint(response, data)
+                self._client.check_partition(data.error_code, self.topic, self.partition, hint)
+                return data
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a fetch response without the partition")
+
+
+def _leader_hint(response: FetchResponse, data: PartitionData) -> LeaderHint:
+    leader = data.current_leader
+    addresses = {item.node_id: Address(item.host, item.port) for item in response.node_endpoints}
+    return LeaderHint(leader.leader_id, leader.leader_epoch, addresses.get(leader.leader_id))
