@@ -20,6 +20,7 @@ SANS_IO = [
     *sorted((SOURCE / "cluster").rglob("*.py")),
     *sorted((SOURCE / "security").rglob("*.py")),
     *sorted((SOURCE / "coordinator").rglob("*.py")),
+    *sorted((SOURCE / "client" / "core").rglob("*.py")),
     *sorted((SOURCE / "registry" / "formats").rglob("*.py")),
 ]
 # Impure imports that a core may have, with the reason; each must be needed.

@@ -5,8 +5,8 @@ partitions, a few admin calls, and membership in classic groups with a protocol 
 may not: anything that another room than `protocol` and `config` knows.
 
 How data passes: a caller's request goes through `kafka_client` (which broker, when to try again),
-`connection_pool` and `broker_connection` (trio) to `wire_exchange` (bytes). The parts that decide
-are sans-I/O and know neither trio nor a clock:
+`connection_pool` and `broker_connection` (trio) to `core.wire_exchange` (bytes). The parts that
+decide are sans-I/O and live in `core`:
 
     wire_exchange        requests to bytes, bytes to responses, correlation
     api_negotiation      the version of each api that both sides speak
@@ -17,7 +17,7 @@ are sans-I/O and know neither trio nor a clock:
     fetched_records      from a Fetch response to the records that a consumer sees
     group_membership     the states of a member of a classic group
 
-Failures are told apart in `failures`. `open_client` opens no connection before the first call, and
+`failures` names what can go wrong. `open_client` opens no connection before the first call, and
 compression is imported with the first compressed batch.
 """
 

@@ -5,9 +5,9 @@ from typing import Final
 
 import attrs
 
+from barnabas.client.core.metadata_cache import PartitionLeader, TopicMetadata
 from barnabas.client.failures import raise_for
 from barnabas.client.kafka_client import KafkaClient
-from barnabas.client.metadata_cache import PartitionLeader, TopicMetadata
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.describe_configs import (

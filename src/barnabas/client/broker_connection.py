@@ -12,8 +12,10 @@ from typing import Final, TypeVar, cast
 
 import trio
 
-from barnabas.client.api_negotiation import ApiTable, next_api_versions_version
 from barnabas.client.client_config import ClientConfig, SaslSettings
+from barnabas.client.core.api_negotiation import ApiTable, next_api_versions_version
+from barnabas.client.core.sasl_exchange import start_exchange
+from barnabas.client.core.wire_exchange import WireExchange
 from barnabas.client.failures import (
     Address,
     AuthenticationError,
@@ -24,8 +26,6 @@ from barnabas.client.failures import (
     TlsError,
     error_code,
 )
-from barnabas.client.sasl_exchange import start_exchange
-from barnabas.client.wire_exchange import WireExchange
 from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.sasl_authenticate import (

@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
+from barnabas.client.core.sasl_exchange import MECHANISMS
 from barnabas.client.failures import Address
-from barnabas.client.sasl_exchange import MECHANISMS
 from barnabas.config import ConfigError, properties_file
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -11,8 +11,8 @@ import trio
 
 from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.client_config import ClientConfig
+from barnabas.client.core.retry_backoff import Backoff
 from barnabas.client.failures import Address, ConnectionFailureError
-from barnabas.client.retry_backoff import Backoff
 
 
 class _Key(NamedTuple):

@@ -15,6 +15,13 @@ import trio
 from barnabas.client.broker_connection import BrokerConnection
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.connection_pool import ConnectionPool
+from barnabas.client.core.metadata_cache import (
+    LeaderHint,
+    MetadataCache,
+    PartitionLeader,
+    metadata_request,
+)
+from barnabas.client.core.retry_backoff import Backoff
 from barnabas.client.failures import (
     Address,
     CallTimeoutError,
@@ -22,13 +29,6 @@ from barnabas.client.failures import (
     error_code,
     raise_for,
 )
-from barnabas.client.metadata_cache import (
-    LeaderHint,
-    MetadataCache,
-    PartitionLeader,
-    metadata_request,
-)
-from barnabas.client.retry_backoff import Backoff
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
+from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
+from barnabas.client.core.producer_sequences import (
+    BatchIdentity,
+    PartitionSequence,
+    Verdict,
+    judge,
+    may_append,
+)
 from barnabas.client.failures import (
     Address,
     ClientError,
@@ -21,24 +29,16 @@ from barnabas.client.failures import (
     raise_for,
 )
 from barnabas.client.kafka_client import KafkaClient, is_retriable
-from barnabas.client.metadata_cache import LeaderHint, PartitionLeader
-from barnabas.client.producer_sequences import (
-    BatchIdentity,
-    PartitionSequence,
-    Verdict,
-    judge,
-    may_append,
-)
+from barnabas.protocol.batches.batch import Record, build_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.protocol.records.batch import Record, build_batch
 
 if TYPE_CHECKING:
-    from barnabas.protocol.records.compression import Codec
+    from barnabas.protocol.batches.compression import Codec
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
@@ -339,6 +339,6 @@ def _leader_hint(response: ProduceResponse, answer: PartitionResponse) -> Leader
 
 
 def _codec(name: str) -> "Codec":
-    from barnabas.protocol.records.compression import Codec
+    from barnabas.protocol.batches.compression import Codec
 
     return Codec[name.upper()]

@@ -1,15 +1,15 @@
 """Reading a partition from an offset on."""
 
-from collections.abc import AsyncIterator
+from collections import deque
 from typing import Final
 
+from barnabas.client.core.fetched_records import Aborted, visible_records
+from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
 from barnabas.client.failures import Address, ConnectionFailureError
-from barnabas.client.fetched_records import Aborted, visible_records
 from barnabas.client.kafka_client import KafkaClient, is_retriable
-from barnabas.client.metadata_cache import LeaderHint, PartitionLeader
+from barnabas.protocol.batches.batch import CorruptBatch, Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.records.batch import CorruptBatch, Record
 
 PartitionData = FetchResponse.PartitionData
 
@@ -48,25 +48,13 @@ class RecordReader:
         self._read_committed = read_committed
         self._lane = f"fetch {topic}-{partition}"
 
-    def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> "RecordIterator":
         """Iterate over all records, waiting for new ones."""
-        return self._records(None)
+        return RecordIterator(self, None)
 
-    def until(self, end: int) -> AsyncIterator[Record]:
+    def until(self, end: int) -> "RecordIterator":
         """Iterate over the records before `end`, then stop."""
-        return self._records(end)
-
-    async def _records(self, end: int | None) -> AsyncIterator[Record]:
-        while end is None or self.position < end:
-            records = await self.fetch()
-            after = self.position
-            for record in records:
-                if end is not None and record.offset >= end:
-                    self.position = end
-                    return
-                self.position = record.offset + 1
-                yield record
-            self.position = after
+        return RecordIterator(self, end)
 
     async def fetch(self, max_wait_s: float | None = None) -> list[Record]:
         """Return records at the position and move it behind them; none came in time when empty.
@@ -148,6 +136,36 @@ class RecordReader:
                 self._client.check_partition(data.error_code, self.topic, self.partition, hint)
                 return data
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a fetch response without the partition")
+
+
+class RecordIterator:
+    """One loop over a reader's records; a loop that is left early leaves the rest to be read."""
+
+    def __init__(self, reader: RecordReader, end: int | None) -> None:
+        self._reader = reader
+        self._end = end
+        self._ready: deque[Record] = deque()
+        self._next_position = 0
+
+    def __aiter__(self) -> "RecordIterator":
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Record:
+        """Return the next record before the end."""
+        reader, end = self._reader, self._end
+        while not self._ready:
+            if end is not None and reader.position >= end:
+                raise StopAsyncIteration
+            self._ready.extend(await reader.fetch())
+            self._next_position = reader.position
+        record = self._ready.popleft()
+        if end is not None and record.offset >= end:
+            self._ready.clear()
+            reader.position = end
+            raise StopAsyncIteration
+        reader.position = record.offset + 1 if self._ready else self._next_position
+        return record
 
 
 def _leader_hint(response: FetchResponse, data: PartitionData) -> LeaderHint:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from barnabas.protocol.apis import API
 from barnabas.protocol.codec.runtime import read_varint
 from barnabas.protocol.errors import ErrorCode, ProtocolError
-from barnabas.protocol.frames import encode_request
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages_base import Message
 

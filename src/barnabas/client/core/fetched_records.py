@@ -7,7 +7,7 @@ aborted transactions occupy offsets without being records.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from barnabas.protocol.records.batch import (
+from barnabas.protocol.batches.batch import (
     MAGIC,
     BatchHeader,
     CorruptBatch,
