@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.language.banned import findings
+from tests.language.ratchet import ALLOWED
+from tests.language.texts import tree_texts
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "barnabas"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -96,3 +100,17 @@ def test_assert_validates_nothing(module: Path) -> None:
 @pytest.mark.parametrize("module", SANS_IO, ids=name)
 def test_a_core_touches_no_clock_network_or_file(module: Path) -> None:
     assert IMPURE.intersection(imported(parsed(module))) == EXEMPT.get(name(module), set())
+
+
+def test_texts_use_no_banned_phrase() -> None:
+    """When it fails: `python -m tests.language.banned PATH` shows each place and what to write."""
+    found: dict[str, list[str]] = {}
+    for text in tree_texts(ROOT):
+        for phrase, instead in findings(text):
+            found.setdefault(text.room, []).append(
+                f"{text.file}:{text.line}: {text.kind} has '{phrase}', write: {instead}"
+            )
+    excess = {room: lines for room, lines in found.items() if len(lines) > ALLOWED.get(room, 0)}
+    assert {room: (len(lines), ALLOWED.get(room, 0)) for room, lines in excess.items()} == {}, (
+        "\n".join(line for lines in excess.values() for line in lines)
+    )

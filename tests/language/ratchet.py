@@ -1,0 +1,33 @@
+"""How many banned phrases each part of the repository still holds. A number may only fall.
+
+A part that is not listed holds none. Lower a number, or remove its line, when you rewrite a part.
+"""
+
+ALLOWED = {
+    "bench": 22,
+    "cli": 73,
+    "cluster": 137,
+    "compat_tests": 149,
+    "config": 104,
+    "coordinator": 250,
+    "docs": 51,
+    "inspect": 33,
+    "log": 217,
+    "project": 1,
+    "protocol": 304,
+    "registry": 6,
+    "server": 297,
+    "testing": 20,
+    "tests": 1,
+    "tests/cli": 26,
+    "tests/cluster": 38,
+    "tests/config": 17,
+    "tests/coordinator": 79,
+    "tests/crash": 20,
+    "tests/fuzz": 7,
+    "tests/inspect": 12,
+    "tests/log": 103,
+    "tests/protocol": 21,
+    "tests/server": 89,
+    "tests/testing": 3,
+}
