@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.batches import append, new_log, open_volume
+from tests.log.logs import append, new_log, open_volume
 
 from .conftest import Barnabas
 

@@ -16,9 +16,9 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.protocol.batches.batch import iter_batches, read_records
-from tests.log.batches import NOW_MS, TOPIC_ID, batch, marker
-from tests.log.power_loss import Recorder
-from tests.log.test_compaction import compact
+from tests.log.compaction.test_cleaner import compact
+from tests.log.logs import NOW_MS, TOPIC_ID, batch, marker
+from tests.log.power_loss_recorder import Recorder
 
 CONFIG = LogConfig(
     segment_bytes=700, index_interval_bytes=120, retention_ms=-1, file_delete_delay_ms=0

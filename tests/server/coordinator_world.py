@@ -22,7 +22,7 @@ from barnabas.server.coordinators.group_service import GroupCoordinator, assigno
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
 from tests.cluster.states import CLUSTER_ID, Cluster
-from tests.log.batches import open_volume
+from tests.log.logs import open_volume
 
 OTHER = 2
 

@@ -8,7 +8,7 @@ import pytest
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.protocol.batches.batch import iter_batches, read_records
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
-from tests.log.batches import append, append_marker, new_log, open_volume
+from tests.log.logs import append, append_marker, new_log, open_volume
 
 PRODUCERS = 4
 

@@ -14,7 +14,7 @@ import trio
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import serve_http
 from barnabas.server.node.log_lines import JsonFormatter, TextFormatter
-from barnabas.server.storage.log_cleaner import Compactor
+from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
 
 
@@ -39,7 +39,7 @@ def fake_node() -> Any:
         logs=SimpleNamespace(volumes=[]),
         records=SimpleNamespace(asked=9, waiting=1, starts=2),
     )
-    node.background = SimpleNamespace(compactor=Compactor(node), scrubber=Scrubber(node))
+    node.background = SimpleNamespace(log_cleaner=LogCleaner(node), scrubber=Scrubber(node))
     node.metrics = Metrics(node)
     return node
 

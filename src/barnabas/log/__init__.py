@@ -8,7 +8,7 @@ Nothing here knows of connections, of the loop or of metadata; time comes as an 
 
 from barnabas.log.directories.log_manager import LogManager
 from barnabas.log.directories.volume import DataDirectoryError, Volume
-from barnabas.log.files import FileCache, FileSlice
+from barnabas.log.file_cache import FileCache, FileSlice
 from barnabas.log.log_config import LogConfig
 from barnabas.log.partition.appending import AppendInfo
 from barnabas.log.partition.batch_validation import Origin

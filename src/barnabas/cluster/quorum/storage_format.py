@@ -16,7 +16,7 @@ from barnabas.cluster.metadata.metadata_snapshot import (
     encode_snapshot,
 )
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
-from barnabas.log.files import replace_file
+from barnabas.log.file_operations import replace_file
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from barnabas.log.files import read_at
+from barnabas.log.file_operations import read_at
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch import (
     HEADER_SIZE,

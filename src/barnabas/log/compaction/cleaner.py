@@ -20,7 +20,8 @@ from barnabas.log.compaction.cleaned_records import (
 from barnabas.log.compaction.cleaned_transactions import CleanedTransactions
 from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.compaction.offset_map import OffsetMap
-from barnabas.log.files import FileCache, replace_file, write_at
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_operations import replace_file, write_at
 from barnabas.log.helper_limits import Throttle
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment, file_name
 from barnabas.log.segment.producer_state import decode_marker

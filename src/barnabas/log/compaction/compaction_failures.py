@@ -28,7 +28,7 @@ class _Setback:
     log_start_offset: int = 0
 
 
-class Setbacks:
+class CompactionFailures:
     """The logs whose last pass failed. Times are in ms of any clock that does not go back."""
 
     def __init__(self) -> None:

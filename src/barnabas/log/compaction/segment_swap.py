@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.log.files import FileCache, remove_files, sync_path
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_operations import remove_files, sync_path
 from barnabas.log.partition.segment_removal import DELETED
 from barnabas.log.segment.log_segment import SUFFIXES, Segment, file_name
 

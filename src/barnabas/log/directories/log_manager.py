@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Final
 
 from barnabas.log.directories.directory_names import copied_partition_of, is_deleted, partition_of
-from barnabas.log.directories.relocations import Moves
+from barnabas.log.directories.relocation_registry import RelocationRegistry
 from barnabas.log.directories.volume import Volume
 from barnabas.log.log_config import LONG_MAX, LogConfig
 from barnabas.log.partition.partition_log import PartitionLog
@@ -79,7 +79,7 @@ class LogManager:
         self._recovery_threads = recovery_threads
         self._synced_bytes = 0  # behind the checkpoints that were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self.moves = Moves(volumes, self.get)
+        self.relocations = RelocationRegistry(volumes, self.get)
         self._doubles: list[PartitionLog] = []  # of partitions that another directory has too
 
     def open(self) -> None:
@@ -105,7 +105,7 @@ class LogManager:
             return
         copied = copied_partition_of(name)
         if copied is not None:
-            self.moves.found(volume, path, copied)
+            self.relocations.found(volume, path, copied)
             return
         key = partition_of(name)
         if key is None or name == METADATA_LOG or not os.path.isdir(path):
@@ -194,7 +194,7 @@ class LogManager:
         volume = self._place(directory_id)
         log = PartitionLog(volume, topic, partition, config)
         try:
-            if directory_id is not None and self.moves.take_copy(log, topic_id):
+            if directory_id is not None and self.relocations.take_copy(log, topic_id):
                 self._take_in(log)
                 log.first_dirty_offset = LONG_MAX  # what compaction took out is no tear
                 log.load(recover=True)

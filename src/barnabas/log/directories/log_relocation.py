@@ -21,7 +21,7 @@ from barnabas.log.checkpoints import (
     encode_partition_metadata,
 )
 from barnabas.log.directories.volume import Volume
-from barnabas.log.files import replace_file, sync_path
+from barnabas.log.file_operations import replace_file, sync_path
 from barnabas.log.segment.log_segment import SUFFIXES, Segment, file_name
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -38,11 +38,11 @@ _COPY_BYTES: Final = 4 << 20
 _COMPARE_BYTES: Final = 1 << 18
 
 
-class MoveLostError(Exception):
+class StaleCopyError(Exception):
     """The log was cut, compacted or deleted while it was copied: the copy is of no use."""
 
 
-class Move:
+class LogRelocation:
     """One log on its way to `target`. `copied` says how much of each segment is there.
 
     `is_stopped` makes a copy that runs in a thread return soon; it can be resumed. The constructor
@@ -74,7 +74,7 @@ class Move:
         return sum(self.copied.values())
 
     def resume(self) -> None:
-        """Find out what an earlier node left of the copy. For a thread. MoveLostError, OSError.
+        """Find out what an earlier node left of the copy. For a thread. StaleCopyError, OSError.
 
         Nothing of it is believed: the log may have been compacted or cut after it was copied, and
         what was not synced may be anything.
@@ -101,11 +101,11 @@ class Move:
                         break
                     same += len(theirs)
         except FileNotFoundError:
-            raise MoveLostError from None
+            raise StaleCopyError from None
         return same
 
     def copy(self) -> None:
-        """Copy what there is. For a thread. MoveLostError, OSError."""
+        """Copy what there is. For a thread. StaleCopyError, OSError."""
         segments = tuple(self.log.segments)
         for segment in segments:
             if self.is_stopped:
@@ -128,7 +128,7 @@ class Move:
     def _copy_batches(self, segment: Segment, end: int) -> None:
         start = self.copied.get(segment, 0)
         if start > end or self.log.is_gone:
-            raise MoveLostError
+            raise StaleCopyError
         source = os.open(segment.path, os.O_RDONLY)
         try:
             # From its start on, whatever lay there before compaction is another segment.
@@ -139,7 +139,7 @@ class Move:
                 while start < end and not self.is_stopped:
                     count = os.sendfile(target, source, start, min(_COPY_BYTES, end - start))
                     if not count:
-                        raise MoveLostError
+                        raise StaleCopyError
                     start += count
             finally:
                 os.close(target)
@@ -156,10 +156,10 @@ class Move:
     # The last step, in the loop
 
     def finish(self) -> None:
-        """Copy the rest and let the log go on in its new directory. MoveLostError, OSError."""
+        """Copy the rest and let the log go on in its new directory. StaleCopyError, OSError."""
         log, self.is_stopped = self.log, False
         if log.is_gone or any(each.size < size for each, size in self.copied.items()):
-            raise MoveLostError
+            raise StaleCopyError
         self._drop_what_is_gone()
         rest = [each for each in log.segments if not self._is_complete(each)]
         for segment in rest:

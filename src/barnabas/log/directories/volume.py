@@ -29,7 +29,8 @@ from barnabas.log.checkpoints import (
     encode_offsets,
 )
 from barnabas.log.directories.directory_names import aside_name
-from barnabas.log.files import FileCache, replace_file, sync_path
+from barnabas.log.file_cache import FileCache
+from barnabas.log.file_operations import replace_file, sync_path
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 

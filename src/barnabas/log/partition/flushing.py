@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.log.checkpoints import LEADER_EPOCHS
-from barnabas.log.files import sync_path
+from barnabas.log.file_operations import sync_path
 from barnabas.log.log_config import LONG_MAX
 
 if TYPE_CHECKING:

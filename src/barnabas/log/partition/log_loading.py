@@ -18,7 +18,7 @@ from barnabas.log.checkpoints import (
     encode_partition_metadata,
 )
 from barnabas.log.compaction import segment_swap
-from barnabas.log.files import remove_files, replace_file
+from barnabas.log.file_operations import remove_files, replace_file
 from barnabas.log.partition import producer_loading, segment_recovery
 from barnabas.log.partition.producer_loading import Replay
 from barnabas.log.partition.segment_removal import DELETED, remove_now

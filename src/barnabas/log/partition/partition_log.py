@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from barnabas.log.compaction import segment_swap
 from barnabas.log.directories.volume import Volume
-from barnabas.log.files import EMPTY_SLICE, FileSlice
+from barnabas.log.file_cache import EMPTY_SLICE, FileSlice
 from barnabas.log.log_config import LogConfig
 from barnabas.log.partition import (
     appending,

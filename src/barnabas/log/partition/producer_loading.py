@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.log.files import remove_files
+from barnabas.log.file_operations import remove_files
 from barnabas.log.segment.log_segment import OFFSET_NAME, Segment, file_name
 from barnabas.log.segment.producer_state import ProducerState, SnapshotError, read_marker
 from barnabas.protocol.batches.batch import BatchHeader

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.log.files import EMPTY_SLICE, FileSlice
+from barnabas.log.file_cache import EMPTY_SLICE, FileSlice
 from barnabas.log.segment.log_segment import Segment
 from barnabas.log.segment.segment_index import AbortedTxn
 

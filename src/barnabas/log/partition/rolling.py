@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from barnabas.log.checkpoints import LEADER_EPOCHS, encode_epochs
-from barnabas.log.files import replace_file
+from barnabas.log.file_operations import replace_file
 from barnabas.log.partition.segment_removal import remove_now
 from barnabas.log.segment.log_segment import Segment, file_name
 

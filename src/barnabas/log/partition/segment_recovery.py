@@ -9,9 +9,9 @@ import os
 from struct import Struct
 from typing import Final, NamedTuple
 
-from barnabas.log.files import READ_CHUNK
+from barnabas.log.file_operations import READ_CHUNK
 from barnabas.log.partition.producer_loading import Replay
-from barnabas.log.segment import old_format
+from barnabas.log.segment import legacy_messages
 from barnabas.log.segment.leader_epochs import EpochEntry
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
@@ -45,7 +45,7 @@ def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) 
     lost = segment.size - position
     if lost:
         file = segment.opened()
-        old_format.refuse(file.fd, position, segment.size)
+        legacy_messages.refuse(file.fd, position, segment.size)
         os.ftruncate(file.fd, position)
         segment.size = position
     return Recovered(next_offset, lost, epochs)

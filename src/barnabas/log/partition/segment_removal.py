@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.log.files import remove_files
+from barnabas.log.file_operations import remove_files
 from barnabas.log.segment.log_segment import SUFFIXES, Segment, file_name
 
 if TYPE_CHECKING:

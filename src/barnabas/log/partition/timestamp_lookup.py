@@ -6,7 +6,7 @@ loop (see `barnabas.log.record_work`).
 
 from collections.abc import Iterable, Sequence
 
-from barnabas.log.files import FileSlice
+from barnabas.log.file_cache import FileSlice
 from barnabas.log.record_work import FindTime, Found, Outcomes, RecordWorkNeeded, do_in_loop
 from barnabas.log.record_work.record_jobs import fits_loop
 from barnabas.log.segment.log_segment import NO_TIMESTAMP, Segment

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.log.files import FileSlice
+from barnabas.log.file_cache import FileSlice
 from barnabas.log.log_config import LONG_MAX
 from barnabas.log.record_work.record_refusal import RecordsRefusedError
 from barnabas.protocol.batches.batch import (

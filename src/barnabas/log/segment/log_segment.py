@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from barnabas.log.files import FileCache, OpenFile, read_at, sync_path, write_at
+from barnabas.log.file_cache import FileCache, OpenFile
+from barnabas.log.file_operations import read_at, sync_path, write_at
 from barnabas.log.log_config import LogConfig
-from barnabas.log.segment import old_format
+from barnabas.log.segment import legacy_messages
 from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.batches.batch import (
     HEADER_SIZE,
@@ -382,7 +383,7 @@ class Segment:
             except CorruptBatch as error:
                 raise CorruptBatch(f"{self.path} at {position}: {error}") from None
             if header.magic != MAGIC:
-                return old_format.refuse(file.fd, position, limit)
+                return legacy_messages.refuse(file.fd, position, limit)
             if whole and header.size > limit - position:
                 return None
             yield position, header

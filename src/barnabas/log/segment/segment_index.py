@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from barnabas.log.files import FileCache, OpenFile, read_at, write_at
+from barnabas.log.file_cache import FileCache, OpenFile
+from barnabas.log.file_operations import read_at, write_at
 
 # Entries that gather in memory before they are written.
 _GROUP: Final = 256

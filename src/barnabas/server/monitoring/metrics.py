@@ -124,8 +124,8 @@ class Metrics:
         """Kafka's uncleanable-partitions-count and uncleanable-bytes among them."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        compactor = self._node.background.compactor
-        counts, setbacks = compactor.counts, compactor.setbacks
+        cleaner = self._node.background.log_cleaner
+        counts, failures = cleaner.counts, cleaner.failures
         passes = CounterMetricFamily(
             "barnabas_cleaner_passes", "Passes of the cleaner over a log", labels=["outcome"]
         )
@@ -142,7 +142,7 @@ class Metrics:
         yield GaugeMetricFamily(
             "barnabas_cleaner_retrying_partitions",
             "Partitions whose last pass failed and will be tried again",
-            len(list(setbacks.waiting())),
+            len(list(failures.waiting())),
         )
         partitions = GaugeMetricFamily(
             "barnabas_cleaner_uncleanable_partitions",
@@ -152,7 +152,7 @@ class Metrics:
         sizes = GaugeMetricFamily(
             "barnabas_cleaner_uncleanable_bytes", "Bytes of those", labels=["directory"]
         )
-        logs = list(setbacks.uncleanable())
+        logs = list(failures.uncleanable())
         for volume in self._node.logs.volumes:
             mine = [log for log in logs if log.volume is volume]
             partitions.add_metric([str(volume.path)], len(mine))

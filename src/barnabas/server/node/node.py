@@ -20,7 +20,7 @@ from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.startup_checks import DisksLostError
-from barnabas.server.storage.disk_threads import DiskWorker
+from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
 from barnabas.server.transport.sending import read_ahead
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
     from barnabas.server.quorum.quorum import Quorum
-    from barnabas.server.storage.background import Background
-    from barnabas.server.storage.directory_assignments import Directories
+    from barnabas.server.storage.background_tasks import BackgroundTasks
+    from barnabas.server.storage.directory_assignments import DirectoryAssignments
     from barnabas.server.storage.record_helper import RecordHelper
 
 logger = logging.getLogger(__name__)
@@ -56,8 +56,8 @@ class Node:
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
     records: "RecordHelper"
-    background: "Background"
-    directories: "Directories"
+    background: "BackgroundTasks"
+    directories: "DirectoryAssignments"
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -66,7 +66,7 @@ class Node:
         self.started_at = time.monotonic()
         self.ready = False
         self.metrics_port: int | None = None
-        self.disk = DiskWorker()
+        self.disk = DiskThreads()
         self.metrics = Metrics(self)
         self.transport = Transport(Limits.of(config), self._read_ahead)
         slow_ms = config.get_int("barnabas.slow.request.ms")
@@ -140,7 +140,7 @@ class Node:
         from barnabas.server.coordinators.transactions.transaction_service import (
             TransactionCoordinator,
         )
-        from barnabas.server.storage.background import Background
+        from barnabas.server.storage.background_tasks import BackgroundTasks
         from barnabas.server.storage.record_helper import RecordHelper
 
         async with trio.open_nursery() as nursery:
@@ -151,7 +151,7 @@ class Node:
             await nursery.start(self.transactions.run)
             self.records = RecordHelper(self.disk)
             nursery.start_soon(self.records.run)
-            self.background = Background(self)
+            self.background = BackgroundTasks(self)
             await nursery.start(self.transport.run, self.listeners)
             nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
@@ -172,9 +172,9 @@ class Node:
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager
         from barnabas.server.quorum.quorum import Quorum
-        from barnabas.server.storage.directory_assignments import Directories
+        from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
-        self.directories = Directories(self)
+        self.directories = DirectoryAssignments(self)
         self.quorum = Quorum(self)
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms

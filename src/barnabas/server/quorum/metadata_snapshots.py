@@ -11,7 +11,7 @@ from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, en
 from barnabas.cluster.metadata.record_versions import statable
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.config import NodeConfig
-from barnabas.log.files import replace_file
+from barnabas.log.file_operations import replace_file
 
 if TYPE_CHECKING:
     from barnabas.server.quorum.metadata_log import MetadataLog

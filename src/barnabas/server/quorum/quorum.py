@@ -31,7 +31,7 @@ from barnabas.cluster.quorum.quorum_state import QuorumStateError, read_quorum_s
 from barnabas.cluster.quorum.raft import Entry, RaftCore, Ready, Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
-from barnabas.log.files import replace_file
+from barnabas.log.file_operations import replace_file
 from barnabas.protocol.batches.batch import Record, build_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message

@@ -33,7 +33,7 @@ TopicData = AssignReplicasToDirsRequest.TopicData
 PartitionData = AssignReplicasToDirsRequest.PartitionData
 
 
-class Directories:
+class DirectoryAssignments:
     """Keeps the metadata in step with where this node's replicas are."""
 
     def __init__(self, node: "Node") -> None:

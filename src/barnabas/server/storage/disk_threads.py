@@ -42,7 +42,7 @@ class _Rounds:
         self.gathering: _Round | None = None
 
 
-class DiskWorker:
+class DiskThreads:
     """Runs blocking calls in a bounded number of threads."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import trio
 
 from barnabas.log import PartitionLog
 from barnabas.log.compaction import segment_swap
-from barnabas.log.compaction.compaction_failures import Setbacks
+from barnabas.log.compaction.compaction_failures import CompactionFailures
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.storage.helper_process import Helper, HelperGoneError
 
@@ -44,14 +44,14 @@ class Counts:
     bytes_written: int = 0
 
 
-class Compactor:
+class LogCleaner:
     """Cleans the compacted logs of a node, as many at a time as there are helpers."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._idle: list[Helper] = []
         self._busy: set[PartitionLog] = set()
-        self.setbacks = Setbacks()
+        self.failures = CompactionFailures()
         self.counts = Counts()
 
     @property
@@ -115,21 +115,21 @@ class Compactor:
         except Exception:
             await helper.kill()
             logger.exception("compaction failed log=%s", directory)
-            self.setbacks.give_up(log)
+            self.failures.give_up(log)
         else:
-            self.setbacks.forget(log)
+            self.failures.forget(log)
         finally:
             self._busy.discard(log)
 
     async def _put_off(self, log: PartitionLog, error: Exception) -> None:
         """Leave the log alone for a while, or for good."""
         if isinstance(error, KafkaError) and error.code is ErrorCode.CORRUPT_MESSAGE:
-            self.setbacks.give_up(log)
+            self.failures.give_up(log)
             self.counts.given_up += 1
             logger.error("cannot be compacted, left as it is log=%s error=%r", log.directory, error)
         else:
             backoff_ms = self._node.config.get_int("log.cleaner.backoff.ms")
-            delay_ms = self.setbacks.retry(log, trio.current_time() * 1000, backoff_ms)
+            delay_ms = self.failures.retry(log, trio.current_time() * 1000, backoff_ms)
             self.counts.retried += 1
             logger.error(
                 "compaction failed log=%s error=%r retry_ms=%.0f", log.directory, error, delay_ms
@@ -144,7 +144,7 @@ class Compactor:
 
         node = self._node
         now_ms, here_ms = node.now_ms(), trio.current_time() * 1000
-        self.setbacks.prune()
+        self.failures.prune()
         candidates: list[Candidate] = []
         for partition in list(node.replicas.partitions()):
             if not node.replicas.topic_config(partition.topic).is_compacted:
@@ -155,7 +155,7 @@ class Compactor:
                 continue
             try:
                 log = node.logs.get(partition.topic, partition.partition)
-                if log is not None and log not in self._busy and self.setbacks.allows(log, here_ms):
+                if log is not None and log not in self._busy and self.failures.allows(log, here_ms):
                     if log.recovery_point < log.active.base_offset:  # or it is no candidate
                         await node.disk.run(log.flush_rolled)
                     found = log.cleaning_candidate(now_ms)

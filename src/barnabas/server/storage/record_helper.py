@@ -33,7 +33,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.storage.helper_process import end_helper, open_helper
 
 if TYPE_CHECKING:
-    from barnabas.server.storage.disk_threads import DiskWorker
+    from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class _Asked:
 class RecordHelper:
     """Does record work that is too large for the loop; `run` is a task of the node."""
 
-    def __init__(self, disk: "DiskWorker") -> None:
+    def __init__(self, disk: "DiskThreads") -> None:
         self._disk = disk
         self._costly = _Lane()
         self._ordinary = _Lane(beyond=self._costly)

@@ -45,9 +45,9 @@ def _begin(node: "Node", path: str, topic: str, number: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         _ = hosted.log  # opened, or made now
-        move = node.logs.moves.begin(topic, number, path)
+        move = node.logs.relocations.begin(topic, number, path)
     except KafkaError as error:
         return error.code
     if move is not None:
-        node.background.mover.begin(move)
+        node.background.relocation_worker.begin(move)
     return ErrorCode.NONE

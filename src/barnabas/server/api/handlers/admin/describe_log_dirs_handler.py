@@ -76,7 +76,7 @@ def _add_moves(
     node: "Node", wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
 ) -> None:
     """The copies of logs that are on their way to another directory: KIP-113's future replicas."""
-    for log, move in node.logs.moves.under_way.items():
+    for log, move in node.logs.relocations.active.items():
         if wanted is None or (log.topic, log.partition) in wanted:
             partition = PartitionResult(
                 partition_index=log.partition,

@@ -15,7 +15,7 @@ from barnabas.protocol.batches.batch import (
 )
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import NOW_MS, append, batch, marker, new_log, open_volume, read_values
+from tests.log.logs import NOW_MS, append, batch, marker, new_log, open_volume, read_values
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.batches import append, batch, new_log, open_volume
+from tests.log.logs import append, batch, new_log, open_volume
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.segment.segment_index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.batches.batch import iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import (
+from tests.log.logs import (
     NOW_MS,
     TOPIC_ID,
     append,

@@ -30,7 +30,7 @@ from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.server.storage.disk_threads import DiskWorker
+from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.storage.record_helper import RecordHelper, RecordHelperError
 from barnabas.testing import Node
 from tests.server.group_transcript import Connection
@@ -71,7 +71,7 @@ def with_helper(story: Callable[[RecordHelper], Awaitable[None]]) -> None:
     """Tell the story with a helper that runs meanwhile; its process is gone afterwards."""
 
     async def main() -> None:
-        helper = RecordHelper(DiskWorker())
+        helper = RecordHelper(DiskThreads())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(helper.run)
             with trio.fail_after(WAIT_S):

@@ -17,7 +17,7 @@ from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch import iter_batches
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import NOW_MS, batch, new_log, open_volume, reopen
+from tests.log.logs import NOW_MS, batch, new_log, open_volume, reopen
 
 CONFIG = LogConfig(
     segment_bytes=900,

@@ -13,8 +13,8 @@ import trio
 from barnabas.cluster.replication.partition import Partition
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.protocol.errors import KafkaError
-from barnabas.server.storage.log_cleaner import Compactor
-from barnabas.server.storage.relocation import Mover
+from barnabas.server.storage.log_cleaner import LogCleaner
+from barnabas.server.storage.relocation_worker import RelocationWorker
 from barnabas.server.storage.scrubber import Scrubber
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ _ROLLED_INTERVAL_MS = 1_000
 _NEVER_MS = 2**63 - 1
 
 
-class Background:
+class BackgroundTasks:
     """The round tasks of a node."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
-        self.compactor = Compactor(node)
-        self.mover = Mover(node)
+        self.log_cleaner = LogCleaner(node)
+        self.relocation_worker = RelocationWorker(node)
         self.scrubber = Scrubber(node)
 
     async def run(self) -> None:
@@ -56,8 +56,8 @@ class Background:
                     nursery.start_soon(_every, interval_ms, work)
             nursery.start_soon(_every, _DELETION_INTERVAL_MS, self.remove_deleted)
             nursery.start_soon(_every, _ROLLED_INTERVAL_MS, self.flush_rolled)
-            nursery.start_soon(self.compactor.run)
-            nursery.start_soon(self.mover.run)
+            nursery.start_soon(self.log_cleaner.run)
+            nursery.start_soon(self.relocation_worker.run)
             nursery.start_soon(self.scrubber.run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:

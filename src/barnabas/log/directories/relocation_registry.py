@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from barnabas.log.directories.directory_names import future_name
-from barnabas.log.directories.log_relocation import Move, find_volume
+from barnabas.log.directories.log_relocation import LogRelocation, find_volume
 from barnabas.log.directories.volume import Volume
 from barnabas.log.partition import log_loading
 from barnabas.log.partition.partition_log import PartitionLog
@@ -20,13 +20,13 @@ from barnabas.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 
-class Moves:
+class RelocationRegistry:
     """Begins, resumes and ends moves; `get` gives a partition's log, loaded, or None."""
 
     def __init__(
         self, volumes: Sequence[Volume], get: Callable[[str, int], PartitionLog | None]
     ) -> None:
-        self.under_way: dict[PartitionLog, Move] = {}
+        self.active: dict[PartitionLog, LogRelocation] = {}
         self._volumes = volumes
         self._get = get
         self._unfinished: list[tuple[Volume, str, tuple[str, int]]] = []
@@ -35,11 +35,11 @@ class Moves:
         """The last run left a copy of this partition's log at `path`."""
         self._unfinished.append((volume, path, key))
 
-    def is_under_way(self, move: Move) -> bool:
+    def is_active(self, move: LogRelocation) -> bool:
         """Whether it was neither finished nor called off."""
-        return self.under_way.get(move.log) is move
+        return self.active.get(move.log) is move
 
-    def begin(self, topic: str, partition: int, path: str) -> Move | None:
+    def begin(self, topic: str, partition: int, path: str) -> LogRelocation | None:
         """Begin to move a log to the data directory at `path`; None if it is there already.
 
         A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
@@ -53,11 +53,11 @@ class Moves:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {topic}-{partition}"
             )
-        self.end(self.under_way.get(log))
+        self.end(self.active.get(log))
         if log.volume is target:
             return None
         try:
-            move = self.under_way[log] = Move(log, target, f"{target.path}/{name}")
+            move = self.active[log] = LogRelocation(log, target, f"{target.path}/{name}")
         except OSError as error:
             raise target.fail(error) from error
         return move
@@ -82,20 +82,20 @@ class Moves:
                 return True
         return False
 
-    def resume(self) -> list[Move]:
+    def resume(self) -> list[LogRelocation]:
         """Take up the moves that the last run did not finish; the copies have to be compared.
 
         One of a log that moved or began anew is removed, one without a log is set aside, for it may
         be all there is, and one whose log is offline is left as it is.
         """
-        moves: list[Move] = []
+        moves: list[LogRelocation] = []
         for volume, path, key in self._unfinished:
             try:
                 log = self._get(*key)
                 if log is not None and log.volume.failure is not None:
                     continue
-                if log is not None and log.volume is not volume and log not in self.under_way:
-                    move = self.under_way[log] = Move(log, volume, path)
+                if log is not None and log.volume is not volume and log not in self.active:
+                    move = self.active[log] = LogRelocation(log, volume, path)
                     moves.append(move)
                 elif log is not None:
                     volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
@@ -110,16 +110,16 @@ class Moves:
         self._unfinished.clear()
         return moves
 
-    def end(self, move: Move | None) -> None:
+    def end(self, move: LogRelocation | None) -> None:
         """Forget a move, finished or not, and remove what it left.
 
         It gets another name at once, or a start after a kill would go on with it. A copy stays when
         the log's own directory failed: it may be all that is left.
         """
-        if move is None or not self.is_under_way(move):
+        if move is None or not self.is_active(move):
             return
         log, target = move.log, move.target
-        del self.under_way[log]
+        del self.active[log]
         move.is_stopped = True
         if log.volume.failure is not None or target.failure is not None:
             return

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log import PartitionLog
-from barnabas.log.directories.log_relocation import Move
+from barnabas.log.directories.log_relocation import LogRelocation
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.alter_replica_log_dirs import (
@@ -26,7 +26,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 )
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError, StartupError
-from barnabas.server.storage.relocation import Mover
+from barnabas.server.storage.relocation_worker import RelocationWorker
 from barnabas.server.transport.acceptor import Transport
 from barnabas.testing import Node
 from barnabas.testing.node_process_control import NodeProcess
@@ -308,11 +308,11 @@ def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_an
 ) -> None:
     """KIP-858: from before the switch on, the metadata name the new directory."""
     first, second = tmp_path / "first", tmp_path / "second"
-    node, finish = Node(first), Move.finish
+    node, finish = Node(first), LogRelocation.finish
     node._properties["log.dirs"] = f"{first},{second}"
     killed = tmp_path / "killed"
 
-    def finish_and_copy(move: Move) -> None:
+    def finish_and_copy(move: LogRelocation) -> None:
         if moment == "switched":
             finish(move)
         for path in (first, second):
@@ -320,7 +320,7 @@ def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_an
         if moment == "told":
             finish(move)
 
-    monkeypatch.setattr(Move, "finish", finish_and_copy)
+    monkeypatch.setattr(LogRelocation, "finish", finish_and_copy)
     with node:
         create(node.bootstrap, 2)
         for number in (0, 1):
@@ -346,13 +346,13 @@ def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_an
 
 def test_a_move_is_begun_that_was_asked_for_before_the_mover_ran(tmp_path, monkeypatch) -> None:
     asked = threading.Event()
-    run = Mover.run
+    run = RelocationWorker.run
 
-    async def run_late(mover: Mover) -> None:
+    async def run_late(mover: RelocationWorker) -> None:
         await trio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
         await run(mover)
 
-    monkeypatch.setattr(Mover, "run", run_late)
+    monkeypatch.setattr(RelocationWorker, "run", run_late)
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"

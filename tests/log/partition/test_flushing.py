@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
-from tests.log.batches import (
+from tests.log.logs import (
     NOW_MS,
     TOPIC_ID,
     append,

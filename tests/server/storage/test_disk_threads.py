@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from barnabas.server.storage.disk_threads import DiskWorker
+from barnabas.server.storage.disk_threads import DiskThreads
 
 
 def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -33,7 +33,7 @@ class Disk:
 
 @in_trio
 async def test_syncs_asked_for_during_one_share_the_next() -> None:
-    worker, disk = DiskWorker(), Disk()
+    worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(worker.fsync, "log", disk.sync)
@@ -44,7 +44,7 @@ async def test_syncs_asked_for_during_one_share_the_next() -> None:
 
 @in_trio
 async def test_a_sync_never_counts_for_writes_made_after_it_began() -> None:
-    worker, disk = DiskWorker(), Disk()
+    worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(worker.fsync, "log", disk.sync)
         await trio.testing.wait_all_tasks_blocked(0.05)
@@ -57,7 +57,7 @@ async def test_a_sync_never_counts_for_writes_made_after_it_began() -> None:
 
 @in_trio
 async def test_files_of_different_logs_are_synced_at_once() -> None:
-    worker, disk = DiskWorker(), Disk()
+    worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(worker.fsync, "slow", disk.sync)
         await trio.testing.wait_all_tasks_blocked(0.05)
@@ -67,7 +67,7 @@ async def test_files_of_different_logs_are_synced_at_once() -> None:
 
 @in_trio
 async def test_everybody_who_shared_a_failed_sync_learns_of_it() -> None:
-    worker, disk = DiskWorker(), Disk()
+    worker, disk = DiskThreads(), Disk()
     failed = 0
 
     def broken() -> None:
@@ -91,7 +91,7 @@ async def test_everybody_who_shared_a_failed_sync_learns_of_it() -> None:
 
 @in_trio
 async def test_a_cancelled_leader_does_not_take_the_round_of_others_with_it() -> None:
-    worker, disk = DiskWorker(), Disk()
+    worker, disk = DiskThreads(), Disk()
     leader = trio.CancelScope()
 
     async def lead() -> None:
@@ -112,4 +112,4 @@ async def test_a_cancelled_leader_does_not_take_the_round_of_others_with_it() ->
 
 @in_trio
 async def test_a_call_gives_its_result() -> None:
-    assert await DiskWorker().run(pow, 2, 10) == 1024
+    assert await DiskThreads().run(pow, 2, 10) == 1024

@@ -11,11 +11,11 @@ import pytest
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.directories import log_relocation
-from barnabas.log.directories.log_relocation import Move, MoveLostError
+from barnabas.log.directories.log_relocation import LogRelocation, StaleCopyError
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
-from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values, reopen
+from tests.log.logs import NOW_MS, TOPIC_ID, append, read_values, reopen
 
 SECOND_ID = Uuid(b"\x02" * 16)
 SMALL = LogConfig(segment_bytes=800, index_interval_bytes=150, file_delete_delay_ms=0)
@@ -44,8 +44,8 @@ def write(log: PartitionLog, first: int, count: int) -> None:
         append(log, b"%04d" % number, producer=(6, 0, number), timestamps=[NOW_MS + number])
 
 
-def begin(manager: LogManager) -> Move:
-    move = manager.moves.begin("t", 0, str(manager.volumes[1].path))
+def begin(manager: LogManager) -> LogRelocation:
+    move = manager.relocations.begin("t", 0, str(manager.volumes[1].path))
     assert move is not None
     return move
 
@@ -63,7 +63,7 @@ def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
     before = log.read(3, 100, upper_bound=145)
     expected = before.read()
     move.finish()
-    manager.moves.end(move)
+    manager.relocations.end(move)
     assert (log.volume, log.directory) == (other, f"{other.path}/t-0")
     assert other.logs == {("t", 0): log}
     assert manager.volumes[0].logs == {}
@@ -183,7 +183,7 @@ def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, m
     monkeypatch.setattr(log_relocation, "sync_path", refuse)
     with pytest.raises(OSError, match="I/O error"):
         move.finish()
-    manager.moves.end(move)
+    manager.relocations.end(move)
     assert directories(manager) == ["a/t-0"]
     write(log, 20, 1)
     assert len(read_values(log)) == 21
@@ -224,7 +224,7 @@ def test_a_topic_whose_copy_would_have_too_long_a_name_is_not_moved(manager, len
     """KAFKA-4893; under a name that was cut nobody would find the copy again."""
     append(manager.create("x" * length, TOPIC_ID, 0, SMALL), b"stays")
     with pytest.raises(KafkaError) as refused:
-        manager.moves.begin("x" * length, 0, str(manager.volumes[1].path))
+        manager.relocations.begin("x" * length, 0, str(manager.volumes[1].path))
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert directories(manager) == ["a/" + "x" * length + "-0"]
 
@@ -235,26 +235,26 @@ def test_a_move_ends_when_the_log_is_cut_or_deleted(manager) -> None:
     move = begin(manager)
     move.copy()
     log.truncate_to(log.log_end_offset - 1)
-    with pytest.raises(MoveLostError):
+    with pytest.raises(StaleCopyError):
         move.finish()
-    manager.moves.end(move)
+    manager.relocations.end(move)
     assert log.volume is manager.volumes[0]
     move = begin(manager)
     manager.delete("t", 0)
-    with pytest.raises(MoveLostError):
+    with pytest.raises(StaleCopyError):
         move.finish()
 
 
 def test_where_to_and_what_is_checked(manager) -> None:
     log = create(manager)
     write(log, 0, 1)
-    assert manager.moves.begin("t", 0, str(manager.volumes[0].path)) is None
+    assert manager.relocations.begin("t", 0, str(manager.volumes[0].path)) is None
     for topic, path, code in (
         ("t", "/nowhere", ErrorCode.LOG_DIR_NOT_FOUND),
         ("u", str(manager.volumes[1].path), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ):
         with pytest.raises(KafkaError) as raised:
-            manager.moves.begin(topic, 0, path)
+            manager.relocations.begin(topic, 0, path)
         assert raised.value.code is code
     manager.volumes[1].fail(OSError(5, "I/O error"))
     with pytest.raises(KafkaError) as raised:
@@ -323,12 +323,12 @@ def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
             volume.unlock()
         again = restarted(manager, root)
         again.settle(lambda _: ())
-        for move in again.moves.resume():
+        for move in again.relocations.resume():
             resumed += 1
             move.resume()
             move.copy()
             move.finish()
-            again.moves.end(move)
+            again.relocations.end(move)
         assert read_values(again.get("t", 0)) == values, allowed
         assert again.get("t", 0).log_start_offset == 3, allowed
         found = [each for each in directories(again) if not each.endswith("-stray")]
@@ -357,7 +357,7 @@ def test_a_copy_is_believed_only_as_far_as_it_is_the_log(manager) -> None:
     (first.parent / "00000000000000000000.index").write_bytes(b"x")
     manager.close(clean=False)
     again = restarted(manager, manager.volumes[0].path.parent)
-    [move] = again.moves.resume()
+    [move] = again.relocations.resume()
     move.resume()
     copied = {segment.base_offset: size for segment, size in move.copied.items()}
     sizes = {segment.base_offset: segment.size for segment in again.get("t", 0).segments}
@@ -373,12 +373,12 @@ def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tm
     write(create(manager), 0, 60)
     move = begin(manager)
     move.copy()
-    assert manager.moves.begin("t", 0, str(manager.volumes[0].path)) is None
+    assert manager.relocations.begin("t", 0, str(manager.volumes[0].path)) is None
     assert move.is_stopped
     shutil.copytree(manager.volumes[0].path, tmp_path / "killed" / "a")
     shutil.copytree(manager.volumes[1].path, tmp_path / "killed" / "b")
     again = restarted(manager, tmp_path / "killed")
-    assert again.moves.resume() == []
+    assert again.relocations.resume() == []
     assert directories(again) == ["a/t-0"]
     again.close(clean=False)
 
@@ -386,13 +386,13 @@ def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tm
 def test_a_copy_with_the_longest_name_is_gone_on_with(manager) -> None:
     topic = "x" * 213
     append(manager.create(topic, TOPIC_ID, 0, SMALL), b"moves")
-    move = manager.moves.begin(topic, 0, str(manager.volumes[1].path))
+    move = manager.relocations.begin(topic, 0, str(manager.volumes[1].path))
     assert move is not None
     assert len(Path(move.directory).name) == 255
     move.copy()
     manager.close(clean=False)
     again = restarted(manager, manager.volumes[0].path.parent)
-    assert [each.directory for each in again.moves.resume()] == [move.directory]
+    assert [each.directory for each in again.relocations.resume()] == [move.directory]
     again.close(clean=False)
 
 
@@ -407,7 +407,7 @@ def ready_copy_alone(manager: LogManager) -> LogManager:
     manager.close(clean=False)
     shutil.rmtree(log.directory)
     again = restarted(manager, manager.volumes[0].path.parent)
-    assert again.moves.unfinished() == [("t", 0)]
+    assert again.relocations.unfinished() == [("t", 0)]
     again.volumes[1].properties = MetaProperties("cluster", 1, SECOND_ID)
     return again
 
@@ -419,7 +419,7 @@ def test_a_copy_is_taken_for_the_log_where_the_metadata_say_so_and_it_is_gone(ma
     assert directories(again) == ["b/t-0"]
     assert read_values(log, 0) == [b"%04d" % number for number in range(60)]
     assert log.topic_id == TOPIC_ID
-    assert again.moves.resume() == []
+    assert again.relocations.resume() == []
     assert again.get("t", 0) is log
     write(log, 60, 5)
     again.close(clean=True)
@@ -429,7 +429,7 @@ def test_a_copy_of_a_topic_that_had_the_name_before_is_not_taken(manager) -> Non
     again = ready_copy_alone(manager)
     log = again.create("t", Uuid(b"\x08" * 16), 0, SMALL, SECOND_ID)
     assert log.log_end_offset == 0
-    assert again.moves.resume() == []
+    assert again.relocations.resume() == []
     assert directories(again) == ["b/t-0"]
     again.close(clean=False)
 
@@ -474,7 +474,7 @@ def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(
 
 def test_a_copy_without_a_log_is_set_aside(manager) -> None:
     again = ready_copy_alone(manager)
-    assert again.moves.resume() == []
+    assert again.relocations.resume() == []
     [stray] = directories(again)
     assert re.fullmatch(r"b/t-0\.[0-9a-f]{32}-stray", stray)
     assert sum(path.stat().st_size for path in (again.volumes[1].path / stray[2:]).glob("*.log"))
@@ -487,8 +487,8 @@ def test_a_copy_is_kept_when_the_disk_of_its_log_fails(manager) -> None:
     move = begin(manager)
     move.copy()
     manager.volumes[0].fail(OSError(5, "I/O error"))
-    manager.moves.end(move)
-    assert manager.moves.under_way == {}
+    manager.relocations.end(move)
+    assert manager.relocations.active == {}
     assert any(each.endswith("-future") for each in directories(manager))
 
 
@@ -499,6 +499,6 @@ def test_a_copy_whose_log_is_offline_is_kept(manager) -> None:
     manager.close(clean=False)
     again = restarted(manager, manager.volumes[0].path.parent)
     again.volumes[0].fail(OSError(5, "I/O error"))
-    assert again.moves.resume() == []
+    assert again.relocations.resume() == []
     assert any(each.endswith("-future") for each in directories(again))
     again.close(clean=False)

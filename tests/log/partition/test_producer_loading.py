@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.protocol.batches.batch import iter_batches
-from tests.log.batches import (
+from tests.log.logs import (
     NOW_MS,
     append,
     append_marker,

@@ -17,7 +17,7 @@ from barnabas.log.compaction.cleaner import clean
 from barnabas.protocol.batches.batch import Record, build_batch, pack_batch, read_header
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import (
+from tests.log.logs import (
     NOW_MS,
     append,
     append_marker,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig
-from barnabas.log.files import FileSlice
+from barnabas.log.file_cache import FileSlice
 from barnabas.log.record_work import (
     LOOP_BYTES_MAX,
     LOOP_RECORDS_MAX,
@@ -44,7 +44,7 @@ from barnabas.protocol.batches.batch import (
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_walk import FAULTS_MAX, record_times
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import NOW_MS, batch, new_log, open_volume
+from tests.log.logs import NOW_MS, batch, new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]
 PROGRAM = [sys.executable, "-m", "barnabas.log.record_work", "0"]

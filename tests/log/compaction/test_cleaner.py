@@ -15,7 +15,7 @@ from barnabas.log import LogConfig, LogManager, PartitionLog, Volume
 from barnabas.log.compaction import cleaning_plan
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.cleaning_job import CleanJob
-from barnabas.log.directories.log_relocation import Move
+from barnabas.log.directories.log_relocation import LogRelocation
 from barnabas.protocol.batches.batch import (
     CorruptBatch,
     Record,
@@ -24,7 +24,7 @@ from barnabas.protocol.batches.batch import (
     read_records,
 )
 from barnabas.protocol.batches.compression import Codec
-from tests.log.batches import NOW_MS, append, append_marker, new_log, open_volume, reopen
+from tests.log.logs import NOW_MS, append, append_marker, new_log, open_volume, reopen
 
 DAY_MS = 86_400_000
 CONFIG = LogConfig(
@@ -278,7 +278,7 @@ def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
     [message, _] = clean(attrs.evolve(job, segment_bytes_max=1 << 20))
     before = records(log)
     other = open_volume(tmp_path / "other")
-    Move(log, other, f"{other.path}/t-0.0-future").finish()
+    LogRelocation(log, other, f"{other.path}/t-0.0-future").finish()
     group = list(zip(message["group"], message["sizes"], strict=True))
     assert not log.swap_cleaned(group, message["size"])
     assert records(log) == before
@@ -301,7 +301,7 @@ def test_what_compaction_left_of_a_log_that_just_moved_is_not_taken_for_torn(log
     before = holed(log)
     other = open_volume(tmp_path / "other")
     other.write_checkpoints()
-    Move(log, other, f"{other.path}/t-0.0-future").finish()
+    LogRelocation(log, other, f"{other.path}/t-0.0-future").finish()
     assert records_after_a_kill(other) == before
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, Volume
-from barnabas.log.files import OpenFile
-from tests.log.batches import NOW_MS, TOPIC_ID, append, read_values
+from barnabas.log.file_cache import OpenFile
+from tests.log.logs import NOW_MS, TOPIC_ID, append, read_values
 
 LOGS = 1500
 OPEN_FILES = 96

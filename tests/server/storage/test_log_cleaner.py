@@ -55,7 +55,7 @@ def first_size(node: Node, topic: str) -> int:
 
 def compactor(node: Node) -> Any:
     assert node.server is not None
-    return node.server.background.compactor
+    return node.server.background.log_cleaner
 
 
 def metrics(node: Node) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.batches import NOW_MS, TOPIC_ID, append, append_marker, new_log, read_values, reopen
+from tests.log.logs import NOW_MS, TOPIC_ID, append, append_marker, new_log, read_values, reopen
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.scrubbing import check_log
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.testing import Node
-from tests.log.batches import append, new_log, open_volume
+from tests.log.logs import append, new_log, open_volume
 from tests.processes import refuse_first
 
 SMALL = LogConfig(segment_bytes=800)
