@@ -1,51 +1,54 @@
 """From frames to handlers and back, without sockets."""
 
 import ast
+import inspect
 import logging
 import struct
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
+import attrs
 import pytest
 
 import barnabas.server.api.handlers as handlers
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.protocol.apis import API, ApiKey, api_by_name
+from barnabas.protocol.apis import api_by_name
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.fields import Kind
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.server.api.dispatch import HANDLERS, Dispatcher, Route, handler_of, served_apis
+from barnabas.server.api.dispatch import Dispatcher, Route
 from barnabas.server.api.error_responses import error_response
-
-SERVED = [api for api in API.values() if api.name in handlers.HANDLER_MODULES]
-
-
-def connection(*, controller: bool = False) -> Any:
-    return SimpleNamespace(
-        client_host="127.0.0.1", principal="User:ANONYMOUS", is_controller_listener=controller
-    )
+from barnabas.server.api.registry import REGISTRY, SERVED, ListenerKind, ServedApi, by_listener
 
 
-def dispatcher(*, controller: bool = False, slow_request_s: float = 1.0) -> Dispatcher:
+def connection() -> Any:
+    return SimpleNamespace(client_host="127.0.0.1", principal="User:ANONYMOUS")
+
+
+def line_id(line: ServedApi) -> str:
+    return f"{line.api.name}-{'-'.join(line.listeners)}"
+
+
+def dispatcher(kind: ListenerKind = "broker", *, slow_request_s: float = 1.0) -> Dispatcher:
     image = MetadataImage(features={"metadata.version": 30}, offset=12)
     quorum = SimpleNamespace(core=SimpleNamespace(kraft_version=1))
     node: Any = SimpleNamespace(image=image, quorum=quorum)
-    return Dispatcher(node, controller=controller, slow_request_s=slow_request_s)
+    return Dispatcher(node, kind, slow_request_s=slow_request_s)
 
 
 def frame(message: Any, version: int, client_id: str | None = "me") -> bytearray:
     return bytearray(b"".join(encode_request(77, client_id, message, version))[4:])
 
 
-def answer(message: Any, version: int, *, controller: bool = False) -> tuple[int, bytes]:
+def answer(message: Any, version: int, kind: ListenerKind = "broker") -> tuple[int, bytes]:
     """The correlation id and the rest of the response to a request."""
-    dispatch = dispatcher(controller=controller)
-    context = dispatch.decode(connection(controller=controller), frame(message, version))
+    dispatch = dispatcher(kind)
+    context = dispatch.decode(connection(), frame(message, version))
     response = context.route.handler(context, context.request)
     data = b"".join(dispatch.encode(context, response))
     size, correlation_id = struct.unpack_from(">ii", data)
@@ -53,29 +56,42 @@ def answer(message: Any, version: int, *, controller: bool = False) -> tuple[int
     return correlation_id, data[8:]
 
 
-def handlers_in_source() -> dict[str, set[str]]:
-    """The request classes that each module binds, read without importing it."""
-    bound: dict[str, set[str]] = {}
-    for module in Path(str(handlers.__file__)).parent.glob("*/*.py"):
-        for node in ast.walk(ast.parse(module.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for decorator in node.decorator_list:
-                    if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "handles":
-                        names = {ast.unparse(argument) for argument in decorator.args}
-                        bound.setdefault(f"{module.parent.name}.{module.stem}", set()).update(names)
-    return bound
+def handlers_in_source() -> set[str]:
+    """The public functions that take a request context, read without importing their modules."""
+    found: set[str] = set()
+    for module in Path(str(handlers.__file__)).parent.glob("*/*_handler*.py"):
+        for node in ast.parse(module.read_text()).body:
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and not node.name.startswith("_")
+                and len(node.args.args) == 2
+                and "RequestContext" in ast.unparse(node.args)
+            ):
+                found.add(f"{module.parent.name}.{module.stem}.{node.name}")
+    return found
 
 
-def test_the_table_of_handlers_says_what_the_modules_bind() -> None:
-    table: dict[str, set[str]] = {}
-    for api_name, module in handlers.HANDLER_MODULES.items():
-        table.setdefault(module, set()).add(f"{api_name}Request")
-    assert handlers_in_source() == table
+def test_registry_lines_name_every_handler_in_the_source() -> None:
+    assert {line.handler_path for line in SERVED} == handlers_in_source()
 
 
-@pytest.mark.parametrize("api", SERVED, ids=lambda api: api.name)
-def test_the_handler_of_a_served_api_can_be_had(api: ApiKey) -> None:
-    assert handler_of(api) is HANDLERS[api.key]
+@pytest.mark.parametrize("line", SERVED, ids=line_id)
+def test_registry_line_names_a_handler_of_its_request(line: ServedApi) -> None:
+    _, request = inspect.signature(line.handler()).parameters.values()
+    kinds = get_args(request.annotation) or (request.annotation,)
+    assert line.api.request_type in kinds
+
+
+def test_registry_with_two_lines_for_an_api_raises() -> None:
+    line = REGISTRY["broker"][1]
+    with pytest.raises(ValueError, match="Fetch cannot be registered for a broker listener"):
+        by_listener([line, line])
+
+
+def test_registry_with_an_api_on_a_listener_unknown_to_kafka_raises() -> None:
+    line = attrs.evolve(REGISTRY["broker"][12], listeners=("controller",))
+    with pytest.raises(ValueError, match="Heartbeat cannot be registered for a controller"):
+        by_listener([line])
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -88,7 +104,7 @@ def test_api_versions_tells_what_a_broker_listener_serves(version: int) -> None:
     assert correlation_id == 77
     assert response.error_code == 0
     told = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-    assert told == {api.key: api.advertised for api in served_apis(controller=False)}
+    assert told == {key: line.api.advertised for key, line in REGISTRY["broker"].items()}
     assert told[0] == (0, 13)
     assert told[22] == (0, 5)
     assert 52 not in told
@@ -101,10 +117,10 @@ def test_api_versions_tells_what_a_broker_listener_serves(version: int) -> None:
 
 
 def test_a_controller_listener_tells_only_what_it_serves() -> None:
-    _, body = answer(ApiVersionsRequest(), 0, controller=True)
+    _, body = answer(ApiVersionsRequest(), 0, "controller")
     told = {key.api_key for key in ApiVersionsResponse.decode(body, 0).api_keys}
     assert 18 in told
-    assert told.isdisjoint({0, 3, 11})
+    assert told.isdisjoint({0, 1, 3, 11})
 
 
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])
@@ -116,7 +132,7 @@ def test_the_header_is_read(client_id: str | None) -> None:
 
 def test_a_brokers_api_is_not_served_on_a_controller_listener() -> None:
     with pytest.raises(ProtocolError, match="not served on this listener"):
-        dispatcher(controller=True).decode(connection(), frame(HeartbeatRequest(), 4))
+        dispatcher("controller").decode(connection(), frame(HeartbeatRequest(), 4))
 
 
 def test_an_unstable_version_is_not_served() -> None:
@@ -193,22 +209,22 @@ def codes_in(message: Any) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("api", SERVED, ids=lambda api: api.name)
-def test_every_version_of_every_api_can_say_that_it_failed(api: ApiKey) -> None:
-    code = ErrorCode.KAFKA_STORAGE_ERROR
+@pytest.mark.parametrize("line", SERVED, ids=line_id)
+def test_error_response_of_every_version_carries_the_code(line: ServedApi) -> None:
+    api, code = line.api, ErrorCode.KAFKA_STORAGE_ERROR
     # DescribeLogDirs has no code for the whole before version 3; Kafka leaves it out as well.
     first = 3 if api.name == "DescribeLogDirs" else api.min_version
     for version in range(first, api.advertised[1] + 1):
         request = filled(api.request_type())
-        response = error_response(api, request, version, code, "why")
+        response = error_response(api, line.errors, request, version, code, "why")
         decoded = api.response_type.decode(response.encode(version), version)
         assert code in codes_in(decoded), f"{api.name} v{version}"
 
 
-def test_produce_never_answers_unknown_server_error() -> None:
-    api = api_by_name("Produce")
-    request = filled(ProduceRequest())
-    response = error_response(api, request, 9, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+def test_error_response_of_produce_is_never_unknown_server_error() -> None:
+    line = REGISTRY["broker"][0]
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    response = error_response(line.api, line.errors, filled(ProduceRequest()), 9, code, None)
     assert isinstance(response, ProduceResponse)
     assert codes_in(response) == [ErrorCode.KAFKA_STORAGE_ERROR]
 

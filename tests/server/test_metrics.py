@@ -32,7 +32,7 @@ def fake_node() -> Any:
     node = SimpleNamespace(
         ready=True,
         metrics_port=None,
-        dispatchers=(SimpleNamespace(routes={1: route}),),
+        dispatchers={"broker": SimpleNamespace(routes={1: route})},
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),

@@ -12,7 +12,7 @@ from barnabas.protocol.catalogue import messages
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.fields import LAST_VERSION, NO_VERSIONS, Field, Kind, Versions
 from barnabas.protocol.messages_base import Message, Struct
-from barnabas.server.api.handlers import HANDLER_MODULES
+from barnabas.server.api.registry import REGISTRY, SERVED
 
 INTRODUCTION = """\
 # The protocol
@@ -24,8 +24,9 @@ Every message of Kafka 4.3 as it is declared in `barnabas.protocol`, and what th
 [cli.md](cli.md#bytes) how to look at messages on the wire.
 
 - **Versions** that are *flexible* have compact lengths (varints, one too high) and tagged fields.
-- **Served** names the module in `barnabas.server.api.handlers` that answers; a connection that
-  asks for another api is closed.
+- **Served by** names the function in `barnabas.server.api.handlers` that answers, where not all of
+  Kafka's kinds of listener have it with the kind of listener. A connection that asks for another
+  api is closed.
 - In a field's type, `?` marks what may be null, with the versions where it is not all of them; `tag
   n` a field in the tagged section. *Ignorable* fields may be dropped silently in versions that lack
   them; any other field that is not at its default is then an error. *Secret* ones are never shown.
@@ -55,28 +56,39 @@ def page() -> Iterator[str]:
 
 
 def _apis() -> Iterator[str]:
-    served = sum(api.name in HANDLER_MODULES for api in API.values())
+    served = len({line.api.key for line in SERVED})
     yield "## Apis"
     yield ""
     yield f"{len(API)} apis, of which this server answers {served}."
     yield ""
-    yield "| Key | Api | Versions | Flexible | Listeners | Served |"
+    yield "| Key | Api | Versions | Flexible | Listeners | Served by |"
     yield "| ---: | --- | --- | --- | --- | --- |"
     for api in API.values():
         flexible = f"{api.flexible_version}+" if api.flexible_version is not None else "none"
         listeners = ", ".join(api.listeners)
-        module = HANDLER_MODULES.get(api.name)
         yield (
             f"| {api.key} | [{api.name}](#{api.name.lower()}) | {_api_versions(api)} | {flexible} "
-            f"| {listeners} | {f'`{module}`' if module else 'no'} |"
+            f"| {listeners} | {_handlers(api) or 'no'} |"
         )
     yield ""
+
+
+def _handlers(api: ApiKey) -> str:
+    paths = {
+        kind: line.handler_path
+        for kind, lines in REGISTRY.items()
+        for key, line in lines.items()
+        if key == api.key
+    }
+    if len(paths) == len(api.listeners) and len(set(paths.values())) == 1:
+        return f"`{paths[next(iter(paths))]}`"
+    return ", ".join(f"{kind}: `{path}`" for kind, path in paths.items())
 
 
 def _api_versions(api: ApiKey) -> str:
     text = f"{api.min_version}-{api.max_version}"
     if api.advertised != (api.min_version, api.max_version):
-        text += f" (told: {api.advertised[0]}-{api.advertised[1]})"
+        text += f" (advertised: {api.advertised[0]}-{api.advertised[1]})"
     return text
 
 

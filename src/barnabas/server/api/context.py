@@ -15,11 +15,6 @@ class Peer(Protocol):
     client_host: str
     listener_name: str
 
-    @property
-    def is_controller_listener(self) -> bool:
-        """Whether it came in on a listener of the controller."""
-        ...
-
     def close(self) -> None:
         """Close the connection once earlier responses are out; this request gets none."""
         ...

@@ -66,7 +66,7 @@ class Metrics:
             labels=["api"],
         )
         failed: dict[str, int] = {}
-        for dispatcher in self._node.dispatchers:
+        for dispatcher in self._node.dispatchers.values():
             for route in dispatcher.routes.values():
                 labels = [route.name, str(route.version)]
                 seconds.add_metric(labels, route.requests, route.seconds)

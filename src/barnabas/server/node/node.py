@@ -17,6 +17,7 @@ import trio
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.api.registry import REGISTRY, ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.startup_checks import DisksLostError
@@ -71,10 +72,9 @@ class Node:
         self.transport = Transport(Limits.of(config), self._read_ahead)
         slow_ms = config.get_int("barnabas.slow.request.ms")
         slow_s = slow_ms / 1000 if slow_ms >= 0 else float("inf")
-        self.dispatchers = tuple(
-            Dispatcher(self, controller=controller, slow_request_s=slow_s)
-            for controller in (False, True)
-        )
+        self.dispatchers: dict[ListenerKind, Dispatcher] = {
+            kind: Dispatcher(self, kind, slow_request_s=slow_s) for kind in REGISTRY
+        }
         self.listeners: list[Listener] = []
         self._stopping = trio.Event()
         self.disks_lost = trio.Event()
@@ -131,9 +131,10 @@ class Node:
     def _bind(self, held: ExitStack) -> None:
         config = self.config
         for endpoint in config.listeners:
-            controller = endpoint.name in config.controller_listener_names
+            is_controller = endpoint.name in config.controller_listener_names
+            dispatcher = self.dispatchers["controller" if is_controller else "broker"]
             sock = held.enter_context(bind(endpoint, self.transport.limits))
-            self.listeners.append(Listener(endpoint, sock, self.dispatchers[controller]))
+            self.listeners.append(Listener(endpoint, sock, dispatcher))
 
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         from barnabas.server.coordinators.group_service import GroupCoordinator

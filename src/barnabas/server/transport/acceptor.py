@@ -76,7 +76,6 @@ class Listener:
     def __init__(self, endpoint: Endpoint, sock: socket.socket, dispatcher: Dispatcher) -> None:
         self.name = endpoint.name
         self.host = endpoint.host
-        self.is_controller = dispatcher.controller
         self.sock = sock
         self.port: int = sock.getsockname()[1]
         self.dispatcher = dispatcher

@@ -105,11 +105,6 @@ class Connection:
         self._sent: trio.Event | None = None
 
     @property
-    def is_controller_listener(self) -> bool:
-        """Whether it came in on a listener of the controller."""
-        return self.listener.is_controller
-
-    @property
     def idle(self) -> bool:
         """Whether nothing is owed to the peer and nothing of it is half received."""
         owed = self.handling or self._queue or self._out or self._sending

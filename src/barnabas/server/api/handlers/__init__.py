@@ -1,58 +1,6 @@
-"""One module per family of apis; a module is imported when one of its apis is first asked for.
+"""The handlers of apis, in one package per family; `api.registry` says which api has which.
 
-A handler takes a `RequestContext` and the decoded request and returns the response (or awaits
-first, or returns a `Deferred`, or None for no response). It is bound by `@handles`. An api is
-served, and told of in ApiVersions, when it stands in the table below.
+A handler takes a `RequestContext` and the decoded request. It returns the response, or awaits
+first, or returns a `Deferred`, or None for no response. A KafkaError that it raises becomes the
+api's error response. Its module is imported with the first request for one of its apis.
 """
-
-# api name -> module of this package.
-HANDLER_MODULES: dict[str, str] = {
-    "Produce": "data.produce_handler",
-    "Fetch": "data.fetch_handler",
-    "ListOffsets": "data.list_offsets_handler",
-    "Metadata": "metadata.metadata_handler",
-    "OffsetCommit": "groups.offset_handlers",
-    "OffsetFetch": "groups.offset_handlers",
-    "FindCoordinator": "groups.find_coordinator_handler",
-    "JoinGroup": "groups.group_handlers",
-    "Heartbeat": "groups.group_handlers",
-    "LeaveGroup": "groups.group_handlers",
-    "SyncGroup": "groups.group_handlers",
-    "DescribeGroups": "groups.group_handlers",
-    "ListGroups": "groups.group_handlers",
-    "ApiVersions": "metadata.api_versions_handler",
-    "CreateTopics": "admin.topic_handlers",
-    "DeleteTopics": "admin.topic_handlers",
-    "DeleteRecords": "data.delete_records_handler",
-    "InitProducerId": "transactions.init_producer_id_handler",
-    "AddPartitionsToTxn": "transactions.transaction_handlers",
-    "AddOffsetsToTxn": "transactions.transaction_handlers",
-    "EndTxn": "transactions.transaction_handlers",
-    "WriteTxnMarkers": "transactions.producer_handlers",
-    "TxnOffsetCommit": "transactions.txn_offset_commit_handler",
-    "DescribeProducers": "transactions.producer_handlers",
-    "DescribeTransactions": "transactions.transaction_handlers",
-    "ListTransactions": "transactions.transaction_handlers",
-    "OffsetForLeaderEpoch": "data.offset_for_leader_epoch_handler",
-    "DescribeAcls": "security.acl_handlers",
-    "CreateAcls": "security.acl_handlers",
-    "DeleteAcls": "security.acl_handlers",
-    "DescribeConfigs": "admin.config_handlers",
-    "AlterConfigs": "admin.config_handlers",
-    "AlterReplicaLogDirs": "admin.alter_replica_log_dirs_handler",
-    "DescribeLogDirs": "admin.describe_log_dirs_handler",
-    "CreatePartitions": "admin.topic_handlers",
-    "DeleteGroups": "groups.group_handlers",
-    "IncrementalAlterConfigs": "admin.config_handlers",
-    "ElectLeaders": "admin.elect_leaders_handler",
-    "AlterPartitionReassignments": "admin.reassignment_handlers",
-    "ListPartitionReassignments": "admin.reassignment_handlers",
-    "OffsetDelete": "groups.offset_handlers",
-    "DescribeQuorum": "controller.describe_quorum_handler",
-    "UpdateFeatures": "admin.update_features_handler",
-    "DescribeCluster": "metadata.describe_cluster_handler",
-    "ListConfigResources": "admin.config_handlers",
-    "ConsumerGroupHeartbeat": "groups.consumer_group_handlers",
-    "ConsumerGroupDescribe": "groups.consumer_group_handlers",
-    "DescribeTopicPartitions": "metadata.describe_cluster_handler",
-}

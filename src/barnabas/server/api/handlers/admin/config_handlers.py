@@ -39,12 +39,10 @@ from barnabas.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
-@handles(DescribeConfigsRequest)
 def describe_configs(
     ctx: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
@@ -130,26 +128,42 @@ def _told(
     )
 
 
-@handles(AlterConfigsRequest)
-async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace what is set on each resource."""
+async def alter_configs_on_broker(
+    ctx: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    """Replace what is set on each resource; of brokers, this one alone."""
+    node_id = ctx.node.node_id
     return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.alter_configs(request, _via_broker(ctx))
+        lambda controller, now_ms: controller.alter_configs(request, node_id)
     )
 
 
-@handles(IncrementalAlterConfigsRequest)
-async def incremental_alter_configs(
+async def alter_configs_on_controller(
+    ctx: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    """Replace what is set on each resource."""
+    return await ctx.node.quorum.submit(
+        lambda controller, now_ms: controller.alter_configs(request, None)
+    )
+
+
+async def incremental_alter_configs_on_broker(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Set, unset, or change the lists of single properties; of brokers, those of this one alone."""
+    node_id = ctx.node.node_id
+    return await ctx.node.quorum.submit(
+        lambda controller, now_ms: controller.incremental_alter_configs(request, node_id)
+    )
+
+
+async def incremental_alter_configs_on_controller(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Set, unset, or change the lists of single properties."""
     return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.incremental_alter_configs(request, _via_broker(ctx))
+        lambda controller, now_ms: controller.incremental_alter_configs(request, None)
     )
-
-
-def _via_broker(ctx: RequestContext) -> int | None:
-    return None if ctx.connection.is_controller_listener else ctx.node.node_id
 
 
 # What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.
@@ -162,7 +176,6 @@ _LISTED = (
 )
 
 
-@handles(ListConfigResourcesRequest)
 def list_config_resources(
     ctx: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -10,7 +10,6 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
@@ -22,7 +21,6 @@ PartitionResult = DescribeLogDirsResponse.DescribeLogDirsPartition
 _DISK_SIZES_VERSION = 4
 
 
-@handles(DescribeLogDirsRequest)
 async def describe_log_dirs(
     context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:

@@ -2,10 +2,8 @@
 
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 
-@handles(ElectLeadersRequest)
 async def elect_leaders(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect in the partitions named, or in all."""
     return await ctx.node.quorum.submit(

@@ -11,10 +11,8 @@ from barnabas.protocol.messages.create_partitions import (
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 
-@handles(CreateTopicsRequest)
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics, or with `validate_only` tell what would become of it."""
     return await ctx.node.quorum.submit(
@@ -22,7 +20,6 @@ async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> Cr
     )
 
 
-@handles(DeleteTopicsRequest)
 async def delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete topics by name, since v6 also by id."""
     version = ctx.version
@@ -31,7 +28,6 @@ async def delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> De
     )
 
 
-@handles(CreatePartitionsRequest)
 async def create_partitions(
     ctx: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:

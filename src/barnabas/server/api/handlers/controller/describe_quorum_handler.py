@@ -8,12 +8,10 @@ from barnabas.protocol.messages.describe_quorum import (
 )
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 Partition = DescribeQuorumResponse.PartitionData
 
 
-@handles(DescribeQuorumRequest)
 def describe_quorum(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """The state of `__cluster_metadata-0`, asked for alone; all else is unknown to the quorum."""
     asked = [

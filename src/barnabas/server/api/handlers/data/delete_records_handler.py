@@ -6,13 +6,11 @@ The new starts are in their checkpoint before the answer, so they survive any re
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
-@handles(DeleteRecordsRequest)
 async def delete_records(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:

@@ -17,7 +17,6 @@ from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.current_leader import current_leader
 from barnabas.server.replication.fetch_sessions import (
@@ -48,7 +47,6 @@ _FILES_MAX = 64
 _CACHES: WeakKeyDictionary["Node", FetchSessionCache] = WeakKeyDictionary()
 
 
-@handles(FetchRequest)
 def fetch(
     context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:

@@ -11,7 +11,6 @@ from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.storage.record_helper import RecordHelperError
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ Postponed = tuple[PartitionResponse, str, ListOffsetsRequest.ListOffsetsPartitio
 """An answer to be filled in, what it is about, and what is needed first."""
 
 
-@handles(ListOffsetsRequest)
 def list_offsets(
     context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:

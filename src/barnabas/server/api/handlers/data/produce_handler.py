@@ -18,7 +18,6 @@ from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred, RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.data.current_leader import current_leader
 from barnabas.server.api.handlers.data.pending_produce import PendingProduce
 from barnabas.server.api.handlers.data.transactional_produce import (
@@ -66,7 +65,6 @@ Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
 """An answer to be filled in, the records of the request, and what is needed first."""
 
 
-@handles(ProduceRequest)
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, Answer]:

@@ -13,11 +13,9 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
 
 
-@handles(ConsumerGroupHeartbeatRequest)
 async def consumer_group_heartbeat(
     ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
@@ -32,7 +30,6 @@ async def consumer_group_heartbeat(
         )
 
 
-@handles(ConsumerGroupDescribeRequest)
 async def consumer_group_describe(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:

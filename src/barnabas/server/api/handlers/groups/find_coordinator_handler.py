@@ -14,7 +14,6 @@ from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.coordinators.internal_topics import (
     OFFSETS_TOPIC,
     TRANSACTION_TOPIC,
@@ -28,7 +27,6 @@ TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 BATCHED_VERSION = 4
 
 
-@handles(FindCoordinatorRequest)
 async def find_coordinator(
     ctx: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:

@@ -17,11 +17,9 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
 
 
-@handles(JoinGroupRequest)
 async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
     """Waits for the other members."""
     if ctx.version < 1:
@@ -35,7 +33,6 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
     return response
 
 
-@handles(SyncGroupRequest)
 async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
     """Waits for the leader; from v5 on a member has to say which protocol it means (KIP-559)."""
     if ctx.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
@@ -46,7 +43,6 @@ async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGrou
         return SyncGroupResponse(error_code=error.code)
 
 
-@handles(HeartbeatRequest)
 async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """While groups are loading nobody has missed a heartbeat."""
     try:
@@ -56,7 +52,6 @@ async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> Heartbeat
         return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error.code)
 
 
-@handles(LeaveGroupRequest)
 async def leave_group(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Before v3 one member leaves, and its error is the response's."""
     single = ctx.version < 3
@@ -88,7 +83,6 @@ def _no_such_group(request: LeaveGroupRequest) -> LeaveGroupResponse:
     )
 
 
-@handles(ListGroupsRequest)
 async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """The groups that this node coordinates, in the states and of the types asked for."""
     try:
@@ -98,7 +92,6 @@ async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGr
     return ListGroupsResponse(groups=groups)
 
 
-@handles(DescribeGroupsRequest)
 async def describe_groups(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
@@ -116,7 +109,6 @@ async def describe_groups(
     return DescribeGroupsResponse(groups=groups)
 
 
-@handles(DeleteGroupsRequest)
 async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Deletes groups without members, each with its own error."""
     results: list[DeleteGroupsResponse.DeletableGroupResult] = []

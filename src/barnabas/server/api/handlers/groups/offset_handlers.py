@@ -13,7 +13,6 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, Offset
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 CommitTopic: TypeAlias = OffsetCommitRequest.OffsetCommitRequestTopic
 CommitPartition: TypeAlias = OffsetCommitRequest.OffsetCommitRequestPartition
@@ -32,7 +31,6 @@ FETCH_TOP_LEVEL_ERROR_VERSION = 2
 # OffsetCommit
 
 
-@handles(OffsetCommitRequest)
 async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Partitions that do not exist are refused here, the others go to the coordinator.
 
@@ -107,7 +105,6 @@ def _same(one: CommittedTopic, other: CommittedTopic) -> bool:
 # OffsetFetch
 
 
-@handles(OffsetFetchRequest)
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Each group's offsets, or its error."""
     if ctx.version >= BATCHED_FETCH_VERSION:
@@ -233,7 +230,6 @@ def _single_group_response(
 # OffsetDelete
 
 
-@handles(OffsetDeleteRequest)
 async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Partitions that do not exist are refused here, the others go to the coordinator."""
     answers: dict[str, DeletedTopic] = {}

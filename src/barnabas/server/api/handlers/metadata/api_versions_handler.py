@@ -13,7 +13,8 @@ from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import API_VERSIONS, handles, served_apis
+from barnabas.server.api.dispatch import API_VERSIONS
+from barnabas.server.api.registry import REGISTRY
 
 # org.apache.kafka.common.requests.ApiVersionsRequest: software names and versions must match.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -21,7 +22,6 @@ _SOFTWARE_SINCE = 3
 _FEATURES_FROM_ZERO_SINCE = 4
 
 
-@handles(ApiVersionsRequest)
 def api_versions(ctx: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     """Tell the apis of the listener; `request` is None when its version is not ours."""
     if request is None:
@@ -46,7 +46,7 @@ def _api_keys(ctx: RequestContext) -> list[Any]:
         ApiVersionsResponse.ApiVersion(
             api_key=api.key, min_version=api.advertised[0], max_version=api.advertised[1]
         )
-        for api in served_apis(controller=ctx.connection.is_controller_listener)
+        for api in (line.api for line in REGISTRY[ctx.route.listener].values())
     ]
 
 

@@ -14,7 +14,6 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.metadata.authorized_operations import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
@@ -32,26 +31,36 @@ Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-@handles(DescribeClusterRequest)
-def describe_cluster(
+def describe_brokers(
     ctx: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """The cluster's id, controller and brokers; on a controller listener, its controllers."""
-    expected = _CONTROLLERS if ctx.connection.is_controller_listener else _BROKERS
-    if request.endpoint_type != expected:
-        return _wrong_endpoint_type(request.endpoint_type, expected)
+    """Answer on a broker listener: the cluster's id, its controller and its brokers."""
+    if request.endpoint_type != _BROKERS:
+        return _wrong_endpoint_type(request.endpoint_type, _BROKERS)
+    image, listener_name = ctx.node.image, ctx.connection.listener_name
+    response = _described(image, request)
+    response.controller_id = alive_controller(image)
+    response.brokers = list(_brokers(image, listener_name, fenced=request.include_fenced_brokers))
+    return response
+
+
+def describe_controllers(
+    ctx: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Answer on a controller listener: the cluster's id, its active controller and all of them."""
+    if request.endpoint_type != _CONTROLLERS:
+        return _wrong_endpoint_type(request.endpoint_type, _CONTROLLERS)
     image = ctx.node.image
+    response = _described(image, request)
+    response.controller_id = image.controller_id
+    response.brokers = list(_controllers(image, ctx.connection.listener_name))
+    return response
+
+
+def _described(image: MetadataImage, request: DescribeClusterRequest) -> DescribeClusterResponse:
     response = DescribeClusterResponse(
-        endpoint_type=expected, cluster_id=image.cluster_id, error_message=None
+        endpoint_type=request.endpoint_type, cluster_id=image.cluster_id, error_message=None
     )
-    if expected == _CONTROLLERS:
-        response.controller_id = image.controller_id
-        response.brokers = list(_controllers(image, ctx.connection.listener_name))
-    else:
-        response.controller_id = alive_controller(image)
-        response.brokers = list(
-            _brokers(image, ctx.connection.listener_name, fenced=request.include_fenced_brokers)
-        )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
@@ -93,7 +102,6 @@ def _controllers(image: MetadataImage, listener_name: str) -> Iterable[Broker]:
 # DescribeTopicPartitions
 
 
-@handles(DescribeTopicPartitionsRequest)
 def describe_topic_partitions(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:

@@ -12,7 +12,6 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.api.handlers.metadata.authorized_operations import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
@@ -31,7 +30,6 @@ _AUTO_CREATION_FLAG_SINCE = 4
 _IDS_ASKED_SINCE = 12
 
 
-@handles(MetadataRequest)
 async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """What is asked for, out of one image: a topic that this request creates is not in it yet.
 

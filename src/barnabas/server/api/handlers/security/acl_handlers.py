@@ -10,17 +10,13 @@ from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 
-@handles(DescribeAclsRequest)
 def describe_acls(_context: RequestContext, _request: DescribeAclsRequest) -> NoReturn:
     """SECURITY_DISABLED, in the broker's words."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
-@handles(CreateAclsRequest)
-@handles(DeleteAclsRequest)
 def change_acls(
     _context: RequestContext, _request: CreateAclsRequest | DeleteAclsRequest
 ) -> NoReturn:

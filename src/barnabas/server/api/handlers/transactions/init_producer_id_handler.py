@@ -10,13 +10,11 @@ from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 
 # Before, clients knew no PRODUCER_FENCED (KIP-588).
 _FENCED_VERSION = 4
 
 
-@handles(InitProducerIdRequest)
 async def init_producer_id(
     context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:

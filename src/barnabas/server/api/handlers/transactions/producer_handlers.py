@@ -14,13 +14,11 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.coordinators.transactions.marker_writer import write_here
 
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 
-@handles(WriteTxnMarkersRequest)
 async def write_txn_markers(
     context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
@@ -28,7 +26,6 @@ async def write_txn_markers(
     return await write_here(context.node.transactions.local_markers, request)
 
 
-@handles(DescribeProducersRequest)
 def describe_producers(
     context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

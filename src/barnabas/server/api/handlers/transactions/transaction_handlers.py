@@ -31,7 +31,6 @@ from barnabas.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 
 AskedTopic: TypeAlias = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -55,7 +54,6 @@ def _known_to(version: int, code: ErrorCode) -> ErrorCode:
 # AddPartitionsToTxn
 
 
-@handles(AddPartitionsToTxnRequest)
 async def add_partitions_to_txn(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
@@ -131,7 +129,6 @@ def _results(
 # AddOffsetsToTxn
 
 
-@handles(AddOffsetsToTxnRequest)
 async def add_offsets_to_txn(
     context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
@@ -160,7 +157,6 @@ async def add_offsets_to_txn(
 # EndTxn
 
 
-@handles(EndTxnRequest)
 async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort; answered once the outcome is safe, while markers are still written."""
     client_version = TV_2 if context.version >= _EPOCH_BUMP_VERSION else TV_0
@@ -173,7 +169,6 @@ async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResp
 # Looking into transactions
 
 
-@handles(DescribeTransactionsRequest)
 async def describe_transactions(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
@@ -191,7 +186,6 @@ async def describe_transactions(
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-@handles(ListTransactionsRequest)
 async def list_transactions(
     context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:

@@ -13,7 +13,6 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from barnabas.server.api.context import RequestContext
-from barnabas.server.api.dispatch import handles
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
@@ -39,7 +38,6 @@ _CODES = {
 }
 
 
-@handles(TxnOffsetCommitRequest)
 async def txn_offset_commit(
     context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:

@@ -1,0 +1,59 @@
+"""Where the response of an api says that all of a request failed.
+
+As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top level where that version of
+the response has one, otherwise to every item that the request named. A place is declared by names
+of fields; `error_responses` builds the response.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from barnabas.protocol.errors import ErrorCode
+
+
+@attrs.frozen
+class Items:
+    """An array of a request and the array of the response that answers it, item by item."""
+
+    asked: str
+    """The field of the request, or of the item above."""
+    answers: str
+    """The field of the response, or of the answer above; empty: the answer above itself."""
+    names: Mapping[str, str]
+    """Fields that name an answer, each with the field of the item that it is taken from.
+
+    An item that is a plain value fills the first of them.
+    """
+
+
+Path = tuple[Items, ...]
+"""Arrays from the outermost to the innermost, whose answers get the code."""
+
+
+def items(asked: str, answers: str, *same: str, **renamed: str) -> Items:
+    """Return the items whose answers take the fields `same` as they are, and others `renamed`."""
+    return Items(asked, answers, {**{name: name for name in same}, **renamed})
+
+
+@attrs.frozen
+class ErrorPlaces:
+    """The places of an api's error codes beside the top level."""
+
+    paths: tuple[Path, ...] = ()
+    """One for each layout of the request: the first whose outermost field it has is taken."""
+    beside_top: bool = False
+    """True when items get the code even where the top level has it."""
+    unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    """The code of a request whose handler failed by a bug."""
+
+
+def in_items(
+    *paths: Path, beside_top: bool = False, unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+) -> ErrorPlaces:
+    """Return the places for an api whose items have error codes of their own."""
+    return ErrorPlaces(paths, beside_top, unexpected)
+
+
+AT_TOP_LEVEL = ErrorPlaces()
+"""The place of an api that has an error code for the whole response, in every version."""

@@ -1,0 +1,222 @@
+"""The apis that this server answers: one line each.
+
+Dispatch, ApiVersions, the error responses and docs/protocol.md read these lines. A line gives:
+
+- the api's name (its key and versions are in `protocol.apis`),
+- the kinds of listener that answer it; the two kinds may have different handlers,
+- the handler: package, module and function below `handlers`. It is imported with the first request
+  for it, so that a start imports no handler,
+- `waits`: True when its time is the waiting that the client asked for, which is then not slow,
+- `errors`: where the response says that all of the request failed, if not only at its top level.
+"""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Final, Literal
+
+import attrs
+
+from barnabas.protocol.apis import ApiKey, api_by_name
+from barnabas.protocol.errors import ErrorCode
+from barnabas.server.api.error_places import AT_TOP_LEVEL, ErrorPlaces, in_items, items
+
+ListenerKind = Literal["broker", "controller"]
+Handler = Callable[[Any, Any], Any]
+"""Takes a `RequestContext` and the decoded request; returns the response, an awaitable of it, a
+`Deferred`, or None for no response."""
+
+_HANDLERS: Final = "barnabas.server.api.handlers"
+
+
+@attrs.frozen
+class ServedApi:
+    """One line: an api as some kinds of listener answer it."""
+
+    api: ApiKey
+    listeners: tuple[ListenerKind, ...]
+    handler_path: str
+    waits: bool
+    errors: ErrorPlaces
+
+    def handler(self) -> Handler:
+        """Return the handler; its module is imported on first use."""
+        module, _, function = self.handler_path.rpartition(".")
+        return getattr(import_module(f"{_HANDLERS}.{module}"), function)
+
+
+def _api(
+    name: str,
+    listeners: tuple[ListenerKind, ...],
+    handler_path: str,
+    *,
+    waits: bool = False,
+    errors: ErrorPlaces = AT_TOP_LEVEL,
+) -> ServedApi:
+    return ServedApi(api_by_name(name), listeners, handler_path, waits, errors)
+
+
+_BROKER: Final = ("broker",)
+_CONTROLLER: Final = ("controller",)
+_BOTH: Final = ("broker", "controller")
+
+# Items that several apis name alike.
+_TOPICS = items("topics", "topics", "name")
+_PARTITIONS = items("partitions", "partitions", "partition_index")
+_INDEXES = items("partition_indexes", "partitions", "partition_index")
+_RESOURCES = items("resources", "responses", "resource_type", "resource_name")
+
+SERVED: Final = (
+    # Data
+    _api("Produce", _BROKER, "data.produce_handler.produce", errors=in_items(
+        (
+            items("topic_data", "responses", "name", "topic_id"),
+            items("partition_data", "partition_responses", "index"),
+        ),
+        # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
+        unexpected=ErrorCode.KAFKA_STORAGE_ERROR,
+    )),
+    _api("Fetch", _BROKER, "data.fetch_handler.fetch", waits=True, errors=in_items((
+        items("topics", "responses", "topic", "topic_id"),
+        items("partitions", "partitions", partition_index="partition"),
+    ))),
+    _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets",
+         errors=in_items((_TOPICS, _PARTITIONS))),
+    _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records",
+         errors=in_items((_TOPICS, _PARTITIONS))),
+    _api("OffsetForLeaderEpoch", _BROKER,
+         "data.offset_for_leader_epoch_handler.offset_for_leader_epoch", errors=in_items((
+        items("topics", "topics", "topic"),
+        items("partitions", "partitions", "partition"),
+    ))),
+
+    # Metadata
+    _api("ApiVersions", _BOTH, "metadata.api_versions_handler.api_versions"),
+    _api("Metadata", _BROKER, "metadata.metadata_handler.metadata", errors=in_items(
+        (items("topics", "topics", "name", "topic_id"),), beside_top=True,
+    )),
+    _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers"),
+    _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers"),
+    _api("DescribeTopicPartitions", _BROKER,
+         "metadata.describe_cluster_handler.describe_topic_partitions",
+         errors=in_items((_TOPICS,))),
+
+    # Groups and their offsets
+    _api("FindCoordinator", _BROKER, "groups.find_coordinator_handler.find_coordinator",
+         errors=in_items((items("coordinator_keys", "coordinators", "key"),))),
+    _api("JoinGroup", _BROKER, "groups.group_handlers.join_group", waits=True),
+    _api("SyncGroup", _BROKER, "groups.group_handlers.sync_group", waits=True),
+    _api("Heartbeat", _BROKER, "groups.group_handlers.heartbeat"),
+    _api("LeaveGroup", _BROKER, "groups.group_handlers.leave_group"),
+    _api("ListGroups", _BROKER, "groups.group_handlers.list_groups"),
+    _api("DescribeGroups", _BROKER, "groups.group_handlers.describe_groups",
+         errors=in_items((items("groups", "groups", "group_id"),))),
+    _api("DeleteGroups", _BROKER, "groups.group_handlers.delete_groups",
+         errors=in_items((items("groups_names", "results", "group_id"),))),
+    _api("ConsumerGroupHeartbeat", _BROKER,
+         "groups.consumer_group_handlers.consumer_group_heartbeat"),
+    _api("ConsumerGroupDescribe", _BROKER,
+         "groups.consumer_group_handlers.consumer_group_describe",
+         errors=in_items((items("group_ids", "groups", "group_id"),))),
+    _api("OffsetCommit", _BROKER, "groups.offset_handlers.offset_commit", errors=in_items(
+        (items("topics", "topics", "name", "topic_id"), _PARTITIONS),
+    )),
+    _api("OffsetFetch", _BROKER, "groups.offset_handlers.offset_fetch", errors=in_items(
+        (items("groups", "groups", "group_id"),),
+        (_TOPICS, _INDEXES),  # version 1 has no other code
+    )),
+    _api("OffsetDelete", _BROKER, "groups.offset_handlers.offset_delete"),
+
+    # Idempotent producers and transactions
+    _api("InitProducerId", _BROKER, "transactions.init_producer_id_handler.init_producer_id"),
+    _api("AddPartitionsToTxn", _BROKER, "transactions.transaction_handlers.add_partitions_to_txn",
+         errors=in_items((
+        items("v3_and_below_topics", "results_by_topic_v3_and_below", "name"),
+        items("partitions", "results_by_partition", "partition_index"),
+    ))),
+    _api("AddOffsetsToTxn", _BROKER, "transactions.transaction_handlers.add_offsets_to_txn"),
+    _api("EndTxn", _BROKER, "transactions.transaction_handlers.end_txn"),
+    _api("DescribeTransactions", _BROKER,
+         "transactions.transaction_handlers.describe_transactions", errors=in_items(
+        (items("transactional_ids", "transaction_states", "transactional_id"),),
+    )),
+    _api("ListTransactions", _BROKER, "transactions.transaction_handlers.list_transactions"),
+    _api("TxnOffsetCommit", _BROKER, "transactions.txn_offset_commit_handler.txn_offset_commit",
+         errors=in_items((_TOPICS, _PARTITIONS))),
+    _api("WriteTxnMarkers", _BROKER, "transactions.producer_handlers.write_txn_markers",
+         errors=in_items((items("markers", "markers", "producer_id"), _TOPICS, _INDEXES))),
+    _api("DescribeProducers", _BROKER, "transactions.producer_handlers.describe_producers",
+         errors=in_items((_TOPICS, _INDEXES))),
+
+    # Administration
+    _api("CreateTopics", _BOTH, "admin.topic_handlers.create_topics",
+         errors=in_items((_TOPICS,))),
+    _api("DeleteTopics", _BOTH, "admin.topic_handlers.delete_topics", errors=in_items(
+        (items("topics", "responses", "name", "topic_id"),),
+        (items("topic_names", "responses", "name"),),
+    )),
+    _api("CreatePartitions", _BOTH, "admin.topic_handlers.create_partitions",
+         errors=in_items((items("topics", "results", "name"),))),
+    _api("DescribeConfigs", _BOTH, "admin.config_handlers.describe_configs", errors=in_items(
+        (items("resources", "results", "resource_type", "resource_name"),),
+    )),
+    _api("AlterConfigs", _BROKER, "admin.config_handlers.alter_configs_on_broker",
+         errors=in_items((_RESOURCES,))),
+    _api("AlterConfigs", _CONTROLLER, "admin.config_handlers.alter_configs_on_controller",
+         errors=in_items((_RESOURCES,))),
+    _api("IncrementalAlterConfigs", _BROKER,
+         "admin.config_handlers.incremental_alter_configs_on_broker",
+         errors=in_items((_RESOURCES,))),
+    _api("IncrementalAlterConfigs", _CONTROLLER,
+         "admin.config_handlers.incremental_alter_configs_on_controller",
+         errors=in_items((_RESOURCES,))),
+    _api("ListConfigResources", _BROKER, "admin.config_handlers.list_config_resources"),
+    _api("DescribeLogDirs", _BROKER, "admin.describe_log_dirs_handler.describe_log_dirs"),
+    _api("AlterReplicaLogDirs", _BROKER,
+         "admin.alter_replica_log_dirs_handler.alter_replica_log_dirs", errors=in_items((
+        items("dirs", ""),  # asked for by directory, answered by topic
+        items("topics", "results", topic_name="name"),
+        _PARTITIONS,
+    ))),
+    _api("ElectLeaders", _BOTH, "admin.elect_leaders_handler.elect_leaders", errors=in_items(
+        (
+            items("topic_partitions", "replica_election_results", "topic"),
+            items("partitions", "partition_result", "partition_id"),
+        ),
+        beside_top=True,
+    )),
+    _api("AlterPartitionReassignments", _BOTH,
+         "admin.reassignment_handlers.alter_partition_reassignments", errors=in_items(
+        (items("topics", "responses", "name"), _PARTITIONS), beside_top=True,
+    )),
+    _api("ListPartitionReassignments", _BOTH,
+         "admin.reassignment_handlers.list_partition_reassignments"),
+    _api("UpdateFeatures", _BOTH, "admin.update_features_handler.update_features"),
+
+    # The metadata quorum
+    _api("DescribeQuorum", _BOTH, "controller.describe_quorum_handler.describe_quorum"),
+
+    # Security
+    _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls"),
+    _api("CreateAcls", _BOTH, "security.acl_handlers.change_acls",
+         errors=in_items((items("creations", "results"),))),
+    _api("DeleteAcls", _BOTH, "security.acl_handlers.change_acls",
+         errors=in_items((items("filters", "filter_results"),))),
+)  # fmt: skip
+
+
+def by_listener(lines: Iterable[ServedApi]) -> dict[ListenerKind, dict[int, ServedApi]]:
+    """Return the lines by kind of listener and api key, in the order of the keys.
+
+    Raises ValueError when a listener has two lines for an api, or Kafka does not serve it there.
+    """
+    found: dict[ListenerKind, dict[int, ServedApi]] = {"broker": {}, "controller": {}}
+    for line in sorted(lines, key=lambda line: line.api.key):
+        for listener in line.listeners:
+            if line.api.key in found[listener] or listener not in line.api.listeners:
+                raise ValueError(f"{line.api.name} cannot be registered for a {listener} listener")
+            found[listener][line.api.key] = line
+    return found
+
+
+REGISTRY: Final = by_listener(SERVED)
+"""The lines by kind of listener and api key."""
