@@ -13,7 +13,9 @@ from barnabas.registry.formats.schema_format import SchemaFormat
 SCHEMA_TYPES = ("JSON", "PROTOBUF", "AVRO")
 
 # Type -> module and class.
-_FORMATS: dict[str, tuple[str, str]] = {}
+_FORMATS = {
+    "AVRO": ("barnabas.registry.formats.avro", "AvroFormat"),
+}
 
 
 @cache
