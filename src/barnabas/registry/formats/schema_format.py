@@ -107,10 +107,21 @@ def _shown(value: JsonValue) -> str:
 
 
 class ParsedSchema(ABC):
-    """A schema that has been read and found valid. Immutable; equal when the text is equal."""
+    """A valid schema. Immutable; equal when text and references are equal."""
 
     schema_type: str
     references: tuple[ResolvedReference, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ParsedSchema):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[str, str, tuple[ResolvedReference, ...]]:
+        return (self.schema_type, self.canonical_text, self.references)
 
     @property
     @abstractmethod

@@ -22,10 +22,12 @@ from barnabas.registry.formats.avro.avro_types import (
 )
 from barnabas.registry.formats.schema_format import Incompatibility, SchemaTooComplexError
 
-Path = tuple[str, ...]
+# The last part and the path before it: extending one costs the same at any depth.
+Path = tuple["Path", str] | None
 Reasons = tuple[Incompatibility, ...]
 
-PAIRS_MAX = 200_000
+# A step is a pair of types compared, or a reason passed on.
+STEPS_MAX = 200_000
 REASONS_MAX = 1_000
 
 # Which writers a primitive reader accepts beside its own type.
@@ -43,7 +45,7 @@ def check_avro(reader: AvroType, writer: AvroType) -> list[Incompatibility]:
 
     Raises SchemaTooComplexError when there are too many pairs of types to compare.
     """
-    return list(_Check().compare(reader, writer, ()))
+    return list(_Check().compare(reader, writer, None))
 
 
 class _Check:
@@ -51,15 +53,17 @@ class _Check:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], Reasons] = {}
+        self._steps = 0
 
     def compare(self, reader: AvroType, writer: AvroType, path: Path) -> Reasons:
         pair = (id(reader), id(writer))
         found = self._seen.get(pair)
         if found is None:
-            if len(self._seen) >= PAIRS_MAX:
-                raise SchemaTooComplexError("too complex: too many pairs of types to compare")
             self._seen[pair] = ()
             found = self._seen[pair] = self._compared(reader, writer, path)[:REASONS_MAX]
+        self._steps += 1 + len(found)
+        if self._steps > STEPS_MAX:
+            raise SchemaTooComplexError("too complex: too many pairs of types to compare")
         return found
 
     def _compared(self, reader: AvroType, writer: AvroType, path: Path) -> Reasons:
@@ -67,15 +71,15 @@ class _Check:
             if isinstance(reader, UnionType):
                 return self._unions(reader, writer, path)
             return _joined(
-                self.compare(reader, branch, (*path, str(index)))
+                self.compare(reader, branch, (path, str(index)))
                 for index, branch in enumerate(writer.branches)
             )
         if isinstance(reader, UnionType):
             return self._into_union(reader, writer, path)
         if isinstance(reader, ArrayType) and isinstance(writer, ArrayType):
-            return self.compare(reader.items, writer.items, (*path, "items"))
+            return self.compare(reader.items, writer.items, (path, "items"))
         if isinstance(reader, MapType) and isinstance(writer, MapType):
-            return self.compare(reader.values, writer.values, (*path, "values"))
+            return self.compare(reader.values, writer.values, (path, "values"))
         if isinstance(reader, RecordType) and isinstance(writer, RecordType):
             return _names(reader, writer, path) + self._records(reader, writer, path)
         if isinstance(reader, EnumType) and isinstance(writer, EnumType):
@@ -88,19 +92,19 @@ class _Check:
 
     def _unions(self, reader: UnionType, writer: UnionType, path: Path) -> Reasons:
         return tuple(
-            _missing_branch(reader, branch, (*path, str(index)))
+            _missing_branch(reader, branch, (path, str(index)))
             for index, branch in enumerate(writer.branches)
-            if self.compare(reader, branch, ())
+            if self.compare(reader, branch, None)
         )
 
     def _into_union(self, reader: UnionType, writer: AvroType, path: Path) -> Reasons:
-        if any(not self.compare(branch, writer, ()) for branch in reader.branches):
+        if any(not self.compare(branch, writer, None) for branch in reader.branches):
             return ()
         return (_missing_branch(reader, writer, path),)
 
     def _records(self, reader: RecordType, writer: RecordType, path: Path) -> Reasons:
         return _joined(
-            self._field(field, writer, (*path, "fields", str(index)))
+            self._field(field, writer, ((path, "fields"), str(index)))
             for index, field in enumerate(reader.fields)
         )
 
@@ -110,12 +114,12 @@ class _Check:
         if len(written) > 1:
             return (_ambiguous(field, written, path),)
         if written:
-            return self.compare(field.type, written[0].type, (*path, "type"))
+            return self.compare(field.type, written[0].type, (path, "type"))
         if field.has_default:
             return ()
         if isinstance(field.type, EnumType) and field.type.default is not None:
             # The default of the enum is not one of the field; Java compares it with the record.
-            return self.compare(field.type, writer, (*path, "type"))
+            return self.compare(field.type, writer, (path, "type"))
         return (_missing_default(field, path),)
 
 
@@ -134,7 +138,7 @@ def _names(reader: NamedType, writer: NamedType, path: Path) -> Reasons:
     return (
         Incompatibility(
             "NAME_MISMATCH",
-            _pointer((*path, "name")),
+            _pointer((path, "name")),
             reader.name.full,
             writer.name.full,
             f"the names differ: keep the name, or add {writer.name.full} to the reader's aliases",
@@ -149,7 +153,7 @@ def _symbols(reader: EnumType, writer: EnumType, path: Path) -> Reasons:
     return (
         Incompatibility(
             "MISSING_ENUM_SYMBOLS",
-            _pointer((*path, "symbols")),
+            _pointer((path, "symbols")),
             list(reader.symbols),
             list(writer.symbols),
             f"the reader's enum lacks the symbols {', '.join(missing)}: keep them, "
@@ -164,7 +168,7 @@ def _sizes(reader: FixedType, writer: FixedType, path: Path) -> Reasons:
     return (
         Incompatibility(
             "FIXED_SIZE_MISMATCH",
-            _pointer((*path, "size")),
+            _pointer((path, "size")),
             reader.size,
             writer.size,
             "the size of a fixed cannot change: add a new type instead",
@@ -216,4 +220,8 @@ def _ambiguous(field: Field, written: list[Field], path: Path) -> Incompatibilit
 
 
 def _pointer(path: Path) -> str:
-    return "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)
+    parts: list[str] = []
+    while path is not None:
+        path, part = path
+        parts.append(part)
+    return "/" + "/".join(reversed(parts))
