@@ -6,7 +6,7 @@ whether it can read the data of another schema. Everything here is pure: no I/O,
 network, and bounded work for any input.
 
 Data passes one way: text -> typed tree (reader) -> text (printer), and two trees -> a list of
-:class:`Incompatibility` (compatibility). Each language is a package of its own: ``avro``,
+:class:`Incompatibility` (compatibility). Each language is one package: ``avro``,
 ``json_schema``, ``protobuf``. They share ``schema_format`` and import nothing else of barnabas.
 """
 

@@ -1,4 +1,4 @@
-"""What every schema language offers to the registry.
+"""The interface between the registry and the schema languages.
 
 The direction of a check is always said as *reader* and *writer*: data written with the writer's
 schema is read with the reader's. BACKWARD asks whether the new schema reads old data (reader =
@@ -33,7 +33,7 @@ class SchemaTooComplexError(SchemaError):
 
 
 class CompatibilityPolicy(Enum):
-    """How a format judges changes that depend on a point of view (JSON Schema only, so far)."""
+    """The strictness of a compatibility check. Only JSON Schema has different ones."""
 
     STRICT = "STRICT"
     LENIENT = "LENIENT"
@@ -134,7 +134,7 @@ class ParsedSchema(ABC):
 
     @abstractmethod
     def formatted(self, text_format: str) -> str:
-        """Return the text in a format that a client asked for; an unknown one is ignored.
+        """Return the text in a requested format; an unknown one is ignored.
 
         Avro knows ``resolved``, Protobuf ``serialized`` and ``ignore_extensions``.
         """
@@ -186,7 +186,7 @@ class SchemaFormat(Protocol):
     ) -> ParsedSchema:
         """Return the schema of a text.
 
-        A schema that ``is_new`` is held to rules that stored ones may break (names, defaults).
+        A schema that ``is_new`` obeys rules that stored ones may break (names, defaults).
         Raises SchemaError when it is not valid, and never anything else.
         """
         ...

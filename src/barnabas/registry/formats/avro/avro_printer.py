@@ -2,7 +2,7 @@
 
 The canonical form writes a named type where it is first met and its name everywhere else. The
 names of references count as met, so that they are never written out; the resolved form writes
-them out too. The normal form sorts what has no order of its own: properties, aliases, the keys of
+them out too. The normal form sorts what has no defined order: properties, aliases, the keys of
 default values; it writes defaults as their type reads them and drops empty documentation.
 """
 
@@ -186,7 +186,7 @@ def _typed_default(node: AvroType, value: Any) -> Any:
 
 
 def _takes(branch: AvroType, value: Any) -> bool:
-    """True when a branch of a union is the one by which a default is read."""
+    """True when a branch of a union is the one that reads a default."""
     if value is None:
         return branch.kind == "null"
     if isinstance(value, bool):

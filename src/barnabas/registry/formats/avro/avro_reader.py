@@ -48,8 +48,8 @@ _JAVA_DOUBLE = re.compile(
 class AvroReader:
     """Reads schemas one after another; each may refer to the named types of those before it.
 
-    ``validate_names`` and ``validate_defaults`` hold for the texts read from then on, so that a
-    new schema is held to rules which the stored ones that it refers to may break.
+    ``validate_names`` and ``validate_defaults`` hold for the texts read from then on: a new
+    schema obeys rules that the stored ones, to which it refers, may break.
     """
 
     def __init__(self) -> None:

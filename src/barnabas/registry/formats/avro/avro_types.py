@@ -47,7 +47,7 @@ class AvroType:
 
     @property
     def branch_name(self) -> str:
-        """Return what tells this type from others in a union: the full name, or the kind."""
+        """Return the key of this type in a union: the full name, or the kind."""
         return self.kind
 
 
@@ -127,7 +127,7 @@ class NamedType(AvroType):
 
 @attrs.define(eq=False)
 class Field:
-    """A field of a record. ``has_default`` tells a default of null from none."""
+    """A field of a record. ``has_default`` separates a default of null from none."""
 
     name: str
     type: AvroType
