@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.types import Uuid
 
 ROUNDS, CALLS = 5, 4000

@@ -17,8 +17,9 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from bench.servers import Barnabas, Kafka, Measured, children, cpu_seconds, cpu_seconds_of

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.produce import ProduceRequest

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.protocol.batches.batch import Codec, Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest

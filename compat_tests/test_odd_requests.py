@@ -9,8 +9,9 @@ import time
 import pytest
 from crc32c import crc32c
 
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest

@@ -6,14 +6,10 @@ import time
 import pytest
 from crc32c import crc32c
 
-from barnabas.protocol.batches.batch import (
-    Record,
-    build_batch,
-    crc_matches,
-    iter_batches,
-    read_records,
-)
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import crc_matches, iter_batches
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest

@@ -10,7 +10,9 @@ import time
 import pytest
 
 from barnabas.protocol.apis import api_by_name
-from barnabas.protocol.batches.batch import Record, build_batch, read_header, read_records
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import read_header
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest

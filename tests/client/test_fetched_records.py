@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.core.fetched_records import Aborted, visible_records
-from barnabas.protocol.batches.batch import CorruptBatch, Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import CorruptBatch
+from barnabas.protocol.batches.record_decoding import Record
 
 MARKER_KEYS = {"abort": b"\0\0\0\0", "commit": b"\0\0\0\1"}
 

@@ -24,9 +24,10 @@ from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
 from barnabas.coordinator.transactions.transaction_shard import TransactionShard
-from barnabas.log.segment.producer_state import EndTxnMarker, ProducerState
+from barnabas.log.segment.producer_state import ProducerState
 from barnabas.log.segment.segment_index import AbortedTxn
-from barnabas.protocol.batches.batch import BatchHeader
+from barnabas.protocol.batches.batch_header import BatchHeader
+from barnabas.protocol.batches.control_batches import TransactionMarker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.server.coordinators.transactions.verification_guards import Guards
@@ -111,7 +112,7 @@ class Partition:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "late")
         offset = len(self.entries)
         batch = header(producer, -1, offset, _TRANSACTIONAL | _CONTROL)
-        marker = EndTxnMarker(markers.commit, coordinator_epoch)
+        marker = TransactionMarker(markers.commit, coordinator_epoch)
         self.state.check_marker(batch, marker)
         aborted = self.state.end_transaction(batch, offset, marker)
         self.entries.append((producer[0], None))

@@ -10,16 +10,10 @@ from random import Random
 from barnabas.inspect.frame_view import see_request
 from barnabas.inspect.rendering import Heading, Style, text_lines
 from barnabas.protocol.apis import API
-from barnabas.protocol.batches.batch import (
-    CorruptBatch,
-    Record,
-    build_batch,
-    crc_matches,
-    iter_batches,
-    read_records,
-    unpack_records,
-)
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import CorruptBatch, crc_matches, iter_batches
 from barnabas.protocol.batches.compression import Codec, CompressionError, compress, decompress
+from barnabas.protocol.batches.record_decoding import Record, read_records, unpack_records
 from barnabas.protocol.batches.record_walk import validate_unpacked
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import encode_request, parse_request_header

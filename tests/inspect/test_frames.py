@@ -12,7 +12,9 @@ from barnabas.inspect.frame_view import Seen, see_message, see_request, see_resp
 from barnabas.inspect.masking import is_sensitive
 from barnabas.inspect.rendering import Heading, Style, as_json, text_lines
 from barnabas.protocol.apis import API, api_by_name
-from barnabas.protocol.batches.batch import Codec, Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.framing import encode_request, encode_response
 from barnabas.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
-from barnabas.protocol.batches.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.types import Uuid
 
 TOPIC_ID = Uuid(b"\x07" * 16)

@@ -15,7 +15,8 @@ import attrs
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
-from barnabas.protocol.batches.batch import iter_batches, read_records
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.record_decoding import read_records
 from tests.log.compaction.test_cleaner import compact
 from tests.log.logs import NOW_MS, TOPIC_ID, batch, marker
 from tests.log.power_loss_recorder import Recorder

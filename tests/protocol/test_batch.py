@@ -14,23 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol.batches import crc
-from barnabas.protocol.batches.batch import (
-    HEADER_SIZE,
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
-    Codec,
     CorruptBatch,
     InvalidRecords,
-    Record,
     UnsupportedMagic,
     assign_offset,
-    build_batch,
     crc_matches,
     iter_batches,
     read_header,
-    read_records,
     set_log_append_time,
-    unpack_records,
 )
+from barnabas.protocol.batches.batch_layout import HEADER_SIZE
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records, unpack_records
 from barnabas.protocol.batches.record_walk import RecordFault, validate_unpacked
 
 with warnings.catch_warnings():  # kafka-python reads its schemas through a deprecated call

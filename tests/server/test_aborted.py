@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.protocol.batches.batch import iter_batches, read_records
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from tests.log.logs import append, append_marker, new_log, open_volume
 

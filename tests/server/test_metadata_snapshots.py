@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot, metadata_batch
-from barnabas.protocol.batches.batch import iter_batches
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BeginTransactionRecord,

@@ -11,7 +11,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from barnabas.protocol.batches.batch import Record, build_batch, iter_batches
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest

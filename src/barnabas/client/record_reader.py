@@ -7,7 +7,8 @@ from barnabas.client.core.fetched_records import Aborted, visible_records
 from barnabas.client.core.metadata_cache import LeaderHint, PartitionLeader
 from barnabas.client.failures import Address, ConnectionFailureError
 from barnabas.client.kafka_client import KafkaClient, is_retriable
-from barnabas.protocol.batches.batch import CorruptBatch, Record
+from barnabas.protocol.batches.batch_header import CorruptBatch
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.inspect.field_tree import Hook, Node, struct_nodes
 from barnabas.protocol import reference
-from barnabas.protocol.batches.batch import (
-    HEADER_SIZE,
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
     CorruptBatch,
-    Record,
     crc_matches,
     read_header,
-    read_records,
 )
+from barnabas.protocol.batches.batch_layout import HEADER_SIZE
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.codec.runtime import read_varint
 from barnabas.protocol.errors import ProtocolError
 

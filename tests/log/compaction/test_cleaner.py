@@ -16,14 +16,9 @@ from barnabas.log.compaction import cleaning_plan
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.directories.log_relocation import LogRelocation
-from barnabas.protocol.batches.batch import (
-    CorruptBatch,
-    Record,
-    crc_matches,
-    iter_batches,
-    read_records,
-)
+from barnabas.protocol.batches.batch_header import CorruptBatch, crc_matches, iter_batches
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from tests.log.logs import NOW_MS, append, append_marker, new_log, open_volume, reopen
 
 DAY_MS = 86_400_000

@@ -7,13 +7,9 @@ import pytest
 
 from barnabas.log import LogConfig, PartitionLog, RecordsRefusedError
 from barnabas.log.record_work import UNPACKED_MAX
-from barnabas.protocol.batches.batch import (
-    crc_matches,
-    iter_batches,
-    read_header,
-    read_records,
-)
+from barnabas.protocol.batches.batch_header import crc_matches, iter_batches, read_header
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import NOW_MS, append, batch, marker, new_log, open_volume, read_values
 

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.segment.segment_index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
-from barnabas.protocol.batches.batch import iter_batches
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import (
     NOW_MS,

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.segment.log_segment import Segment
-from barnabas.protocol.batches.batch import iter_batches
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import NOW_MS, batch, new_log, open_volume, reopen

@@ -14,8 +14,10 @@ from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
 from barnabas.log.checkpoints import decode_offsets
 from barnabas.log.compaction import cleaning_plan
 from barnabas.log.compaction.cleaner import clean
-from barnabas.protocol.batches.batch import Record, build_batch, pack_batch, read_header
+from barnabas.protocol.batches.batch_building import build_batch, pack_batch
+from barnabas.protocol.batches.batch_header import read_header
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import (
     NOW_MS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
-from barnabas.protocol.batches.batch import iter_batches
+from barnabas.protocol.batches.batch_header import iter_batches
 from tests.log.logs import (
     NOW_MS,
     append,

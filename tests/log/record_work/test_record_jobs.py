@@ -30,18 +30,15 @@ from barnabas.log.record_work import (
     do_in_loop,
 )
 from barnabas.log.record_work.job_framing import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
-from barnabas.protocol.batches.batch import (
+from barnabas.protocol.batches.batch_building import build_batch, pack_batch
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
     CorruptBatch,
-    Record,
-    build_batch,
     crc_matches,
-    pack_batch,
     read_header,
-    read_records,
-    unpack_records,
 )
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records, unpack_records
 from barnabas.protocol.batches.record_walk import FAULTS_MAX, record_times
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import NOW_MS, batch, new_log, open_volume

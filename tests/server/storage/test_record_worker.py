@@ -21,8 +21,10 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.log.record_work import CompleteBatch, Outcome, Outcomes, RecordWorkNeeded
-from barnabas.protocol.batches.batch import Record, build_batch, iter_batches, read_records
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.fetch import FetchRequest

@@ -7,15 +7,14 @@ aborted transactions occupy offsets without being records.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from barnabas.protocol.batches.batch import (
-    MAGIC,
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
     CorruptBatch,
-    Record,
     crc_matches,
     iter_batches,
-    read_records,
 )
+from barnabas.protocol.batches.batch_layout import MAGIC
+from barnabas.protocol.batches.record_decoding import Record, read_records
 
 _ABORT: Final = 0
 _CONTROL_KEY_SIZE: Final = 4

@@ -12,7 +12,9 @@ from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, de
 from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
 from barnabas.cluster.quorum.raft_messages import EpochHistory
 from barnabas.cluster.quorum.voters import VoterSet
-from barnabas.protocol.batches.batch import Buffer, iter_batches, read_records
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.compression import Buffer
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.control_records import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.records.metadata_records import (

@@ -8,7 +8,6 @@ Kafka's `RecordsSnapshotWriter` and `Snapshots` are the source.
 
 import re
 from collections.abc import Iterable, Iterator
-from struct import Struct
 from typing import Any
 
 import attrs
@@ -16,13 +15,10 @@ import attrs
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION_LATEST
 from barnabas.cluster.metadata.record_versions import encode_at
 from barnabas.cluster.quorum.voters import VoterSet
-from barnabas.protocol.batches.batch import (
-    Record,
-    build_batch,
-    crc_matches,
-    iter_batches,
-    read_records,
-)
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import crc_matches, iter_batches
+from barnabas.protocol.batches.control_batches import ControlType, control_key, control_type
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.control_records import (
@@ -37,16 +33,16 @@ from barnabas.protocol.records.metadata_records import decode_metadata_record
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RECORDS_PER_BATCH_MAX = 1024
 
-_KEY = Struct(">hh")
-# org.apache.kafka.common.record.internal.ControlRecordType
-_CONTROL_TYPES: dict[type[Message], int] = {
-    LeaderChangeMessage: 2,
-    SnapshotHeaderRecord: 3,
-    SnapshotFooterRecord: 4,
-    KRaftVersionRecord: 5,
-    VotersRecord: 6,
+_CONTROL_TYPES: dict[type[Message], ControlType] = {
+    LeaderChangeMessage: ControlType.LEADER_CHANGE,
+    SnapshotHeaderRecord: ControlType.SNAPSHOT_HEADER,
+    SnapshotFooterRecord: ControlType.SNAPSHOT_FOOTER,
+    KRaftVersionRecord: ControlType.KRAFT_VERSION,
+    VotersRecord: ControlType.KRAFT_VOTERS,
 }
-_CONTROL_MESSAGES = {number: kind for kind, number in _CONTROL_TYPES.items()}
+_CONTROL_MESSAGES: dict[int, type[Message]] = {
+    number: kind for kind, number in _CONTROL_TYPES.items()
+}
 _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -81,7 +77,7 @@ class Snapshot:
 
 def control_record(message: Message, offset: int, timestamp_ms: int) -> Record:
     """A control record of the quorum's log: its key tells the type, its value is the message."""
-    key = _KEY.pack(0, _CONTROL_TYPES[type(message)])
+    key = control_key(_CONTROL_TYPES[type(message)])
     return Record(offset=offset, timestamp=timestamp_ms, key=key, value=message.encode(0))
 
 
@@ -90,10 +86,10 @@ def decode_control_record(record: Record) -> Message | None:
 
     Raises ProtocolError on a malformed one.
     """
-    key, value = record.key, record.value
-    if key is None or value is None or len(key) < _KEY.size or len(value) < 2:
+    type_id, value = control_type(record.key), record.value
+    if type_id is None or value is None or len(value) < 2:
         raise ProtocolError("a control record has no type")
-    kind = _CONTROL_MESSAGES.get(_KEY.unpack_from(key)[1])
+    kind = _CONTROL_MESSAGES.get(type_id)
     if kind is None:
         return None
     # The message's version is its own first field.

@@ -12,7 +12,7 @@ import traceback
 from barnabas.log.compaction.cleaner import MapTooSmallError, clean
 from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.helper_limits import OrphanedError
-from barnabas.protocol.batches.batch import CorruptBatch
+from barnabas.protocol.batches.batch_header import CorruptBatch
 
 _NICE = 10
 

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterable
 
 from barnabas.log.segment.segment_index import AbortedTxn
-from barnabas.protocol.batches.batch import BatchHeader
+from barnabas.protocol.batches.batch_header import BatchHeader
 
 
 class CleanedTransactions:

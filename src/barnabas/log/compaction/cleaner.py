@@ -6,17 +6,9 @@ more, the pass ends early, and the next one goes on from there.
 
 import os
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Any, Final
 
-from barnabas.log.compaction.cleaned_records import (
-    RawRecord,
-    checked_batches,
-    emptied,
-    keep,
-    scan,
-    unpacked,
-)
+from barnabas.log.compaction.checked_batches import checked_batches
 from barnabas.log.compaction.cleaned_transactions import CleanedTransactions
 from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.compaction.offset_map import OffsetMap
@@ -24,14 +16,14 @@ from barnabas.log.file_cache import FileCache
 from barnabas.log.file_operations import replace_file, write_at
 from barnabas.log.helper_limits import Throttle
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment, file_name
-from barnabas.log.segment.producer_state import decode_marker
 from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, encode_aborted
-from barnabas.protocol.batches.batch import BatchHeader, read_records
+from barnabas.protocol.batches.batch_header import BatchHeader, read_header
+from barnabas.protocol.batches.batch_rewriting import with_records, without_records
+from barnabas.protocol.batches.control_batches import decode_marker
+from barnabas.protocol.batches.record_decoding import read_records, unpack_records
+from barnabas.protocol.batches.record_walk import LocatedRecord, locate_records
 
 CLEANED: Final = ".cleaned"
-
-# Base offset, last offset delta, largest timestamp, and how many records there are.
-_LAST_OFFSET: Final = Struct(">q15xi8xq14xi")
 
 
 class MapTooSmallError(Exception):
@@ -81,7 +73,7 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
             if header.is_control:
                 transactions.ends_nothing(header, _is_commit(batch, header))
             elif not transactions.is_aborted(header) and header.last_offset >= job.first_dirty:
-                for record in scan(unpacked(batch, header), header):
+                for record in locate_records(unpack_records(batch, 0, header), header):
                     if (
                         record.key is not None
                         and record.offset >= job.first_dirty
@@ -198,14 +190,14 @@ class _Copy:
         if header.is_control:
             ends_nothing = self._transactions.ends_nothing(header, _is_commit(batch, header))
             if ends_nothing and is_over:
-                return emptied(header) if self._is_last_of_producer(header) else b""
+                return without_records(header) if self._is_last_of_producer(header) else b""
             if not header.record_count:
                 return batch if self._is_last_of_producer(header) else b""
             if ends_nothing and horizon is None:
                 return self._with_horizon(batch, header)
             return batch
         if self._transactions.is_aborted(header):
-            return emptied(header) if self._is_last_of_producer(header) else b""
+            return without_records(header) if self._is_last_of_producer(header) else b""
         if not header.record_count:
             return batch if self._is_last_of_producer(header) else b""
         return self._without_old(batch, header, horizon, is_over)
@@ -213,19 +205,19 @@ class _Copy:
     def _without_old(
         self, batch: bytes, header: BatchHeader, horizon: int | None, is_over: bool
     ) -> bytes:
-        data = unpacked(batch, header)
-        records = scan(data, header)
+        data = unpack_records(batch, 0, header)
+        records = locate_records(data, header)
         kept = [record for record in records if self._stays(record, is_over)]
         if not kept:
-            return emptied(header) if self._is_last_of_producer(header) else b""
+            return without_records(header) if self._is_last_of_producer(header) else b""
         new_horizon: int | None = None
         if horizon is None and any(record.is_tombstone for record in kept):
             new_horizon = self._job.now_ms + self._job.delete_retention_ms
         if len(kept) == len(records) and new_horizon is None:
             return batch
-        return keep(batch, header, data, kept, new_horizon)
+        return with_records(batch, header, data, kept, new_horizon)
 
-    def _stays(self, record: RawRecord, is_over: bool) -> bool:
+    def _stays(self, record: LocatedRecord, is_over: bool) -> bool:
         if record.offset >= self._offsets.end_offset:
             return True
         if record.key is None or not self._offsets.is_last(record.key, record.offset):
@@ -233,9 +225,9 @@ class _Copy:
         return not (record.is_tombstone and is_over)
 
     def _with_horizon(self, batch: bytes, header: BatchHeader) -> bytes:
-        data = unpacked(batch, header)
+        data = unpack_records(batch, 0, header)
         horizon = self._job.now_ms + self._job.delete_retention_ms
-        return keep(batch, header, data, scan(data, header), horizon)
+        return with_records(batch, header, data, locate_records(data, header), horizon)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         if header.producer_id < 0:
@@ -249,9 +241,9 @@ class _Copy:
         return header.is_control and header.producer_epoch == epoch
 
     def _write(self, batch: bytes) -> None:
-        base, delta, latest, count = _LAST_OFFSET.unpack_from(batch)
-        last = base + delta
-        if count and latest > self._latest[0]:
+        header = read_header(batch)
+        last, latest = header.last_offset, header.max_timestamp
+        if header.record_count and latest > self._latest[0]:
             self._latest = latest, last
         if self._since_index > self._job.index_interval_bytes:
             self._offset_index += OffsetIndex.ENTRY.pack(last - self._base, self.position)

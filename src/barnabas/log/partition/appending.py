@@ -5,7 +5,7 @@ and the producers, and to its readers by the log's end.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.log.partition import rolling
 from barnabas.log.partition.batch_validation import (
@@ -18,20 +18,20 @@ from barnabas.log.partition.batch_validation import (
 )
 from barnabas.log.record_work import Outcomes
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment
-from barnabas.log.segment.producer_state import BatchMetadata, EndTxnMarker, read_marker
+from barnabas.log.segment.producer_state import BatchMetadata, read_marker
 from barnabas.log.segment.segment_index import AbortedTxn
-from barnabas.protocol.batches.batch import (
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
     CorruptBatch,
     assign_offset,
     iter_batches,
 )
+from barnabas.protocol.batches.batch_layout import CONTROL
+from barnabas.protocol.batches.control_batches import TransactionMarker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
-
-_CONTROL: Final = 0x20
 
 
 class AppendInfo(NamedTuple):
@@ -64,9 +64,9 @@ def as_leader(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"{len(records)} bytes are more than a segment of {config.segment_bytes}",
         )
-    marker: EndTxnMarker | None = None
+    marker: TransactionMarker | None = None
     if header.producer_id >= 0:
-        if header.attributes & _CONTROL:
+        if header.attributes & CONTROL:
             marker = read_marker(records, header)
             if marker is not None:
                 log.producers.check_marker(header, marker)
@@ -95,8 +95,8 @@ def as_follower(log: "PartitionLog", records: bytes | Writable, now_ms: int) -> 
                 f"a batch at {first}, the log ends at {log.log_end_offset}",
             )
         batch = view[position : position + header.size]
-        marker: EndTxnMarker | None = None
-        if header.producer_id >= 0 and header.attributes & _CONTROL:
+        marker: TransactionMarker | None = None
+        if header.producer_id >= 0 and header.attributes & CONTROL:
             marker = read_marker(batch, header)
         _append(log, batch, header, first, header.last_offset, epoch, now_ms, marker)
 
@@ -109,7 +109,7 @@ def _append(
     last: int,
     leader_epoch: int,
     now_ms: int,
-    marker: EndTxnMarker | None,
+    marker: TransactionMarker | None,
 ) -> None:
     volume = log.volume
     if log.is_gone or volume.failure is not None:
@@ -139,9 +139,9 @@ def _note_producer(
     segment: Segment,
     header: BatchHeader,
     first: int,
-    marker: EndTxnMarker | None,
+    marker: TransactionMarker | None,
 ) -> None:
-    if not header.attributes & _CONTROL:
+    if not header.attributes & CONTROL:
         log.producers.append(header, first)
     elif marker is not None:
         aborted = log.producers.end_transaction(header, first, marker)

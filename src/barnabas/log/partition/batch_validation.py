@@ -6,19 +6,23 @@ That is a job of `barnabas.log.record_work`, here for a small batch, elsewhere f
 The header's own statements (its largest timestamp, say) are trusted.
 """
 
-from struct import Struct
 from struct import error as StructError  # noqa: N812  (its own name says nothing here)
-from typing import Final, Literal
+from typing import Literal
 
 from barnabas.log.log_config import LONG_MAX, LogConfig
 from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, do_in_loop
-from barnabas.protocol.batches.batch import (
+from barnabas.protocol.batches.batch_header import BatchHeader, read_header, set_log_append_time
+from barnabas.protocol.batches.batch_layout import (
+    CHECKED_AT,
+    CODEC_ID_MAX,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
-    BatchHeader,
-    read_header,
-    set_log_append_time,
+    RECORD_SIZE_MIN,
 )
 from barnabas.protocol.batches.crc import crc32c
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -28,14 +32,6 @@ Origin = Literal["client", "coordinator", "raft"]
 
 Writable = bytearray | memoryview
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
-_CHECKED_AT: Final = 21
-_CODEC_MASK: Final = 0x07
-_LOG_APPEND_TIME: Final = 0x08
-_CONTROL: Final = 0x20
-_CODEC_ID_MAX: Final = 4
-_RECORD_SIZE_MIN: Final = 7  # seven fields, a byte each
-
 
 def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHeader:
     """Judge the one batch in `records` by its header; KafkaError as Kafka answers it.
@@ -44,7 +40,7 @@ def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHe
     """
     size = len(records)
     try:
-        header = BatchHeader._make(_HEADER.unpack_from(records, 0))
+        header = BatchHeader._make(HEADER.unpack_from(records, 0))
     except StructError:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes") from None
     if header.batch_length + LOG_OVERHEAD != size or header.magic != MAGIC:
@@ -57,20 +53,20 @@ def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHe
         )
     if size > config.max_message_bytes and origin != "raft":
         raise _too_large(size, config)
-    if crc32c(memoryview(records)[_CHECKED_AT:]) != header.crc:
+    if crc32c(memoryview(records)[CHECKED_AT:]) != header.crc:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"
         )
     attributes = header.attributes
     if is_client:
         _check_client(header, config)
-    codec = attributes & _CODEC_MASK
-    if codec > _CODEC_ID_MAX:
+    codec = attributes & CODEC_MASK
+    if codec > CODEC_ID_MAX:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}"
         )
-    if attributes & _LOG_APPEND_TIME and not (
-        config.log_append_time or origin == "raft" or attributes & _CONTROL
+    if attributes & LOG_APPEND_TIME and not (
+        config.log_append_time or origin == "raft" or attributes & CONTROL
     ):
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
@@ -100,16 +96,16 @@ def _too_large(size: int, config: LogConfig) -> KafkaError:
 
 def _check_client(header: BatchHeader, config: LogConfig) -> None:
     count = header.record_count
-    is_packed = header.attributes & _CODEC_MASK
+    is_packed = header.attributes & CODEC_MASK
     room = config.unpacked_max if is_packed else header.batch_length + LOG_OVERHEAD - HEADER_SIZE
-    if header.attributes & _CONTROL:
+    if header.attributes & CONTROL:
         reason = "Clients are not allowed to write control records"
     elif count <= 0 or header.last_offset_delta + 1 != count:
         reason = (
             f"Inconsistency between number of offsets {header.last_offset_delta + 1} and number of "
             f"records {count}"
         )
-    elif count > room // _RECORD_SIZE_MIN:
+    elif count > room // RECORD_SIZE_MIN:
         # It would use up offsets that no record has, and soon those that a segment can index.
         reason = f"{count} records do not fit into {room} bytes"
     elif header.producer_id >= 0 and header.base_sequence < 0:
@@ -121,13 +117,13 @@ def _check_client(header: BatchHeader, config: LogConfig) -> None:
 
 def needs_records(header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin) -> bool:
     """Whether the header leaves something to be decided by the records."""
-    if header.attributes & _CONTROL:
+    if header.attributes & CONTROL:
         return False
     return (
         config.is_compacted
         or config.validate_records
         or config.log_append_time
-        or (config.codec is not None and config.codec != header.attributes & _CODEC_MASK)
+        or (config.codec is not None and config.codec != header.attributes & CODEC_MASK)
         or config.timestamp_before_max_ms != LONG_MAX
         or (_is_ahead(header, config, now_ms) and origin == "client")
     )
@@ -200,7 +196,7 @@ def check_follower_batch(records: Writable | bytes, position: int, header: Batch
     size = header.size
     if header.magic != MAGIC or size < HEADER_SIZE or position + size > len(records):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at {position}")
-    with memoryview(records)[position + _CHECKED_AT : position + size] as checked:
+    with memoryview(records)[position + CHECKED_AT : position + size] as checked:
         if crc32c(checked) != header.crc:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})"

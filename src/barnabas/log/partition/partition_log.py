@@ -32,7 +32,7 @@ from barnabas.log.segment.leader_epochs import LeaderEpochs
 from barnabas.log.segment.log_segment import Segment
 from barnabas.log.segment.producer_state import ProducerState
 from barnabas.log.segment.segment_index import AbortedTxn
-from barnabas.protocol.batches.batch import CorruptBatch
+from barnabas.protocol.batches.batch_header import CorruptBatch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.log.file_operations import remove_files
 from barnabas.log.segment.log_segment import OFFSET_NAME, Segment, file_name
 from barnabas.log.segment.producer_state import ProducerState, SnapshotError, read_marker
-from barnabas.protocol.batches.batch import BatchHeader
+from barnabas.protocol.batches.batch_header import BatchHeader
 
 if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog

@@ -6,20 +6,23 @@ batch leave the interpreter's lock, so that several logs are recovered at a time
 """
 
 import os
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from barnabas.log.file_operations import READ_CHUNK
 from barnabas.log.partition.producer_loading import Replay
 from barnabas.log.segment import legacy_messages
 from barnabas.log.segment.leader_epochs import EpochEntry
 from barnabas.log.segment.log_segment import Segment
-from barnabas.protocol.batches.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+from barnabas.protocol.batches.batch_header import BatchHeader
+from barnabas.protocol.batches.batch_layout import (
+    CHECKED_AT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+)
 from barnabas.protocol.batches.crc import crc32c
-
-_HEADER: Final = Struct(">qiibIhiqqqhii")
-_CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
-_LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class Recovered(NamedTuple):
@@ -64,7 +67,7 @@ def _check(
     last_epoch: int | None = None
     replay_start = replay.start
     buffer = bytearray(READ_CHUNK)
-    view, unpack = memoryview(buffer), _HEADER.unpack_from
+    view, unpack = memoryview(buffer), HEADER.unpack_from
     start = filled = 0  # what of the file the buffer holds
     since_index = segment.bytes_since_index
     largest = segment.max_timestamp
@@ -79,7 +82,7 @@ def _check(
         size = length + LOG_OVERHEAD
         if (
             magic != MAGIC
-            or length < _LENGTH_MIN
+            or length < LENGTH_MIN
             or size > end - position
             or base < next_offset
             or delta < 0
@@ -88,9 +91,9 @@ def _check(
         if at + size > filled and size <= READ_CHUNK:
             filled, start, at = os.preadv(fd, [buffer], position), position, 0
         if at + size <= filled:
-            found = crc32c(view[at + _CHECKED_AT : at + size])
+            found = crc32c(view[at + CHECKED_AT : at + size])
         else:
-            found = _crc_in_file(fd, view, position + _CHECKED_AT, position + size)
+            found = _crc_in_file(fd, view, position + CHECKED_AT, position + size)
             filled = 0
         if found != crc:
             break

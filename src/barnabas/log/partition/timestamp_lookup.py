@@ -10,7 +10,7 @@ from barnabas.log.file_cache import FileSlice
 from barnabas.log.record_work import FindTime, Found, Outcomes, RecordWorkNeeded, do_in_loop
 from barnabas.log.record_work.record_jobs import fits_loop
 from barnabas.log.segment.log_segment import NO_TIMESTAMP, Segment
-from barnabas.protocol.batches.batch import BatchHeader
+from barnabas.protocol.batches.batch_header import BatchHeader
 
 
 def first_at_or_after(

@@ -8,16 +8,16 @@ import attrs
 from barnabas.log.file_cache import FileSlice
 from barnabas.log.log_config import LONG_MAX
 from barnabas.log.record_work.record_refusal import RecordsRefusedError
-from barnabas.protocol.batches.batch import (
-    HEADER_SIZE,
+from barnabas.protocol.batches.batch_building import pack_batch
+from barnabas.protocol.batches.batch_header import (
     BatchHeader,
     CorruptBatch,
     InvalidRecords,
-    pack_batch,
     read_header,
-    unpack_records,
 )
+from barnabas.protocol.batches.batch_layout import CODEC_MASK, HEADER_SIZE
 from barnabas.protocol.batches.compression import DEFAULT_MAX_BYTES, Buffer, Codec, compress
+from barnabas.protocol.batches.record_decoding import unpack_records
 from barnabas.protocol.batches.record_walk import RecordFault, record_times, validate_unpacked
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -31,7 +31,6 @@ helper process and taking the result costs the loop 0.15 ms, so less would not p
 
 # From this level on, zstd and lz4 take ten times as long, and more.
 _SLOW_LEVEL: Final = 10
-_CODEC_MASK: Final = 0x07
 
 Found = tuple[int, int]
 """A record's timestamp (ms) and offset."""
@@ -82,7 +81,7 @@ class CompleteBatch:
             if sound is header:
                 return None
             return pack_batch(sound, memoryview(batch)[HEADER_SIZE:])
-        attributes = header.attributes & ~_CODEC_MASK | self.codec
+        attributes = header.attributes & ~CODEC_MASK | self.codec
         body = compress(self.codec, data, self.codec_level)
         packed = pack_batch(sound._replace(attributes=attributes), body)
         if len(packed) > self.max_message_bytes:

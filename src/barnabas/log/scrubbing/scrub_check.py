@@ -6,13 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from barnabas.log.scrubbing.direct_read import DirectFile
-from barnabas.protocol.batches.batch import (
-    HEADER_SIZE,
-    MAGIC,
-    BatchHeader,
-    CorruptBatch,
-    read_header,
-)
+from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
+from barnabas.protocol.batches.batch_layout import HEADER_SIZE, MAGIC
 from barnabas.protocol.batches.crc import crc32c
 
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")

@@ -6,17 +6,15 @@ batches, but no damage either: what holds them must neither be cut nor be passed
 
 import os
 import zlib
-from struct import Struct
-from typing import Final
 
-from barnabas.protocol.batches.batch import CorruptBatch
-
-# Offset, length of what follows, crc (of all behind it), magic.
-_HEADER: Final = Struct(">qiIb")
-_LENGTH_AT: Final = 12
-_CHECKED_AT: Final = 16
-_FORMATS: Final = (0, 1)
-_LENGTH_MIN: Final = 14  # `LegacyRecord.RECORD_OVERHEAD_V0`
+from barnabas.protocol.batches.batch_header import CorruptBatch
+from barnabas.protocol.batches.batch_layout import (
+    LEGACY_CHECKED_AT,
+    LEGACY_HEADER,
+    LEGACY_LENGTH_MIN,
+    LEGACY_MAGICS,
+    LOG_OVERHEAD,
+)
 
 
 def refuse(fd: int, position: int, end: int) -> None:
@@ -24,14 +22,14 @@ def refuse(fd: int, position: int, end: int) -> None:
 
     Its crc tells it from a torn batch.
     """
-    header = os.pread(fd, _HEADER.size, position)
-    if len(header) < _HEADER.size:
+    header = os.pread(fd, LEGACY_HEADER.size, position)
+    if len(header) < LEGACY_HEADER.size:
         return
-    _, length, crc, magic = _HEADER.unpack(header)
-    size = length + _LENGTH_AT
-    if magic not in _FORMATS or length < _LENGTH_MIN or size > end - position:
+    _, length, crc, magic = LEGACY_HEADER.unpack(header)
+    size = length + LOG_OVERHEAD
+    if magic not in LEGACY_MAGICS or length < LEGACY_LENGTH_MIN or size > end - position:
         return
-    if zlib.crc32(os.pread(fd, size - _CHECKED_AT, position + _CHECKED_AT)) == crc:
+    if zlib.crc32(os.pread(fd, size - LEGACY_CHECKED_AT, position + LEGACY_CHECKED_AT)) == crc:
         raise CorruptBatch(
             f"a message of format {magic} at position {position}: only Apache Kafka reads those, "
             "let it copy the topic first"

@@ -11,13 +11,8 @@ from barnabas.log.file_operations import read_at, sync_path, write_at
 from barnabas.log.log_config import LogConfig
 from barnabas.log.segment import legacy_messages
 from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, TransactionIndex
-from barnabas.protocol.batches.batch import (
-    HEADER_SIZE,
-    MAGIC,
-    BatchHeader,
-    CorruptBatch,
-    read_header,
-)
+from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
+from barnabas.protocol.batches.batch_layout import HEADER_SIZE, MAGIC
 
 logger = logging.getLogger(__name__)
 

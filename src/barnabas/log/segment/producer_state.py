@@ -11,9 +11,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from barnabas.log.segment.segment_index import AbortedTxn
-from barnabas.protocol.batches.batch import BatchHeader, read_records
+from barnabas.protocol.batches.batch_header import BatchHeader
 from barnabas.protocol.batches.compression import Buffer
+from barnabas.protocol.batches.control_batches import TransactionMarker, decode_marker
 from barnabas.protocol.batches.crc import crc32c
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 WINDOW: Final = 5
@@ -27,11 +29,6 @@ _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
-
-MARKER_ABORT: Final = 0
-MARKER_COMMIT: Final = 1
-_MARKER_KEY: Final = Struct(">hh")
-_MARKER_VALUE: Final = Struct(">hi")
 
 
 class SnapshotError(ValueError):
@@ -121,25 +118,7 @@ class ProducerEntry:
         return None
 
 
-class EndTxnMarker(NamedTuple):
-    """What a control batch that ends a transaction says."""
-
-    is_commit: bool
-    coordinator_epoch: int
-
-
-def decode_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
-    """A control record as the end of a transaction; None for another kind, or a torn one."""
-    if key is None or value is None or len(key) < 4 or len(value) < 6:
-        return None
-    _, kind = _MARKER_KEY.unpack_from(key)
-    if kind not in (MARKER_ABORT, MARKER_COMMIT):
-        return None
-    _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
-    return EndTxnMarker(kind == MARKER_COMMIT, coordinator_epoch)
-
-
-def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
+def read_marker(batch: Buffer, header: BatchHeader) -> TransactionMarker | None:
     """What a control batch says of the end of a transaction; None if it is of another kind."""
     records = read_records(batch, 0, header)
     return decode_marker(records[0].key, records[0].value) if records else None
@@ -206,7 +185,7 @@ class ProducerState:
                 f"last seen epoch {entry.epoch}",
             )
 
-    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
+    def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
         """Judge a coordinator's marker: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -233,7 +212,7 @@ class ProducerState:
             self._ongoing[producer_id] = base_offset
 
     def end_transaction(
-        self, header: BatchHeader, base_offset: int, marker: EndTxnMarker
+        self, header: BatchHeader, base_offset: int, marker: TransactionMarker
     ) -> AbortedTxn | None:
         """Take in a marker; what goes to the transaction index, None after a commit."""
         producer_id = header.producer_id

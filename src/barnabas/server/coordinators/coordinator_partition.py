@@ -24,15 +24,10 @@ from barnabas.coordinator.core.coordinator_output import Decision, Output, Reply
 from barnabas.coordinator.core.coordinator_output import Record as CoordinatorRecord
 from barnabas.coordinator.core.steps import Steps, run_through
 from barnabas.log import PartitionLog
-from barnabas.protocol.batches.batch import (
-    BatchHeader,
-    CorruptBatch,
-    Record,
-    build_batch,
-    iter_batches,
-    read_records,
-)
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, iter_batches
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.record_decoding import Record, read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.coordinator_framing import (

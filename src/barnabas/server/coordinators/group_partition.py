@@ -1,7 +1,6 @@
 """One led partition of `__consumer_offsets`: groups, offsets, and offsets of transactions."""
 
 from collections.abc import Callable, Collection
-from struct import Struct
 from typing import Any
 
 from barnabas.cluster.metadata.image import MetadataImage
@@ -10,8 +9,10 @@ from barnabas.coordinator.core.coordinator_output import Output
 from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.group_shard import GroupShard
-from barnabas.protocol.batches.batch import BatchHeader, Record
+from barnabas.protocol.batches.batch_header import BatchHeader
 from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.batches.control_batches import ControlType, control_type
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.group_records import decode_group_record
 from barnabas.server.coordinators.coordinator_partition import (
@@ -21,10 +22,6 @@ from barnabas.server.coordinators.coordinator_partition import (
     GoOn,
 )
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-
-# A control record's key: its version and type.
-_CONTROL_KEY = Struct(">hh")
-_COMMIT_MARKER = 1
 
 
 class GroupPartition(CoordinatorPartition[GroupShard]):
@@ -79,8 +76,8 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
 
     def replay_control(self, record: Record, header: BatchHeader) -> None:
         """The end of a transaction of offsets."""
-        _, marker = _CONTROL_KEY.unpack_from(record.key or b"\0\0\0\0")
-        self.shard.end_transaction(header.producer_id, commit=marker == _COMMIT_MARKER)
+        commit = control_type(record.key) == ControlType.COMMIT
+        self.shard.end_transaction(header.producer_id, commit=commit)
 
     def update_metadata(
         self,

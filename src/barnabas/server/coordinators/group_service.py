@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
 from barnabas.coordinator.groups.consumer.assignors.assignor import load_assignors
 from barnabas.coordinator.groups.group_settings import GroupSettings
-from barnabas.protocol.batches.batch import Codec
+from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from barnabas.server.coordinators.coordinator_partition import ProducerBatch

@@ -32,7 +32,8 @@ from barnabas.cluster.quorum.raft import Entry, RaftCore, Ready, Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.log.file_operations import replace_file
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import AbortTransactionRecord

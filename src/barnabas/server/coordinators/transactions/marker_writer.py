@@ -6,14 +6,12 @@ does not travel. `MarkerDestination` is what both ways have in common.
 
 from collections.abc import Callable
 from functools import partial
-from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from barnabas.cluster.replication import Partition
-from barnabas.log.segment.producer_state import MARKER_ABORT, MARKER_COMMIT
-from barnabas.protocol.batches.batch import Record, build_batch
+from barnabas.protocol.batches.control_batches import TransactionMarker, marker_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -34,8 +32,6 @@ Done = Callable[[WriteTxnMarkersResponse], None]
 Unsynced = dict[Partition, list[PartitionResult]]
 """Partitions that have to be on the disk before these answers hold."""
 
-_KEY = Struct(">hh")
-_VALUE = Struct(">hi")
 _TV_2 = 2
 
 
@@ -155,20 +151,8 @@ def _check_epoch(marker: Marker, partition: Partition) -> None:
 
 
 def _control_batch(marker: Marker, now_ms: int) -> bytearray:
-    kind = MARKER_COMMIT if marker.transaction_result else MARKER_ABORT
-    record = Record(
-        offset=0,
-        timestamp=now_ms,
-        key=_KEY.pack(0, kind),
-        value=_VALUE.pack(0, marker.coordinator_epoch),
-    )
-    return build_batch(
-        [record],
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
+    ending = TransactionMarker(bool(marker.transaction_result), marker.coordinator_epoch)
+    return marker_batch(ending, marker.producer_id, marker.producer_epoch, now_ms)
 
 
 class _Replicating:

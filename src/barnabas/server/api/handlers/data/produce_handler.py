@@ -7,13 +7,23 @@ for which its coordinator is asked, and a large batch whose records the helper p
 """
 
 from collections.abc import Coroutine
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cluster.replication.partition import NEVER_FLUSH
 from barnabas.log import RecordsRefusedError
 from barnabas.log.record_work import Outcomes, RecordWorkNeeded
-from barnabas.protocol.batches.batch import HEADER_SIZE
+from barnabas.protocol.batches.batch_layout import (
+    ATTRIBUTES_LOW_AT,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LEGACY_LENGTH_MIN,
+    LENGTH,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL,
+)
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -48,15 +58,6 @@ _REFUSED_BY_STATE = (
     ErrorCode.INVALID_TIMESTAMP,
     ErrorCode.NOT_ENOUGH_REPLICAS,
 )
-
-_LENGTH = Struct(">i")
-_LENGTH_AT = 8
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22  # the byte that holds codec, transactional and control bits
-_LOG_OVERHEAD = 12
-_CODEC_MASK = 0x07
-_TRANSACTIONAL = 0x10
-_LEGACY_OVERHEAD_MIN = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 
 Answer = ProduceResponse | Deferred | None
 Appended = tuple[PartitionResponse, "Partition", int]
@@ -223,15 +224,15 @@ def _append(
     records: memoryview = memoryview(b"") if data is None else data
     plain = (
         len(records) > HEADER_SIZE
-        and _LENGTH.unpack_from(records, _LENGTH_AT)[0] + _LOG_OVERHEAD == len(records)
-        and records[_MAGIC_AT] == 2
+        and LENGTH.unpack_from(records, LENGTH_AT)[0] + LOG_OVERHEAD == len(records)
+        and records[MAGIC_AT] == MAGIC
     )
     if not plain:
         records = _only_batch(records, version)
-    attributes = records[_ATTRIBUTES_AT]
-    if attributes & _TRANSACTIONAL:
+    attributes = records[ATTRIBUTES_LOW_AT]
+    if attributes & TRANSACTIONAL:
         check_transactional(context, request, partition, records, admission)
-    if version < _ZSTD_VERSION and attributes & _CODEC_MASK == Codec.ZSTD:
+    if version < _ZSTD_VERSION and attributes & CODEC_MASK == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
@@ -255,21 +256,21 @@ def _only_batch(records: memoryview, version: int) -> memoryview:
     """
     sizes: list[int] = []
     position, end = 0, len(records)
-    while len(sizes) < 2 and end - position > _LOG_OVERHEAD:
-        size: int = _LENGTH.unpack_from(records, position + _LENGTH_AT)[0]
-        if size < _LEGACY_OVERHEAD_MIN:
+    while len(sizes) < 2 and end - position > LOG_OVERHEAD:
+        size: int = LENGTH.unpack_from(records, position + LENGTH_AT)[0]
+        if size < LEGACY_LENGTH_MIN:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"Record size {size} is less than the minimum record overhead "
-                f"({_LEGACY_OVERHEAD_MIN})",
+                f"({LEGACY_LENGTH_MIN})",
             )
-        size += _LOG_OVERHEAD
-        magic = records[position + _MAGIC_AT] if end - position > _MAGIC_AT else 0
-        if magic > 2:
+        size += LOG_OVERHEAD
+        magic = records[position + MAGIC_AT] if end - position > MAGIC_AT else 0
+        if magic > MAGIC:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
         if size > end - position:
             break
-        if magic < 2:
+        if magic < MAGIC:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
                 f"Produce requests with version {version} are only allowed to contain record "

@@ -1,9 +1,9 @@
 """What a Produce request in a transaction needs before its batches may be appended (KIP-890)."""
 
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from barnabas.protocol.batches.batch import HEADER_SIZE
+from barnabas.protocol.batches.batch_header import attributes_of, producer_of
+from barnabas.protocol.batches.batch_layout import HEADER_SIZE, TRANSACTIONAL
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.server.api.context import RequestContext
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 _TOPIC_IDS_VERSION = 13
 _ABORTABLE_VERSION = 11
 _ADDS_VERSION = 12
-
-_ATTRIBUTES_AT = 22  # the byte that holds codec, transactional and control bits
-_TRANSACTIONAL = 0x10
-_PRODUCER = Struct(">qhi")  # its id, epoch and base sequence
-_PRODUCER_AT = 43
 
 
 def needed_admission(
@@ -43,9 +38,9 @@ def needed_admission(
     for topic in request.topic_data:
         for data in topic.partition_data:
             records: Any = data.records
-            if len(records or b"") < HEADER_SIZE or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+            if len(records or b"") < HEADER_SIZE or not attributes_of(records) & TRANSACTIONAL:
                 continue
-            producer_id, epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            producer_id, epoch, _ = producer_of(records)
             producers.add((producer_id, epoch))
             partition = _found(node, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION)
             if partition is not None and not is_in_transaction(partition, producer_id, epoch):
@@ -89,7 +84,7 @@ def check_transactional(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "transactional records need a transactional id",
         )
-    producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    producer_id, epoch, sequence = producer_of(records)
     if is_in_transaction(partition, producer_id, epoch):
         return
     if admission is None:
