@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from barnabas.log.files import read_at
+from barnabas.log.file_operations import read_at
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch_header import (
     BatchHeader,
