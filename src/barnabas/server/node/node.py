@@ -16,6 +16,7 @@ import trio
 
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
+from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import REGISTRY, ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
@@ -61,7 +62,7 @@ class Node:
     directories: "DirectoryAssignments"
 
     def __init__(self, config: NodeConfig) -> None:
-        self.config = config
+        self.settings = ConfigSubscriptions(config)
         self.node_id = config.node_id
         self.cluster_id = ""
         self.started_at = time.monotonic()
@@ -78,6 +79,11 @@ class Node:
         self.listeners: list[Listener] = []
         self._stopping = trio.Event()
         self.disks_lost = trio.Event()
+
+    @property
+    def config(self) -> NodeConfig:
+        """The configuration with what AlterConfigs changed so far."""
+        return self.settings.current
 
     @property
     def image(self) -> "MetadataImage":

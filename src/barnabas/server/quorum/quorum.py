@@ -311,7 +311,7 @@ class Quorum:
         node, image = self.node, self.image
         cluster, own = image.broker_config(None), image.broker_config(node.node_id)
         try:
-            node.config = node.config.with_dynamic(cluster, own)
+            node.settings.publish(node.config.with_dynamic(cluster, own))
         except ConfigError as error:
             logger.warning("dynamic configuration not applied error=%s", error.message)
 
