@@ -169,13 +169,10 @@ async def served(
     words = Words()
     transport = Transport(limits, read_ahead)
     sock = bind(Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"), limits)
-    listener = Listener(
-        Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"),
-        sock,
-        words,  # type: ignore[arg-type]
-    )
+    listener = Listener(Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT"), sock, "broker")
+    dispatchers: Any = {"broker": words}
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(transport.run, [listener])
+        nursery.start_soon(transport.run, [listener], dispatchers)
         await trio.testing.wait_all_tasks_blocked()
         server = Served(transport, words, listener.port)
         with trio.fail_after(20):

@@ -38,7 +38,8 @@ def dispatcher(kind: ListenerKind = "broker", *, slow_request_s: float = 1.0) ->
     image = MetadataImage(features={"metadata.version": 30}, offset=12)
     quorum = SimpleNamespace(core=SimpleNamespace(kraft_version=1))
     node: Any = SimpleNamespace(image=image, quorum=quorum)
-    return Dispatcher(node, kind, slow_request_s=slow_request_s)
+    services = {line.family: node for line in SERVED}
+    return Dispatcher(kind, services, slow_request_s=slow_request_s)
 
 
 def frame(message: Any, version: int, client_id: str | None = "me") -> bytearray:
@@ -65,7 +66,7 @@ def handlers_in_source() -> set[str]:
                 isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 and not node.name.startswith("_")
                 and len(node.args.args) == 2
-                and "RequestContext" in ast.unparse(node.args)
+                and "Context" in ast.unparse(node.args.args[0])
             ):
                 found.add(f"{module.parent.name}.{module.stem}.{node.name}")
     return found

@@ -1,7 +1,7 @@
 """What a handler is given with each request, and what it may give back for later."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from barnabas.server.api.dispatch import Route
@@ -20,11 +20,15 @@ class Peer(Protocol):
         ...
 
 
-class RequestContext:
-    """One request on its way: header fields, the connection and the node.
+ServicesT = TypeVar("ServicesT")
 
-    `started_at` is when its handler began, in monotonic seconds. `client_id` is None where the
-    client sent null.
+
+class RequestContext(Generic[ServicesT]):
+    """One request in progress: its header, its connection, and what its handler may use.
+
+    `services` are the parts of the node that this family of handlers takes, one class for each
+    family. `started_at` is when the handler began, in monotonic seconds. `client_id` may be None,
+    as clients may send null.
     """
 
     __slots__ = (
@@ -32,23 +36,22 @@ class RequestContext:
         "client_id",
         "connection",
         "correlation_id",
-        "node",
         "request",
         "route",
+        "services",
         "started_at",
         "version",
     )
 
     def __init__(
         self,
-        node: "Node",
         connection: Peer,
         route: "Route",
         correlation_id: int,
         client_id: str | None,
         request: Any,
     ) -> None:
-        self.node = node
+        self.services: ServicesT = route.services
         self.connection = connection
         self.route = route
         self.api_key = route.api_key
@@ -57,6 +60,15 @@ class RequestContext:
         self.client_id = client_id
         self.request = request
         self.started_at = 0.0
+
+    @property
+    def node(self) -> ServicesT:
+        """The node, for families of handlers that take all of it."""
+        return self.services
+
+
+AnyContext: TypeAlias = RequestContext[Any]
+NodeContext: TypeAlias = RequestContext["Node"]
 
 
 class Deferred:

@@ -5,18 +5,15 @@ the api's line in `api.registry`; a handler's module is imported then.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_response, parse_request_header
-from barnabas.server.api.context import Peer, RequestContext
+from barnabas.server.api.context import AnyContext, Peer, RequestContext
 from barnabas.server.api.registry import REGISTRY, ListenerKind, ServedApi
-
-if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -41,17 +38,21 @@ class Route:
         "requests",
         "response_header_version",
         "seconds",
+        "services",
         "version",
         "waits",
     )
 
-    def __init__(self, line: ServedApi, listener: ListenerKind, version: int) -> None:
+    def __init__(
+        self, line: ServedApi, listener: ListenerKind, version: int, services: Any
+    ) -> None:
         api = self.api = line.api
         self.listener: ListenerKind = listener
         self.api_key: int = api.key
         self.name: str = api.name
         self.version = version
         self.handler = line.handler()
+        self.services = services
         self.error_places = line.errors
         self.decode: Callable[[Any, int, int], tuple[Any, int]] = api.request_type.decode_from
         self.response_header_version: int = api.response_header_version(version)
@@ -62,15 +63,20 @@ class Route:
 
 
 class Dispatcher:
-    """Decodes requests and encodes responses for all connections of one kind of listener."""
+    """Decodes requests and encodes responses for all connections of one kind of listener.
 
-    def __init__(self, node: "Node", listener: ListenerKind, *, slow_request_s: float) -> None:
-        self.node = node
+    `services` holds, for each family of handlers, the parts of the node that they use.
+    """
+
+    def __init__(
+        self, listener: ListenerKind, services: Mapping[str, object], *, slow_request_s: float
+    ) -> None:
+        self._services = services
         self.listener: ListenerKind = listener
         self.routes: dict[int, Route] = {}
         self._slow_request_s = slow_request_s
 
-    def decode(self, connection: Peer, frame: bytearray) -> RequestContext:
+    def decode(self, connection: Peer, frame: bytearray) -> AnyContext:
         """Read a frame's header and body.
 
         Raises ProtocolError when the connection must be closed.
@@ -82,13 +88,11 @@ class Dispatcher:
             route = self._route(frame)
             _, version, correlation_id = _HEADER_START.unpack_from(frame)
             if version != route.version:  # of ApiVersions; what follows is in an unknown layout
-                return RequestContext(self.node, connection, route, correlation_id, None, None)
+                return RequestContext(connection, route, correlation_id, None, None)
         header, position = parse_request_header(frame)
         # Bytes behind the body are ignored, as Kafka does.
         request, _ = route.decode(frame, position, route.version)
-        return RequestContext(
-            self.node, connection, route, header.correlation_id, header.client_id, request
-        )
+        return RequestContext(connection, route, header.correlation_id, header.client_id, request)
 
     def _route(self, frame: bytearray) -> Route:
         """Return the route of an api and version on its first request.
@@ -107,10 +111,11 @@ class Dispatcher:
         packed = (key << 16) | version
         route = self.routes.get(packed)
         if route is None:
-            route = self.routes[packed] = Route(line, self.listener, version)
+            services = self._services[line.family]
+            route = self.routes[packed] = Route(line, self.listener, version, services)
         return route
 
-    def encode(self, context: RequestContext, response: Any) -> list[Any]:
+    def encode(self, context: AnyContext, response: Any) -> list[Any]:
         """The response's parts, ready to send; an exception becomes the api's error response."""
         route = context.route
         failed = isinstance(response, BaseException)
@@ -127,7 +132,7 @@ class Dispatcher:
         self.count(context)
         return parts
 
-    def count(self, context: RequestContext) -> None:
+    def count(self, context: AnyContext) -> None:
         """Note that a request has ended; a slow one gets a log line."""
         route = context.route
         elapsed = monotonic() - context.started_at
@@ -143,7 +148,7 @@ class Dispatcher:
                 elapsed * 1000,
             )
 
-    def _error_response(self, context: RequestContext, error: BaseException) -> Any:
+    def _error_response(self, context: AnyContext, error: BaseException) -> Any:
         from barnabas.server.api.error_responses import error_response
 
         route = context.route

@@ -38,6 +38,11 @@ class ServedApi:
     waits: bool
     errors: ErrorPlaces
 
+    @property
+    def family(self) -> str:
+        """The package of the handler; handlers of a family use the same parts of the node."""
+        return self.handler_path.partition(".")[0]
+
     def handler(self) -> Handler:
         """Return the handler; its module is imported on first use."""
         module, _, function = self.handler_path.rpartition(".")

@@ -18,8 +18,9 @@ from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.server.api.dispatch import Dispatcher
-from barnabas.server.api.registry import REGISTRY, ListenerKind
+from barnabas.server.api.registry import ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
+from barnabas.server.node.api_wiring import make_dispatchers
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.storage.disk_threads import DiskThreads
@@ -71,11 +72,7 @@ class Node:
         self.disk = DiskThreads()
         self.metrics = Metrics(self)
         self.transport = Transport(Limits.of(config), self._read_ahead)
-        slow_ms = config.get_int("barnabas.slow.request.ms")
-        slow_s = slow_ms / 1000 if slow_ms >= 0 else float("inf")
-        self.dispatchers: dict[ListenerKind, Dispatcher] = {
-            kind: Dispatcher(self, kind, slow_request_s=slow_s) for kind in REGISTRY
-        }
+        self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
         self._stopping = trio.Event()
         self.disks_lost = trio.Event()
@@ -138,9 +135,9 @@ class Node:
         config = self.config
         for endpoint in config.listeners:
             is_controller = endpoint.name in config.controller_listener_names
-            dispatcher = self.dispatchers["controller" if is_controller else "broker"]
+            kind = "controller" if is_controller else "broker"
             sock = held.enter_context(bind(endpoint, self.transport.limits))
-            self.listeners.append(Listener(endpoint, sock, dispatcher))
+            self.listeners.append(Listener(endpoint, sock, kind))
 
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         from barnabas.server.coordinators.group_service import GroupCoordinator
@@ -159,7 +156,8 @@ class Node:
             self.records = RecordHelper(self.disk)
             nursery.start_soon(self.records.run)
             self.background = BackgroundTasks(self)
-            await nursery.start(self.transport.run, self.listeners)
+            self.dispatchers = make_dispatchers(self)
+            await nursery.start(self.transport.run, self.listeners, self.dispatchers)
             nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)

@@ -8,7 +8,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from sys import maxsize
 from time import monotonic
 
@@ -19,6 +19,7 @@ from trio.lowlevel import wait_readable
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.api.registry import ListenerKind
 from barnabas.server.node.startup_checks import StartupError, connections_room
 from barnabas.server.transport.connection import Connection
 from barnabas.server.transport.frame_splitter import SCRATCH_BYTES
@@ -71,14 +72,14 @@ class Limits:
 
 
 class Listener:
-    """A bound endpoint; `port` is the real one where 0 was asked for."""
+    """A bound endpoint; `port` is the port that the system chose where 0 was configured."""
 
-    def __init__(self, endpoint: Endpoint, sock: socket.socket, dispatcher: Dispatcher) -> None:
+    def __init__(self, endpoint: Endpoint, sock: socket.socket, kind: ListenerKind) -> None:
+        self.kind: ListenerKind = kind
         self.name = endpoint.name
         self.host = endpoint.host
         self.sock = sock
         self.port: int = sock.getsockname()[1]
-        self.dispatcher = dispatcher
 
 
 def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:
@@ -130,6 +131,7 @@ class Transport:
         self.limits = limits
         self.read_ahead = read_ahead
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.dispatchers: Mapping[ListenerKind, Dispatcher] = {}
         self.connections: set[Connection] = set()
         self.accepted = 0
         self.refused = 0
@@ -149,12 +151,14 @@ class Transport:
     async def run(
         self,
         listeners: list[Listener],
+        dispatchers: Mapping[ListenerKind, Dispatcher],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Accept and serve until cancelled, or until `stop` has seen all connections off.
 
         It has started once every address takes connections.
         """
+        self.dispatchers = dispatchers
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:

@@ -19,7 +19,7 @@ import trio
 from trio.lowlevel import checkpoint, notify_closing, wait_readable
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.server.api.context import Deferred, RequestContext
+from barnabas.server.api.context import AnyContext, Deferred
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.transport.frame_splitter import FrameReader
 from barnabas.server.transport.sending import inlined, send, send_now
@@ -66,7 +66,6 @@ class Connection:
         "handling",
         "hung_up",
         "last_active_s",
-        "listener",
         "listener_name",
         "parked",
         "principal",
@@ -81,8 +80,7 @@ class Connection:
         self, transport: "Transport", listener: "Listener", sock: socket.socket, client_host: str
     ) -> None:
         self.transport = transport
-        self.listener = listener
-        self.dispatcher: Dispatcher = listener.dispatcher
+        self.dispatcher: Dispatcher = transport.dispatchers[listener.kind]
         self.listener_name: str = listener.name
         self.principal = "User:ANONYMOUS"
         self.client_host = client_host
@@ -99,7 +97,7 @@ class Connection:
         self._out: list[Any] = []  # encoded, not yet taken by the socket
         self._out_bytes = 0  # about how much was encoded in this wakeup
         # What is not encoded yet, some of it `Deferred`, in the order of the requests.
-        self._queue: deque[tuple[RequestContext, Any]] = deque()
+        self._queue: deque[tuple[AnyContext, Any]] = deque()
         self._drained: trio.Event | None = None
         self._sending = False
         self._sent: trio.Event | None = None
@@ -228,7 +226,7 @@ class Connection:
         is answered: a processor that does the same over and over needs a third less time for it,
         as it foresees the interpreter's jumps.
         """
-        contexts: list[RequestContext] = []
+        contexts: list[AnyContext] = []
         bad: ProtocolError | None = None
         for frame in frames:
             try:
@@ -252,7 +250,7 @@ class Connection:
         if self._out and not self._sending:
             self._out = send_now(self.sock, self._out)
 
-    async def _handle(self, context: RequestContext) -> None:
+    async def _handle(self, context: AnyContext) -> None:
         if self._queue and (context.api_key != _PRODUCE or len(self._queue) >= _DEFERRED_MAX):
             self._encode_resolved()
             if self._queue:

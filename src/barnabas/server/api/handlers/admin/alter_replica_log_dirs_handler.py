@@ -10,7 +10,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node

@@ -9,7 +9,7 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node

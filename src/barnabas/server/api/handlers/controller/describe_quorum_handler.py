@@ -7,7 +7,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 Partition = DescribeQuorumResponse.PartitionData
 

@@ -1,17 +1,17 @@
 """Who leads a partition, for answers that send a client on to its leader (KIP-951)."""
 
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.handlers.data.data_services import DataContext
 
 
 def current_leader(
-    context: RequestContext, topic: str, partition: int
+    context: DataContext, topic: str, partition: int
 ) -> tuple[int, int, Endpoint | None, str | None]:
     """The leader's id and epoch, and its endpoint on the client's listener and rack.
 
     (-1, -1, None, None) for a partition that nobody knows; no endpoint while it is not active.
     """
-    image = context.node.image
+    image = context.services.replicas.image
     found = image.partition(topic, partition)
     if found is None:
         return -1, -1, None, None

@@ -5,14 +5,14 @@ The new starts are in their checkpoint before the answer, so they survive any re
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.handlers.data.data_services import DataContext
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
 async def delete_records(
-    context: RequestContext, request: DeleteRecordsRequest
+    context: DataContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Delete what can be deleted, then answer each partition on its own."""
     response = DeleteRecordsResponse(
@@ -27,14 +27,13 @@ async def delete_records(
             for topic in request.topics
         ]
     )
-    node = context.node
-    await node.disk.run(node.logs.checkpoint_log_start_offsets)
+    await context.services.checkpoint_log_starts()
     return response
 
 
-def _delete(context: RequestContext, topic: str, number: int, offset: int) -> PartitionResult:
+def _delete(context: DataContext, topic: str, number: int, offset: int) -> PartitionResult:
     try:
-        partition = context.node.replicas.partition(topic, number)
+        partition = context.services.replicas.partition(topic, number)
         if partition.is_internal:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -6,9 +6,7 @@ connection sends without reading them.
 """
 
 from collections.abc import Coroutine, Iterable
-from random import randrange
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
@@ -16,16 +14,15 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.server.api.context import RequestContext
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchedPartition,
     FetchSession,
-    FetchSessionCache,
     Key,
     Watch,
     next_epoch,
@@ -34,7 +31,6 @@ from barnabas.server.transport.sending import INLINE_BYTES_MAX, read_if_cached
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
-    from barnabas.server.node.node import Node
 
 PartitionData = FetchResponse.PartitionData
 
@@ -44,11 +40,9 @@ _READ_COMMITTED = 1
 # Files that one answer may keep open until it is sent.
 _FILES_MAX = 64
 
-_CACHES: WeakKeyDictionary["Node", FetchSessionCache] = WeakKeyDictionary()
-
 
 def fetch(
-    context: RequestContext, request: FetchRequest
+    context: DataContext, request: FetchRequest
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
     """Answer at once if there is enough to say, otherwise when there is or the time is up."""
     session: FetchSession | None = None
@@ -57,27 +51,18 @@ def fetch(
         if error:
             return FetchResponse(error_code=error)
     elif request.session_id != NO_SESSION:
-        session_cache(context.node).remove(request.session_id)
+        context.services.fetch_sessions.remove(request.session_id)
     fetching = Fetching(context, request, session)
     if fetching.is_satisfied() or request.max_wait_ms <= 0:
         return fetching.response()
     return _wait(fetching, request.max_wait_ms / 1000)
 
 
-def session_cache(node: "Node") -> FetchSessionCache:
-    """The node's fetch sessions."""
-    cache = _CACHES.get(node)
-    if cache is None:
-        slots = node.config.get_int("max.incremental.fetch.session.cache.slots")
-        cache = _CACHES[node] = FetchSessionCache(slots, lambda: randrange(1, 1 << 31))
-    return cache
-
-
 def _continue_session(
-    context: RequestContext, request: FetchRequest
+    context: DataContext, request: FetchRequest
 ) -> tuple[FetchSession | None, int]:
     """The session with the request's changes made; None once nothing is left in it."""
-    cache = session_cache(context.node)
+    cache = context.services.fetch_sessions
     session = cache.get(request.session_id)
     if session is None:
         return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -96,7 +81,7 @@ def _continue_session(
         cache.remove(session.id)
         return None, 0
     session.epoch = next_epoch(session.epoch)
-    cache.touch(session, context.node.now_ms())
+    cache.touch(session, context.services.now_ms())
     return session, 0
 
 
@@ -152,7 +137,7 @@ class Fetching:
     )
 
     def __init__(
-        self, context: RequestContext, request: FetchRequest, session: FetchSession | None
+        self, context: DataContext, request: FetchRequest, session: FetchSession | None
     ) -> None:
         version = context.version
         self._context = context
@@ -160,7 +145,7 @@ class Fetching:
         self._session = session
         self._by_id = version >= _TOPIC_IDS_VERSION
         self._replica = request.replica_state.replica_id if version >= 15 else request.replica_id
-        limit: int = context.node.config.get("fetch.max.bytes")
+        limit: int = context.services.settings.current.get("fetch.max.bytes")
         self._max_bytes = min(request.max_bytes, limit)
         self._min_bytes = min(request.min_bytes, limit)
         self._size = 0
@@ -233,7 +218,7 @@ class Fetching:
         asked = fetched.asked
         try:
             topic, number = fetched.key
-            replicas = self._context.node.replicas
+            replicas = self._context.services.replicas
             if self._by_id:
                 partition = replicas.partition_by_id(topic, number)  # pyright: ignore[reportArgumentType]
             else:
@@ -260,7 +245,7 @@ class Fetching:
         offset = asked.fetch_offset
         if self._replica >= 0:
             partition.follower_fetched(
-                self._replica, offset, asked.log_start_offset, self._context.node.now_ms()
+                self._replica, offset, asked.log_start_offset, self._context.services.now_ms()
             )
         end = partition.fetchable_end(isolation_level, follower=self._replica >= 0)
         start = log.log_start_offset
@@ -384,11 +369,11 @@ class Fetching:
     def _start_session(self) -> int:
         """Keep what was asked as a session, if there is room; its id, or 0."""
         context = self._context
-        session = session_cache(context.node).create(
+        session = context.services.fetch_sessions.create(
             ((fetched.key, fetched.asked) for fetched in self._looked_at.values()),
             by_id=self._by_id,
             privileged=self._replica >= 0,
-            now_ms=context.node.now_ms(),
+            now_ms=context.services.now_ms(),
         )
         if session is None:
             return NO_SESSION
@@ -421,7 +406,7 @@ class Fetching:
 
     def _tell_leaders(self, response: FetchResponse, answered: Iterable[FetchedPartition]) -> None:
         """Name the leader where the client asked the wrong one (KIP-951)."""
-        topics = self._context.node.image.topics_by_id
+        topics = self._context.services.replicas.image.topics_by_id
         endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
         for fetched in answered:
             answer = fetched.answer

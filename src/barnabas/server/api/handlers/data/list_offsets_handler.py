@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.storage.record_helper import RecordHelperError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ Postponed = tuple[PartitionResponse, str, ListOffsetsRequest.ListOffsetsPartitio
 
 
 def list_offsets(
-    context: RequestContext, request: ListOffsetsRequest
+    context: DataContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
     """Answer each partition on its own."""
     seen: set[tuple[str, int]] = set()
@@ -79,7 +79,7 @@ def list_offsets(
 
 
 async def _answer_later(
-    context: RequestContext,
+    context: DataContext,
     request: ListOffsetsRequest,
     response: ListOffsetsResponse,
     postponed: "list[Postponed]",
@@ -96,7 +96,7 @@ async def _answer_later(
             _fill(answer, context, request, name, asked, done)
 
         try:
-            await context.node.records.resolve(fill, needed)
+            await context.services.records.resolve(fill, needed)
         except KafkaError as error:
             answer.error_code = error.code
         except RecordHelperError:
@@ -108,7 +108,7 @@ async def _answer_later(
 
 def _fill(
     answer: PartitionResponse,
-    context: RequestContext,
+    context: DataContext,
     request: ListOffsetsRequest,
     topic: str,
     asked: ListOffsetsRequest.ListOffsetsPartition,
@@ -120,7 +120,7 @@ def _fill(
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         return
     try:
-        partition = context.node.replicas.partition(topic, asked.partition_index)
+        partition = context.services.replicas.partition(topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         is_client = request.replica_id == _CONSUMER
         end = partition.fetchable_end(request.isolation_level, follower=not is_client)

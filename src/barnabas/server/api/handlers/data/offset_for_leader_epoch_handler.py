@@ -8,14 +8,14 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.handlers.data.data_services import DataContext
 
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
 def offset_for_leader_epoch(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
+    context: DataContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer each partition on its own; (-1, -1) for an epoch that is unknown."""
     return OffsetForLeaderEpochResponse(
@@ -30,10 +30,10 @@ def offset_for_leader_epoch(
 
 
 def _answer(
-    context: RequestContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    context: DataContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        partition = context.node.replicas.partition(topic, asked.partition)
+        partition = context.services.replicas.partition(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except KafkaError as error:

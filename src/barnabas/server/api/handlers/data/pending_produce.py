@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.server.api.context import Deferred, RequestContext
+from barnabas.server.api.context import Deferred
+from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.replication.request_deadlines import Deadline, Expiry
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class PendingProduce:
 
     def __init__(
         self,
-        context: RequestContext,
+        context: DataContext,
         request: ProduceRequest,
         response: ProduceResponse,
         appended: Iterable[tuple[PartitionResponse, "Partition", int]],
@@ -42,7 +43,7 @@ class PendingProduce:
             if partition.flush_due:
                 self._syncing += 1
                 sync = partial(self._sync, context, answer, partition)
-                context.node.transport.start_soon(sync)
+                context.services.start_soon(sync)
         if self._replicating:
             seconds = request.timeout_ms / 1000
             self._deadline = Expiry.current().after(seconds, self._expired)
@@ -76,9 +77,9 @@ class PendingProduce:
         self._resolve_if_done()
 
     async def _sync(
-        self, context: RequestContext, answer: PartitionResponse, partition: "Partition"
+        self, context: DataContext, answer: PartitionResponse, partition: "Partition"
     ) -> None:
-        if not await context.node.disk.flush(partition):
+        if not await context.services.flush(partition):
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         self._syncing -= 1
         self._resolve_if_done()

@@ -27,8 +27,9 @@ from barnabas.protocol.batches.batch_layout import (
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
-from barnabas.server.api.context import Deferred, RequestContext
+from barnabas.server.api.context import Deferred
 from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.api.handlers.data.pending_produce import PendingProduce
 from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,
@@ -66,9 +67,7 @@ Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
 """An answer to be filled in, the records of the request, and what is needed first."""
 
 
-def produce(
-    context: RequestContext, request: ProduceRequest
-) -> Answer | Coroutine[Any, Any, Answer]:
+def produce(context: DataContext, request: ProduceRequest) -> Answer | Coroutine[Any, Any, Answer]:
     """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
     if request.transactional_id is not None:
         admission = needed_admission(context, request, request.transactional_id)
@@ -78,7 +77,7 @@ def produce(
 
 
 async def _produce_admitted(
-    context: RequestContext, request: ProduceRequest, admission: "Admission"
+    context: DataContext, request: ProduceRequest, admission: "Admission"
 ) -> Answer:
     async with admission:
         answer = _produce(context, request, admission)
@@ -86,17 +85,16 @@ async def _produce_admitted(
 
 
 def _produce(
-    context: RequestContext, request: ProduceRequest, admission: "Admission | None"
+    context: DataContext, request: ProduceRequest, admission: "Admission | None"
 ) -> Answer | Coroutine[Any, Any, Answer]:
     acks = request.acks
-    node = context.node
-    replicas = node.replicas
+    replicas = context.services.replicas
     by_id = context.version >= _TOPIC_IDS_VERSION
     pending: list[Appended] = []
     postponed: list[Postponed] = []
     failed = False
     topics: list[TopicResponse] = []
-    now_ms = node.now_ms()
+    now_ms = context.services.now_ms()
     for topic in request.topic_data:
         answers: list[PartitionResponse] = []
         for data in topic.partition_data:
@@ -132,7 +130,7 @@ def _produce(
 
 
 async def _append_postponed(
-    context: RequestContext,
+    context: DataContext,
     request: ProduceRequest,
     admission: "Admission | None",
     postponed: "list[Postponed]",
@@ -142,14 +140,14 @@ async def _append_postponed(
 
     All other checks are those of the append itself, so they see the partition as it then is.
     """
-    node, failed = context.node, False
+    services, failed = context.services, False
     for answer, partition, data, needed in postponed:
 
         def append(done: Outcomes, data: Any = data, to: "Partition" = partition) -> "AppendInfo":
-            return _append(context, request, to, data, node.now_ms(), admission, done)
+            return _append(context, request, to, data, services.now_ms(), admission, done)
 
         try:
-            info = await node.records.resolve(append, needed)
+            info = await services.records.resolve(append, needed)
         except KafkaError as error:
             _refuse(answer, error, partition)
             failed = True
@@ -165,7 +163,7 @@ async def _append_postponed(
 
 
 async def _answer_later(
-    context: RequestContext,
+    context: DataContext,
     request: ProduceRequest,
     response: ProduceResponse,
     pending: "list[Appended]",
@@ -178,7 +176,7 @@ async def _answer_later(
 
 
 def _answer(
-    context: RequestContext,
+    context: DataContext,
     request: ProduceRequest,
     response: ProduceResponse,
     pending: "list[Appended]",
@@ -212,7 +210,7 @@ def _waits(partition: "Partition", info: "AppendInfo", acks: int) -> bool:
 
 
 def _append(
-    context: RequestContext,
+    context: DataContext,
     request: ProduceRequest,
     partition: "Partition",
     data: Any,
@@ -305,9 +303,9 @@ def _refuse(answer: PartitionResponse, error: KafkaError, partition: "Partition 
         ]
 
 
-def _tell_leaders(context: RequestContext, response: ProduceResponse) -> None:
+def _tell_leaders(context: DataContext, response: ProduceResponse) -> None:
     """Name the leader where the client asked the wrong one (KIP-951)."""
-    by_id = context.node.image.topics_by_id
+    by_id = context.services.replicas.image.topics_by_id
     endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
     for topic in response.responses:
         name = topic.name

@@ -6,7 +6,7 @@ from barnabas.protocol.batches.batch_header import attributes_of, producer_of
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE, TRANSACTIONAL
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.handlers.data.data_services import DataContext, DataServices
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
     Support,
@@ -14,8 +14,7 @@ from barnabas.server.coordinators.transactions.transaction_verification import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.cluster.replication import Partition
-    from barnabas.server.node.node import Node
+    from barnabas.cluster.replication import Partition, ReplicaManager
 
 _TOPIC_IDS_VERSION = 13
 _ABORTABLE_VERSION = 11
@@ -23,13 +22,13 @@ _ADDS_VERSION = 12
 
 
 def needed_admission(
-    context: RequestContext, request: ProduceRequest, transactional_id: str
+    context: DataContext, request: ProduceRequest, transactional_id: str
 ) -> Admission | None:
     """What has to be asked of the coordinator before anything is appended; None: nothing.
 
     Raises INVALID_PRODUCER_ID_MAPPING when batches bear more than one producer.
     """
-    version, node = context.version, context.node
+    version, services = context.version, context.services
     support = Support.DEFAULT
     if version >= _ABORTABLE_VERSION:
         support = Support.ADDS if version >= _ADDS_VERSION else Support.ABORTABLE
@@ -42,7 +41,9 @@ def needed_admission(
                 continue
             producer_id, epoch, _ = producer_of(records)
             producers.add((producer_id, epoch))
-            partition = _found(node, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION)
+            partition = _found(
+                services.replicas, topic, data.index, by_id=version >= _TOPIC_IDS_VERSION
+            )
             if partition is not None and not is_in_transaction(partition, producer_id, epoch):
                 unknown.append((partition.topic, data.index))
     if len(producers) > 1:
@@ -50,29 +51,29 @@ def needed_admission(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
         )
-    if not unknown or (support is not Support.ADDS and not _verifies(node)):
+    if not unknown or (support is not Support.ADDS and not _verifies(services)):
         return None
     ((producer_id, epoch),) = producers
-    return Admission(node, support, transactional_id, producer_id, epoch, unknown)
+    return services.admission(support, transactional_id, producer_id, epoch, unknown)
 
 
-def _verifies(node: "Node") -> bool:
-    return node.config.get("transaction.partition.verification.enable")
+def _verifies(services: DataServices) -> bool:
+    return services.settings.current.get("transaction.partition.verification.enable")
 
 
 def _found(
-    node: "Node", topic: ProduceRequest.TopicProduceData, number: int, *, by_id: bool
+    replicas: "ReplicaManager", topic: ProduceRequest.TopicProduceData, number: int, *, by_id: bool
 ) -> "Partition | None":
     try:
         if by_id:
-            return node.replicas.partition_by_id(topic.topic_id, number)
-        return node.replicas.partition(topic.name, number)
+            return replicas.partition_by_id(topic.topic_id, number)
+        return replicas.partition(topic.name, number)
     except KafkaError:
         return None  # its own answer says why
 
 
 def check_transactional(
-    context: RequestContext,
+    context: DataContext,
     request: ProduceRequest,
     partition: "Partition",
     records: memoryview,
@@ -88,7 +89,7 @@ def check_transactional(
     if is_in_transaction(partition, producer_id, epoch):
         return
     if admission is None:
-        if context.version < _ADDS_VERSION and not _verifies(context.node):
+        if context.version < _ADDS_VERSION and not _verifies(context.services):
             return
         raise KafkaError(
             ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"

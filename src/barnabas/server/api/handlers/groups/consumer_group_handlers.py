@@ -12,7 +12,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
 
 

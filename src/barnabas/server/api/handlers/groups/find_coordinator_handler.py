@@ -13,7 +13,7 @@ from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.coordinators.internal_topics import (
     OFFSETS_TOPIC,
     TRANSACTION_TOPIC,

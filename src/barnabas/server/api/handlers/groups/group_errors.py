@@ -3,7 +3,7 @@
 from barnabas.coordinator.core.coordinator_output import Caller
 from barnabas.coordinator.groups.rebalance_history import CAUSES_TAG, encode_causes
 from barnabas.protocol.messages_base import Message, Struct
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 # What anybody may do with a group while nothing is authorized: a bit for each of
 # READ (3), DELETE (6), DESCRIBE (8), DESCRIBE_CONFIGS (10), ALTER_CONFIGS (11) of AclOperation.

@@ -12,7 +12,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 CommitTopic: TypeAlias = OffsetCommitRequest.OffsetCommitRequestTopic
 CommitPartition: TypeAlias = OffsetCommitRequest.OffsetCommitRequestPartition

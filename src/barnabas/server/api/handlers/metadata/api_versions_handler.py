@@ -12,7 +12,7 @@ from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION, SUPPORTED, s
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.api.dispatch import API_VERSIONS
 from barnabas.server.api.registry import REGISTRY
 

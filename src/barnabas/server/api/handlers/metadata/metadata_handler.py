@@ -11,7 +11,7 @@ from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.api.handlers.metadata.authorized_operations import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,

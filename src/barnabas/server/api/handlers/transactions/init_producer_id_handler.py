@@ -9,7 +9,7 @@ from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 
 # Before, clients knew no PRODUCER_FENCED (KIP-588).
 _FENCED_VERSION = 4

@@ -13,7 +13,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.coordinators.transactions.marker_writer import write_here
 
 PartitionResponse = DescribeProducersResponse.PartitionResponse

@@ -30,7 +30,7 @@ from barnabas.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from barnabas.server.api.context import RequestContext
+from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 
 AskedTopic: TypeAlias = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic

@@ -1,0 +1,41 @@
+"""The dispatchers of a node: each family of handlers gets the parts that it uses."""
+
+from functools import partial
+from random import randrange
+from typing import TYPE_CHECKING
+
+from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.api.handlers.data.data_services import DataServices
+from barnabas.server.api.registry import REGISTRY, ListenerKind
+from barnabas.server.replication.fetch_sessions import FetchSessionCache
+
+if TYPE_CHECKING:
+    from barnabas.server.node.node import Node
+
+# Families whose handlers take the whole node.
+_OF_NODE = ("admin", "controller", "groups", "metadata", "security", "transactions")
+
+
+def make_dispatchers(node: "Node") -> dict[ListenerKind, Dispatcher]:
+    """Return a dispatcher for each kind of listener."""
+    slow_ms = node.config.get_int("barnabas.slow.request.ms")
+    slow_s = slow_ms / 1000 if slow_ms >= 0 else float("inf")
+    services = {"data": _data_services(node), **dict.fromkeys(_OF_NODE, node)}
+    return {kind: Dispatcher(kind, services, slow_request_s=slow_s) for kind in REGISTRY}
+
+
+def _data_services(node: "Node") -> DataServices:
+    from barnabas.server.coordinators.transactions.transaction_verification import Admission
+
+    slots = node.config.get_int("max.incremental.fetch.session.cache.slots")
+    return DataServices(
+        replicas=node.replicas,
+        records=node.records,
+        fetch_sessions=FetchSessionCache(slots, lambda: randrange(1, 1 << 31)),
+        settings=node.settings,
+        now_ms=node.now_ms,
+        admission=partial(Admission, node),
+        flush=node.disk.flush,
+        checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),
+        start_soon=node.transport.start_soon,
+    )
