@@ -1,0 +1,316 @@
+"""The registry's state: what replaying ``_schemas`` from its start gives.
+
+Only :meth:`RegistryState.apply` changes it. Ids belong to a context: equal content has one id
+there, and a new id is one more than the largest that was ever seen.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+
+from barnabas.registry.core.schema_entities import SchemaContent, SchemaReference, SchemaVersion
+from barnabas.registry.core.subject_names import (
+    DEFAULT_CONTEXT,
+    GLOBAL_CONTEXT,
+    SubjectName,
+    context_of,
+    context_subject,
+    qualified_in,
+)
+from barnabas.registry.core.topic_records import (
+    Association,
+    AssociationKey,
+    ClearSubjectKey,
+    ConfigKey,
+    ContextKey,
+    DeleteSubjectKey,
+    ModeKey,
+    RecordKey,
+    SchemaKey,
+    SchemaValue,
+    SubjectConfig,
+    TopicRecord,
+)
+
+VersionKey = tuple[str, int]
+
+
+@attrs.define
+class ContextIds:
+    """The ids of one context, and which versions have them."""
+
+    max_id: int = 0
+    contents: dict[int, SchemaContent] = attrs.Factory(dict[int, SchemaContent])
+    guids: dict[int, str] = attrs.Factory(dict[int, str])
+    ids: dict[str, int] = attrs.Factory(dict[str, int])
+    versions: dict[int, set[VersionKey]] = attrs.Factory(dict[int, set[VersionKey]])
+
+
+@attrs.frozen
+class TimedAssociation:
+    """An association with the times of its first and last record."""
+
+    association: Association
+    created_ms: int
+    updated_ms: int
+
+
+class RegistryState:
+    """All that the records of ``_schemas`` say. Reading methods give values, never copies."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, SchemaVersion]] = {}
+        self.configs: dict[str | None, SubjectConfig] = {}
+        self.modes: dict[str | None, str] = {}
+        self.associations: dict[AssociationKey, TimedAssociation] = {}
+        self.referrers: dict[VersionKey, set[VersionKey]] = {}
+        # Records that gave an id a second content, with what the leader writes back.
+        self.conflicts: list[TopicRecord] = []
+        self._contexts: set[str] = set()
+        self._ids: dict[str, ContextIds] = {}
+
+    # Replay.
+
+    def apply(self, record: TopicRecord, timestamp_ms: int) -> None:
+        """Take in one record of the topic."""
+        match record.key:
+            case SchemaKey(subject, version):
+                if isinstance(record.value, SchemaValue):
+                    self._put_version(record.value, timestamp_ms)
+                else:
+                    self._remove_version((subject, version))
+            case ConfigKey(subject):
+                _put(self.configs, subject, record.value)
+            case ModeKey(subject):
+                _put(self.modes, subject, record.value)
+            case DeleteSubjectKey(subject):
+                if isinstance(record.value, int):
+                    self._soft_delete(subject, record.value)
+            case ClearSubjectKey(subject):
+                for version in [v for v in self.subjects.get(subject, {}).values() if v.deleted]:
+                    self._remove_version(version.key)
+            case ContextKey(context):
+                if record.value is None:
+                    self._contexts.discard(context)
+                else:
+                    self._contexts.add(context)
+            case AssociationKey():
+                self._put_association(record.key, record.value, timestamp_ms)
+            case _:
+                pass
+
+    def _put_version(self, value: SchemaValue, timestamp_ms: int) -> None:
+        ids = self._ids.setdefault(context_of(value.subject), ContextIds())
+        ids.max_id = max(ids.max_id, value.schema_id)
+        guid = value.content.guid()
+        known = ids.guids.get(value.schema_id)
+        if known is not None and known != guid:
+            self.conflicts.append(self._former(value.subject, value.version))
+            return
+        self._remove_version((value.subject, value.version))
+        content = ids.contents.setdefault(value.schema_id, value.content)
+        ids.guids[value.schema_id] = guid
+        ids.ids.setdefault(guid, value.schema_id)
+        version = SchemaVersion(
+            value.subject,
+            value.version,
+            value.schema_id,
+            ids.guids[value.schema_id],
+            content,
+            value.deleted,
+            timestamp_ms,
+        )
+        ids.versions.setdefault(value.schema_id, set()).add(version.key)
+        self.subjects.setdefault(value.subject, {})[value.version] = version
+        for reference in content.references:
+            self.referrers.setdefault(reference_key(version.subject, reference), set()).add(
+                version.key
+            )
+
+    def _former(self, subject: str, version: int) -> TopicRecord:
+        former = self.subjects.get(subject, {}).get(version)
+        value = None if former is None else value_of(former)
+        return TopicRecord(SchemaKey(subject, version), value)
+
+    def _remove_version(self, key: VersionKey) -> None:
+        subject, number = key
+        versions = self.subjects.get(subject, {})
+        version = versions.pop(number, None)
+        if version is None:
+            return
+        if not versions:
+            del self.subjects[subject]
+        for reference in version.content.references:
+            referred = reference_key(subject, reference)
+            referrers = self.referrers.get(referred, set())
+            referrers.discard(key)
+            if not referrers:
+                self.referrers.pop(referred, None)
+        ids = self._ids[context_of(subject)]
+        holders = ids.versions[version.schema_id]
+        holders.discard(key)
+        if not holders:
+            del ids.versions[version.schema_id]
+            del ids.contents[version.schema_id]
+            guid = ids.guids.pop(version.schema_id)
+            if ids.ids.get(guid) == version.schema_id:
+                del ids.ids[guid]
+
+    def _soft_delete(self, subject: str, last: int) -> None:
+        versions = self.subjects.get(subject, {})
+        for number, version in versions.items():
+            if number <= last and not version.deleted:
+                versions[number] = attrs.evolve(version, deleted=True)
+
+    def _put_association(self, key: AssociationKey, value: object, timestamp_ms: int) -> None:
+        if not isinstance(value, Association):
+            self.associations.pop(key, None)
+            return
+        former = self.associations.get(key)
+        created_ms = timestamp_ms if former is None else former.created_ms
+        self.associations[key] = TimedAssociation(value, created_ms, timestamp_ms)
+
+    # Subjects and versions.
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaVersion]:
+        """Return the versions of a subject in order, soft-deleted ones too if asked."""
+        found = self.subjects.get(subject, {})
+        return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
+
+    def version(self, subject: str, number: int, *, deleted: bool = False) -> SchemaVersion | None:
+        """Return one version."""
+        found = self.subjects.get(subject, {}).get(number)
+        return found if found is not None and (deleted or not found.deleted) else None
+
+    def latest(self, subject: str, *, deleted: bool = False) -> SchemaVersion | None:
+        """Return the newest version."""
+        found = self.versions(subject, deleted=deleted)
+        return found[-1] if found else None
+
+    def next_version(self, subject: str) -> int:
+        """Return the number of the next version; soft-deleted ones keep theirs."""
+        return max(self.subjects.get(subject, {}), default=0) + 1
+
+    def active_referrers(self, key: VersionKey, *, deleted: bool = False) -> list[SchemaVersion]:
+        """Return the versions that refer to one, soft-deleted ones too if asked."""
+        found = (self.subjects[subject][number] for subject, number in self.referrers.get(key, ()))
+        return sorted(
+            (version for version in found if deleted or not version.deleted),
+            key=lambda version: version.key,
+        )
+
+    # Ids.
+
+    def ids_of(self, context: str) -> ContextIds:
+        """Return the ids of a context (empty for an unknown one)."""
+        return self._ids.get(context) or ContextIds()
+
+    def holders(self, context: str, schema_id: int) -> list[SchemaVersion]:
+        """Return the versions with an id, by subject and version."""
+        keys = sorted(self.ids_of(context).versions.get(schema_id, ()))
+        return [self.subjects[subject][number] for subject, number in keys]
+
+    def id_contexts(self) -> list[str]:
+        """Return the contexts that have ids, the default one first."""
+        return sorted(self._ids, key=lambda context: (context != DEFAULT_CONTEXT, context))
+
+    def id_counts(self) -> int:
+        """Return how many ids are in use."""
+        return sum(len(ids.contents) for ids in self._ids.values())
+
+    # Contexts, configuration and modes.
+
+    def contexts(self) -> list[str]:
+        """Return the contexts in order; the default one always exists."""
+        in_use = {context_of(subject) for subject in self.subjects}
+        return sorted({DEFAULT_CONTEXT} | self._contexts | in_use)
+
+    def has_context(self, context: str) -> bool:
+        """True when a context has a record of its own."""
+        return context == DEFAULT_CONTEXT or context in self._contexts
+
+    def config_in_scope(self, subject: str | None) -> SubjectConfig:
+        """Return the configuration that holds for a subject.
+
+        The nearest of: the subject's, its context's, that of all contexts. What the registry's
+        own configuration says of normalizing, validation, policy and group fills the gaps.
+        """
+        top = self.configs.get(None)
+        for scope in scopes(subject):
+            found = self.configs.get(scope)
+            if found is not None:
+                return found if scope is None or top is None else _filled(found, top)
+        return SubjectConfig()
+
+    def mode_in_scope(self, subject: str | None) -> str:
+        """Return the mode that holds for a subject."""
+        for override in (None, context_subject(GLOBAL_CONTEXT)):
+            if self.modes.get(override) == "READONLY_OVERRIDE":
+                return "READONLY_OVERRIDE"
+        for scope in scopes(subject):
+            found = self.modes.get(scope)
+            if found is not None:
+                return found
+        return "READWRITE"
+
+    def alias_target(self, subject: str) -> str:
+        """Return the subject that a name stands for: itself, unless it is an alias."""
+        config = self.configs.get(subject)
+        if config is None or not config.alias:
+            return subject
+        return qualified_in(context_of(subject), config.alias)
+
+
+def _put(table: dict[str | None, object], subject: str | None, value: object) -> None:
+    if value is None:
+        table.pop(subject, None)
+    else:
+        table[subject] = value
+
+
+def _filled(found: SubjectConfig, top: SubjectConfig) -> SubjectConfig:
+    inherited = (
+        "normalize",
+        "validate_fields",
+        "validate_new_schemas",
+        "validate_rules",
+        "compatibility_policy",
+        "compatibility_group",
+    )
+    gaps = {name: getattr(top, name) for name in inherited if getattr(found, name) is None}
+    return attrs.evolve(found, **gaps) if gaps else found
+
+
+def scopes(subject: str | None) -> Iterator[str | None]:
+    """Give the names under which settings of a subject are looked for, nearest first."""
+    if subject is not None:
+        yield subject
+        name = SubjectName.parse(subject)
+        if name.context != DEFAULT_CONTEXT:
+            yield context_subject(name.context)
+        else:
+            yield None
+    else:
+        yield None
+    yield context_subject(GLOBAL_CONTEXT)
+
+
+def reference_key(subject: str, reference: SchemaReference) -> VersionKey:
+    """Return the version that a schema of a subject refers to: bare names stay in its context."""
+    return qualified_in(context_of(subject), reference.subject), reference.version
+
+
+def value_of(version: SchemaVersion, *, deleted: bool | None = None) -> SchemaValue:
+    """Return the value of the record that would write a version again."""
+    return SchemaValue(
+        version.subject,
+        version.version,
+        version.schema_id,
+        version.content,
+        version.deleted if deleted is None else deleted,
+    )
+
+
+def tombstone(key: RecordKey) -> TopicRecord:
+    """Return the tombstone of a key."""
+    return TopicRecord(key, None)

@@ -1,0 +1,226 @@
+"""The ASGI application: dispatch by the route table, errors and content types.
+
+Reads are answered from the state of this instance. Writes go to the backend, which decides and
+appends them one after another, or hands the request on to the leader.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import attrs
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from barnabas.registry.core.json_fields import write_json
+from barnabas.registry.core.registry_core import RegistryCore
+from barnabas.registry.core.registry_errors import RegistryError
+from barnabas.registry.core.schema_requests import Decision
+from barnabas.registry.rest import schema_handlers, settings_handlers, subject_handlers
+from barnabas.registry.rest.openapi_document import openapi_document
+from barnabas.registry.rest.request_paths import in_context, split_path
+from barnabas.registry.rest.rest_calls import RawText, RestCall
+from barnabas.registry.rest.route_table import ROUTES, RestRoute, RouteTable
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+ANSWERED_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
+ACCEPTED_TYPES = (*ANSWERED_TYPES, "application/octet-stream")
+
+BODY_BYTES_MAX = 1024 * 1024
+
+_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+_NO_CACHE = "no-cache, no-store, must-revalidate"
+_HANDLERS = (subject_handlers, schema_handlers, settings_handlers)
+
+# Segments after which the next one may be an alias.
+_ALIASED = "subjects"
+
+
+@attrs.frozen
+class ForwardRequest:
+    """A write as the leader is to see it."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@attrs.frozen
+class ForwardAnswer:
+    """What the leader answered."""
+
+    status: int
+    body: bytes
+
+
+class RegistryBackend(Protocol):
+    """What stands behind the application: the topic, and the other instances."""
+
+    core: RegistryCore
+    clusters: Mapping[str, str]
+
+    @property
+    def not_ready(self) -> str | None:
+        """Return why requests cannot be answered yet, or None."""
+        ...
+
+    @property
+    def is_leader(self) -> bool:
+        """True when this instance appends records."""
+        ...
+
+    async def write(self, decide: Callable[[], Decision]) -> Decision:
+        """Decide at the end of the log, append the records and wait until they are replayed."""
+        ...
+
+    async def forward(self, request: ForwardRequest) -> ForwardAnswer:
+        """Send a write to the leader.
+
+        Raises RegistryError when there is no leader or it does not answer.
+        """
+        ...
+
+    async def catch_up(self) -> bool:
+        """Replay up to the end of the log; True when that brought records."""
+        ...
+
+
+class RegistryApp:
+    """Answers requests with a backend."""
+
+    def __init__(self, backend: RegistryBackend) -> None:
+        self._backend = backend
+        self._routes = RouteTable(ROUTES)
+
+    def asgi(self) -> Starlette:
+        """Return the application for an ASGI server."""
+        return Starlette(routes=[Route("/{path:path}", self.answer, methods=_METHODS)])
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request; no exception leaves here."""
+        try:
+            return await self._answer(request)
+        except RegistryError as error:
+            return _error_answer(error)
+        except Exception:
+            logger.exception("request failed method=%s path=%s", request.method, request.url.path)
+            return _error_answer(RegistryError(500, 50001, "Error in the schema registry"))
+
+    async def _answer(self, request: Request) -> Response:
+        media_type = _answer_type(request)
+        raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        segments = split_path(raw_path.partition(b"?")[0].decode("latin-1"))
+        if segments == ["openapi.json"] and request.method in ("GET", "HEAD"):
+            return _json_answer(openapi_document(ROUTES), 200, "application/json")
+        query = list(request.query_params.multi_items())
+        segments, query = in_context(segments, query)
+        method = "GET" if request.method == "HEAD" else request.method
+        route, places = self._routes.find(method, segments)
+        if route is None:
+            raise self._unknown(segments)
+        body = await _read_body(request)
+        if self._backend.not_ready is not None:
+            raise RegistryError(503, 50001, self._backend.not_ready)
+        if "subject" in places and _ALIASED in segments:
+            places["subject"] = self._backend.core.state.alias_target(places["subject"])
+        call = RestCall(self._backend.core, places, query, body, self._backend.clusters)
+        if route.writes:
+            return await self._write(request, route, call, media_type)
+        return _shown(await self._read(route, call), 200, media_type)
+
+    def _unknown(self, segments: list[str]) -> RegistryError:
+        if self._routes.methods(segments):
+            return RegistryError(405, 405, "HTTP 405 Method Not Allowed")
+        return RegistryError(404, 404, "HTTP 404 Not Found")
+
+    async def _read(self, route: RestRoute, call: RestCall) -> Any:
+        """Return the answer of a handler; what is missing may only be missing here so far."""
+        try:
+            return route.handler(call)
+        except RegistryError as error:
+            if error.status != 404 or self._backend.is_leader:
+                raise
+            if not await self._backend.catch_up():
+                raise
+        return route.handler(call)
+
+    async def _write(
+        self, request: Request, route: RestRoute, call: RestCall, media_type: str
+    ) -> Response:
+        if self._backend.is_leader:
+            decision = await self._backend.write(lambda: route.handler(call))
+            if decision.answer is None:
+                return Response(status_code=decision.status, headers={"Cache-Control": _NO_CACHE})
+            return _shown(decision.answer, decision.status, media_type)
+        if request.headers.get("x-forward", "").lower() == "true":
+            raise RegistryError(500, 50004, "This instance is not the leader")
+        answer = await self._backend.forward(_forwarded(request, call.body))
+        return Response(
+            answer.body, answer.status, {"Cache-Control": _NO_CACHE}, media_type=media_type
+        )
+
+
+def _forwarded(request: Request, body: bytes) -> ForwardRequest:
+    raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    query: bytes = request.scope.get("query_string", b"")
+    target = raw_path.partition(b"?")[0] + (b"?" + query if query else b"")
+    kept = ("content-type", "accept", "authorization")
+    headers = {name: request.headers[name] for name in kept if name in request.headers}
+    return ForwardRequest(request.method, target.decode("latin-1"), headers, body)
+
+
+def _answer_type(request: Request) -> str:
+    """Return the content type of the answer: the first that the client accepts of ours."""
+    accepted = request.headers.get("accept", "")
+    for offered in ANSWERED_TYPES:
+        if offered in accepted:
+            return offered
+    return CONTENT_TYPE
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body.
+
+    Raises RegistryError when it is too large (413) or of a type that is not read (415).
+    """
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > BODY_BYTES_MAX:
+            raise RegistryError(413, 413, f"The body is larger than {BODY_BYTES_MAX} bytes")
+        chunks.append(chunk)
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if size and content_type and content_type not in ACCEPTED_TYPES:
+        raise RegistryError(415, 415, "HTTP 415 Unsupported Media Type")
+    return b"".join(chunks)
+
+
+def _shown(answer: Any, status: int, media_type: str) -> Response:
+    if isinstance(answer, RawText):
+        headers = {"Cache-Control": _NO_CACHE}
+        return Response(answer.text.encode(), status, headers, media_type=media_type)
+    return _json_answer(answer, status, media_type)
+
+
+def _json_answer(answer: Any, status: int, media_type: str) -> Response:
+    body = write_json(answer) if isinstance(answer, dict | list) else str(answer)
+    headers = {"Cache-Control": _NO_CACHE}
+    return Response(body.encode(), status, headers, media_type=media_type)
+
+
+def _error_answer(error: RegistryError) -> Response:
+    answer: dict[str, Any] = {"error_code": error.code, "message": error.message}
+    if error.details:
+        answer["details"] = error.details
+    response = _json_answer(answer, error.status, CONTENT_TYPE)
+    if error.status == 503:
+        response.headers["Retry-After"] = "1"
+    return response
+
+

@@ -1,0 +1,52 @@
+"""A backend whose topic is a list: what is appended is replayed from its bytes."""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from barnabas.registry.core.registry_core import RegistryCore
+from barnabas.registry.core.registry_errors import RegistryError
+from barnabas.registry.core.schema_requests import Decision
+from barnabas.registry.core.topic_records import (
+    TopicRecord,
+    encode_key,
+    encode_value,
+)
+from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
+
+StoredRecord = tuple[bytes, bytes | None]
+
+
+
+@attrs.define
+class MemoryBackend:
+    """Appends to a list and replays it."""
+
+    core: RegistryCore = attrs.Factory(RegistryCore)
+    clusters: Mapping[str, str] = attrs.Factory(
+        lambda: {"kafka-cluster": "abc", "schema-registry-cluster": "schema-registry"}
+    )
+    records: list[StoredRecord] = attrs.Factory(list)
+    not_ready: str | None = None
+    is_leader: bool = True
+    now_ms: int = 1_700_000_000_000
+
+    async def write(self, decide: Callable[[], Decision]) -> Decision:
+        decision = decide()
+        for record in decision.records:
+            self.append(record)
+        return decision
+
+    def append(self, record: TopicRecord) -> None:
+        key, value = encode_key(record.key), encode_value(record)
+        self.now_ms += 1
+        offset = len(self.records)
+        self.records.append((key, value))
+        skipped = self.core.replay(key, value, offset=offset, timestamp_ms=self.now_ms)
+        assert skipped is None
+
+    async def forward(self, request: ForwardRequest) -> ForwardAnswer:
+        raise RegistryError(500, 50004, "no leader")
+
+    async def catch_up(self) -> bool:
+        return False
