@@ -26,6 +26,7 @@ SANS_IO = [
     *sorted((SOURCE / "coordinator").rglob("*.py")),
     *sorted((SOURCE / "client" / "core").rglob("*.py")),
     *sorted((SOURCE / "registry" / "formats").rglob("*.py")),
+    *sorted((SOURCE / "registry" / "core").rglob("*.py")),
 ]
 # Impure imports that a core may have, with the reason; each must be needed.
 EXEMPT = {

@@ -17,7 +17,6 @@ from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
 StoredRecord = tuple[bytes, bytes | None]
 
 
-
 @attrs.define
 class MemoryBackend:
     """Appends to a list and replays it."""

@@ -47,12 +47,12 @@ class JsonFields:
 
     def integer(self, name: str) -> int | None:
         """Return an int32."""
-        value = self._fields.get(name)
+        value: object = self._fields.get(name)
         if value is None:
             return None
         if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,10}\s*", value):
             value = int(value)
-        if isinstance(value, float) and value == int(value):
+        if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INT_MAX:
             raise self._mismatch(name, "an integer of 32 bits")
@@ -144,7 +144,7 @@ def read_json(body: bytes) -> Any:
 _CONTROL_ESCAPE = re.compile(r"\\(?:\\|u00[01][0-9a-f])")
 
 
-def write_json(value: Mapping[str, Any] | list[Any]) -> str:
+def write_json(value: Any) -> str:
     """Return compact JSON, in the bytes that Jackson writes: hexadecimal digits in upper case."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     if "\\u00" not in text:

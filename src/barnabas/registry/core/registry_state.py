@@ -80,9 +80,15 @@ class RegistryState:
                 else:
                     self._remove_version((subject, version))
             case ConfigKey(subject):
-                _put(self.configs, subject, record.value)
+                if isinstance(record.value, SubjectConfig):
+                    self.configs[subject] = record.value
+                else:
+                    self.configs.pop(subject, None)
             case ModeKey(subject):
-                _put(self.modes, subject, record.value)
+                if isinstance(record.value, str):
+                    self.modes[subject] = record.value
+                else:
+                    self.modes.pop(subject, None)
             case DeleteSubjectKey(subject):
                 if isinstance(record.value, int):
                     self._soft_delete(subject, record.value)
@@ -259,13 +265,6 @@ class RegistryState:
         if config is None or not config.alias:
             return subject
         return qualified_in(context_of(subject), config.alias)
-
-
-def _put(table: dict[str | None, object], subject: str | None, value: object) -> None:
-    if value is None:
-        table.pop(subject, None)
-    else:
-        table[subject] = value
 
 
 def _filled(found: SubjectConfig, top: SubjectConfig) -> SubjectConfig:

@@ -26,9 +26,7 @@ from barnabas.registry.core.topic_records import (
 )
 
 
-def delete_version(
-    state: RegistryState, subject: str, number: int, *, permanent: bool
-) -> Decision:
+def delete_version(state: RegistryState, subject: str, number: int, *, permanent: bool) -> Decision:
     """Decide the delete of one version (-1 is the latest); the answer is its number."""
     _check_writable(state, subject)
     if subject not in state.subjects:

@@ -209,7 +209,7 @@ def _shown(answer: Any, status: int, media_type: str) -> Response:
 
 
 def _json_answer(answer: Any, status: int, media_type: str) -> Response:
-    body = write_json(answer) if isinstance(answer, dict | list) else str(answer)
+    body = write_json(answer)
     headers = {"Cache-Control": _NO_CACHE}
     return Response(body.encode(), status, headers, media_type=media_type)
 
@@ -222,5 +222,3 @@ def _error_answer(error: RegistryError) -> Response:
     if error.status == 503:
         response.headers["Retry-After"] = "1"
     return response
-
-

@@ -74,9 +74,7 @@ def _scoped_query(
 
 
 def _qualified(context: str, name: str) -> str:
-    if name.startswith(WILDCARD_PREFIX) or (
-        name.startswith(":.") and context_of(name) != context
-    ):
+    if name.startswith(WILDCARD_PREFIX) or (name.startswith(":.") and context_of(name) != context):
         raise RegistryError(400, 400, f"'{name}' is not in the context '{context}'")
     if not name:
         return context_subject(context)

@@ -86,18 +86,14 @@ def get_text_by_id(call: RestCall) -> Any:
     return RawText(call.core.queries.text(_by_id(call), call.text("format")))
 
 
-@route(
-    "GET /schemas/ids/{id}/subjects", parameters="subject deleted offset limit", errors=(40403,)
-)
+@route("GET /schemas/ids/{id}/subjects", parameters="subject deleted offset limit", errors=(40403,))
 def list_subjects_of_id(call: RestCall) -> Any:
     """List the subjects that have a schema."""
     holders = _holders(call)
     return call.page(sorted({version.subject for version in holders}))
 
 
-@route(
-    "GET /schemas/ids/{id}/versions", parameters="subject deleted offset limit", errors=(40403,)
-)
+@route("GET /schemas/ids/{id}/versions", parameters="subject deleted offset limit", errors=(40403,))
 def list_versions_of_id(call: RestCall) -> Any:
     """List the subjects and versions that have a schema."""
     return call.page(

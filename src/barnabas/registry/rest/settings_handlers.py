@@ -58,9 +58,7 @@ def _set_mode(call: RestCall) -> Decision:
     """Change a mode."""
     fields = call.fields()
     try:
-        return set_mode(
-            call.core.state, call.optional_subject, fields, force=call.flag("force")
-        )
+        return set_mode(call.core.state, call.optional_subject, fields, force=call.flag("force"))
     except MalformedJsonError as error:
         refuse_body(str(error))
 
@@ -74,9 +72,7 @@ def _get_mode(call: RestCall) -> Any:
 
 def _delete_mode(call: RestCall) -> Decision:
     """Drop a mode."""
-    return delete_mode(
-        call.core.state, call.optional_subject, recursive=call.flag("recursive")
-    )
+    return delete_mode(call.core.state, call.optional_subject, recursive=call.flag("recursive"))
 
 
 for _place in ("", "/{subject}"):

@@ -189,9 +189,7 @@ def list_referrers(call: RestCall) -> Any:
 def remove_version(call: RestCall) -> Decision:
     """Delete a version of a subject."""
     number = version_number(call.places["version"])
-    return delete_version(
-        call.core.state, call.subject, number, permanent=call.flag("permanent")
-    )
+    return delete_version(call.core.state, call.subject, number, permanent=call.flag("permanent"))
 
 
 @route(
