@@ -1,4 +1,4 @@
-"""Whatever is asked of a registry: its records alone give its state, and its promises hold."""
+"""After any requests: the records alone give the state, and the promises of ids hold."""
 
 import json
 from typing import Any
@@ -137,7 +137,7 @@ async def _run(asked: list[Any]) -> None:
 def _check_registration(
     backend: MemoryBackend, texts: dict[tuple[str, int], str], target: str, answer: Any
 ) -> None:
-    """An id stands for one content for ever."""
+    """An id has one content, always."""
     subject = target.split("/")[2]
     found = backend.core.state.version(subject, answer["version"])
     assert found is not None

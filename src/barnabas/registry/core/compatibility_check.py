@@ -28,7 +28,7 @@ _RESERVED_PROPERTY = "confluent:reserved"
 
 @attrs.frozen
 class CheckResult:
-    """What a check found: lines for people, and the same as data. Empty when compatible."""
+    """The result of a check: lines for people, and the same as data. Empty when compatible."""
 
     messages: tuple[str, ...] = ()
     details: tuple[dict[str, object], ...] = ()

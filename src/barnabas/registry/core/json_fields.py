@@ -1,8 +1,7 @@
 """Reading JSON objects as the reference's clients write them, and writing them compactly.
 
 Scalars are lenient (a number where a text is expected is its text, "1" is 1), structures are
-strict. Unknown fields are ignored, null is the same as absent unless :meth:`JsonFields.has` is
-asked.
+strict. Unknown fields are ignored. Null is the same as absent, except to :meth:`JsonFields.has`.
 """
 
 import json

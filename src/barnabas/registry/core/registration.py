@@ -350,7 +350,7 @@ def _answer(version: SchemaVersion, request: SchemaRequest) -> dict[str, object]
     """Return the answer to a registration.
 
     The schema is repeated only where it is not what the client sent: clients keep the text of
-    the answer in place of their own, and some sent another form of it.
+    the answer instead of the one they sent, and some sent another form of it.
     """
     content = version.content
     answer: dict[str, object] = {

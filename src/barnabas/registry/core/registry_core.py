@@ -1,4 +1,4 @@
-"""The registry without I/O: replay of records, and everything that can be asked of the state."""
+"""The registry without I/O: replay of records, queries and decisions."""
 
 import attrs
 

@@ -68,14 +68,14 @@ def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
 
 
 def no_subject_config(subject: str) -> RegistryError:
-    """Return the error for a subject without a configuration of its own."""
+    """Return the error for a subject that has no configuration."""
     return RegistryError(
         404, 40408, f"Subject '{subject}' does not have subject-level compatibility configured"
     )
 
 
 def no_subject_mode(subject: str) -> RegistryError:
-    """Return the error for a subject without a mode of its own."""
+    """Return the error for a subject that has no mode."""
     return RegistryError(
         404, 40409, f"Subject '{subject}' does not have subject-level mode configured"
     )
@@ -94,7 +94,7 @@ def invalid_schema(text: str) -> RegistryError:
 
 
 def invalid_version(version: object) -> RegistryError:
-    """Return the error for a version that is no version."""
+    """Return the error for a text that does not name a version."""
     return RegistryError(
         422,
         42202,
@@ -108,7 +108,7 @@ def invalid_compatibility_level(level: str) -> RegistryError:
     return RegistryError(
         422,
         42203,
-        f"Invalid compatibility level '{level}'. Valid values are NONE, BACKWARD, FORWARD, "
+        f"Invalid compatibility level '{level}'. Valid values: NONE, BACKWARD, FORWARD, "
         "FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, and FULL_TRANSITIVE",
     )
 

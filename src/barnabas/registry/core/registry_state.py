@@ -179,7 +179,7 @@ class RegistryState:
     # Subjects and versions.
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[SchemaVersion]:
-        """Return the versions of a subject in order, soft-deleted ones too if asked."""
+        """Return the versions of a subject in order, optionally with soft-deleted ones."""
         found = self.subjects.get(subject, {})
         return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
 
@@ -198,7 +198,7 @@ class RegistryState:
         return max(self.subjects.get(subject, {}), default=0) + 1
 
     def active_referrers(self, key: VersionKey, *, deleted: bool = False) -> list[SchemaVersion]:
-        """Return the versions that refer to one, soft-deleted ones too if asked."""
+        """Return the versions that refer to one, optionally with soft-deleted ones."""
         found = (self.subjects[subject][number] for subject, number in self.referrers.get(key, ()))
         return sorted(
             (version for version in found if deleted or not version.deleted),
@@ -232,7 +232,7 @@ class RegistryState:
         return sorted({DEFAULT_CONTEXT} | self._contexts | in_use)
 
     def has_context(self, context: str) -> bool:
-        """True when a context has a record of its own."""
+        """True when a context has its own record."""
         return context == DEFAULT_CONTEXT or context in self._contexts
 
     def config_in_scope(self, subject: str | None) -> SubjectConfig:
@@ -281,7 +281,7 @@ def _filled(found: SubjectConfig, top: SubjectConfig) -> SubjectConfig:
 
 
 def scopes(subject: str | None) -> Iterator[str | None]:
-    """Give the names under which settings of a subject are looked for, nearest first."""
+    """Return the names under which settings of a subject are looked for, nearest first."""
     if subject is not None:
         yield subject
         name = SubjectName.parse(subject)

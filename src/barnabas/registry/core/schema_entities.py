@@ -51,7 +51,7 @@ def _sorted_texts(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 @attrs.frozen
 class Metadata:
-    """What users say about a schema: tags by path, properties, and which of these are secret."""
+    """The metadata of a schema: tags by path, properties, and which of these are secret."""
 
     tags: tuple[tuple[str, tuple[str, ...]], ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
@@ -62,7 +62,7 @@ class Metadata:
         return dict(self.properties).get(name)
 
     def with_property(self, name: str, value: str | None) -> "Metadata":
-        """Return the metadata with a property set, or removed when the value is None."""
+        """Return the metadata with a property set; None removes it."""
         properties = dict(self.properties)
         properties.pop(name, None)
         if value is not None:

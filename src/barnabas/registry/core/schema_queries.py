@@ -29,7 +29,7 @@ LATEST = -1
 
 @attrs.frozen
 class View:
-    """How a schema is shown."""
+    """The form in which a schema is shown."""
 
     text_format: str = ""
     reference_format: str = ""
@@ -42,7 +42,7 @@ class View:
 def version_number(text: str) -> int:
     """Return a version number; ``latest`` and -1 are the latest.
 
-    Raises RegistryError (42202) when the text is no version.
+    Raises RegistryError (42202) when the text is neither.
     """
     bare = text.strip()
     if bare in ("latest", "-1"):

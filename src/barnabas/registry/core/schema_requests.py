@@ -1,4 +1,4 @@
-"""What requests carry about schemas, and what a decision hands back."""
+"""Requests about schemas, and the decisions that they lead to."""
 
 from typing import Any
 

@@ -52,14 +52,14 @@ class ForwardRequest:
 
 @attrs.frozen
 class ForwardAnswer:
-    """What the leader answered."""
+    """The answer of the leader."""
 
     status: int
     body: bytes
 
 
 class RegistryBackend(Protocol):
-    """What stands behind the application: the topic, and the other instances."""
+    """The side of the topic and of the other instances."""
 
     core: RegistryCore
     clusters: Mapping[str, str]

@@ -62,7 +62,7 @@ class RestCall:
     def fields(self) -> JsonFields:
         """Return the JSON object of the body.
 
-        Raises RegistryError (400) when it is none.
+        Raises RegistryError (400) when the body is something else.
         """
         try:
             return JsonFields(read_json(self.body))
