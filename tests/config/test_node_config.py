@@ -156,7 +156,7 @@ class TestListeners:
             ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "port 1 stands in it twice"),
             ({"listeners": "PLAINTEXT://:9092"}, "a controller needs a listener named CONTROLLER"),
             ({"listeners": "CONTROLLER://:9093"}, "a broker needs a listener besides CONTROLLER"),
-            ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not served yet"),
+            ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported"),
             ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "not a wildcard"),
             ({"advertised.listeners": "SSL://a:9092"}, "there is no listener SSL"),
             ({"inter.broker.listener.name": "OTHER"}, "one of: PLAINTEXT"),

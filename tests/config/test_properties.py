@@ -1,6 +1,5 @@
 """The table against what Kafka 4.3.0's own classes declare (tests/data/config-4.3.0.json)."""
 
-import ast
 import json
 import subprocess
 import sys
@@ -77,50 +76,6 @@ def test_every_default_passes_its_own_validator(table: dict[str, Property]) -> N
         if not row.required and row.default is not None:
             row.check(row.default)
             assert row.parse(row.default_text or "") == row.default
-
-
-def strings_in_the_code() -> set[str]:
-    """The texts that the code names, outside the tables and what only lists or judges them."""
-    source = ROOT / "src/barnabas"
-    tables = {
-        source / "config" / name
-        for name in ("properties", "config_description.py", "config_alteration.py")
-    }
-    found: set[str] = set()
-    for module in source.rglob("*.py"):
-        if tables.isdisjoint({module, module.parent}) and module.parent != source / "cli":
-            nodes = ast.walk(ast.parse(module.read_text()))
-            found |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
-    return found
-
-
-# Named in the code, but only to be refused or checked against others.
-CHECKED_ALONE = {
-    "local.retention.bytes",
-    "local.retention.ms",
-    "remote.log.storage.system.enable",
-    "remote.storage.enable",
-}
-# The code spells these in parts.
-IN_PARTS = {"compression.gzip.level", "compression.lz4.level", "compression.zstd.level"} | {
-    f"group.consumer.{bound}.{name}.ms"
-    for bound in ("min", "max")
-    for name in ("session.timeout", "heartbeat.interval", "assignment.interval")
-}
-
-
-def test_a_property_has_an_effect_where_the_code_names_it() -> None:
-    """When it fails: set or drop has_effect in the row, then write the page anew (below)."""
-    named = (strings_in_the_code() | IN_PARTS) - CHECKED_ALONE
-    topics = {name for name in TOPIC_PROPERTIES if name in named}
-    brokers = {name for name in BROKER_PROPERTIES if name in named} | {
-        synonym for name in topics for synonym, _ in TOPIC_PROPERTIES[name].synonyms
-    }
-    assert {row.name for row in TOPIC_PROPERTIES.values() if row.has_effect} == topics
-    assert {row.name for row in BROKER_PROPERTIES.values() if row.has_effect} == brokers
-    assert {row.name for row in GROUP_PROPERTIES.values() if row.has_effect} == {
-        name for name in GROUP_PROPERTIES if name in named
-    }
 
 
 def test_the_configuration_page_is_current() -> None:

@@ -8,6 +8,7 @@ from barnabas.config.config_alteration import (
     validate_client_metrics,
     validate_group_overrides,
 )
+from barnabas.config.node_config import SINGLE_NODE
 
 NODE = NodeConfig.load()
 
@@ -85,7 +86,7 @@ def test_overrides_that_kafka_takes_are_taken(overrides: dict[str, str | None]) 
 
 
 def test_local_retention_stays_below_the_whole_where_there_is_tiering() -> None:
-    tiered = node(remote_log_storage_system_enable="true")
+    tiered = NodeConfig({**SINGLE_NODE, "remote.log.storage.system.enable": "true"})
     overrides = {"remote.storage.enable": "true", "local.retention.ms": "99999999999"}
     with pytest.raises(ConfigError, match=r"local\.retention\.ms must not be more than"):
         validate_topic_overrides(overrides, tiered)

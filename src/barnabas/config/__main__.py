@@ -21,12 +21,18 @@ the default. Without a file, these take the place of defaults:
 
 {single_node}
 
-Both `--set` and the file are text as in Kafka's `server.properties`. A name in the file that
-nobody knows is warned of and ignored; after `--set` it is an error. `${{provider:...}}` is not
+Both `--set` and the file hold text as in Kafka's `server.properties`. An unknown name in the file
+is logged as a warning and ignored; after `--set` it is an error. `${{provider:...}}` is not
 resolved.
 
-Properties marked **†** are known, checked, kept and described to clients, but change nothing
-here yet. *Dynamic* says whether AlterConfigs may change a broker property while the node runs.
+- **†** The property is parsed, kept and described to clients, and has no effect. The node logs one
+  warning line when it is set to another value than the default.
+- **‡** The property promises protection or storage that barnabas does not have. The node does not
+  start when it is set to another value than the default.
+- **checked** The property is validated at start-up and has no further effect on a single node.
+
+*Dynamic* says whether AlterConfigs can change a broker property while the node runs. `restart`
+means that Kafka can, and that barnabas refuses the change: set it in the file and restart.
 """
 
 
@@ -69,7 +75,15 @@ def _synonyms(row: Property) -> str:
 
 
 def _dynamic(row: Property) -> str:
-    return row.dynamic.value
+    return "restart" if row.needs_restart else row.dynamic.value
+
+
+def _mark(row: Property) -> str:
+    if row.has_effect:
+        return ""
+    if row.is_checked:
+        return " (checked)"
+    return " ‡" if row.unsupported else " †"
 
 
 def _table(
@@ -82,7 +96,7 @@ def _table(
         if row.internal:
             continue
         cells = [
-            f"`{row.name}`{'' if row.has_effect else ' †'}",
+            f"`{row.name}`{_mark(row)}",
             row.type.name.lower(),
             _default(row),
             str(row.validator or "").replace("|", "\\|"),

@@ -14,6 +14,7 @@ from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_
 from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import ConfigError, Dynamic
 from barnabas.config.topic_config import validate_topic_overrides
+from barnabas.config.unsupported import refuse_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,10 @@ def validate_broker_changes(
         if row is not None and text is not None:
             row.parse(text)
     _check_result(changes, node, cluster_default=cluster_default)
+    for name, text in changes.items():
+        row = rows[name]
+        if row is not None and text is not None:
+            refuse_change(name, row)
 
 
 def _check_result(

@@ -20,6 +20,7 @@ from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_
 from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import Source, to_text
 from barnabas.config.topic_config import TopicConfig
+from barnabas.config.unsupported import note_of
 from barnabas.protocol.java_hash import java_hash
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _entry(
         sensitive=secret,
         type=row.type,
         synonyms=_hidden(synonyms) if secret else tuple(synonyms),
-        documentation=row.doc,
+        documentation=" ".join(filter(None, (row.doc, note_of(row)))),
     )
 
 

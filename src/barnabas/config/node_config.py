@@ -50,7 +50,7 @@ class NodeConfig:
     """The effective configuration of one node.
 
     `static` holds the texts that were given (file and overrides), `warnings` one line for each
-    property of the file that nobody knows.
+    given property that is unknown or has no effect.
     """
 
     def __init__(
@@ -86,15 +86,19 @@ class NodeConfig:
         """Read the file (Kafka's defaults stand below it), or take the single-node values.
 
         `overrides` are `--set` pairs: they win, and an unknown name among them is an error.
-        Raises `ConfigError`.
+        Raises ConfigError when a value is invalid, or promises what the server does not do.
         """
+        from barnabas.config.unsupported import refuse_unsupported, warnings_of
+
         warnings: tuple[str, ...] = ()
+        given = dict(overrides or {})
         if file is None:
             static = dict(SINGLE_NODE)
         else:
             from barnabas.config import properties_file
 
             static = properties_file.read(file)
+            given = {**static, **given}
             warnings = tuple(
                 f"{file}: {unknown_property(name)} It is ignored."
                 for name in static
@@ -104,7 +108,10 @@ class NodeConfig:
             if not is_known(name):
                 raise ConfigError(unknown_property(name), name=name)
             static[name] = text
-        return cls(static, warnings=warnings)
+        config = cls(static)
+        refuse_unsupported(config)
+        config.warnings = (*warnings, *warnings_of(config, given))
+        return config
 
     def with_dynamic(
         self, cluster_dynamic: Mapping[str, str], broker_dynamic: Mapping[str, str]
@@ -202,7 +209,7 @@ class NodeConfig:
             if listener.security_protocol != "PLAINTEXT":
                 raise ConfigError(
                     f"Invalid value {listener} for configuration listeners: security protocol "
-                    f"{listener.security_protocol} is not served yet, only PLAINTEXT",
+                    f"{listener.security_protocol} is not supported, only PLAINTEXT",
                     name="listeners",
                 )
         controllers = set(self.controller_listener_names)
@@ -258,10 +265,15 @@ class NodeConfig:
 
 
 def lookup(name: str) -> Property | None:
-    """Find a broker property's row, also for its `listener.name.<listener>.` form."""
+    """Return a broker property's row; None when there is no such property.
+
+    The name may have the form `listener.name.<listener>.<property>`, or
+    `listener.name.<listener>.<SASL mechanism>.<property>`.
+    """
     row = BROKER_PROPERTIES.get(name) or DYNAMIC_ONLY_PROPERTIES.get(name)
     if row is None and name.startswith("listener.name."):
-        return BROKER_PROPERTIES.get(name.split(".", 3)[-1])
+        rest = name.split(".", 3)[-1]
+        return BROKER_PROPERTIES.get(rest) or BROKER_PROPERTIES.get(rest.partition(".")[2])
     return row
 
 

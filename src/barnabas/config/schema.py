@@ -203,8 +203,14 @@ class Property:
     """One property: the row of a table.
 
     `synonyms` are the broker properties that stand in for a topic's or group's property, the
-    strongest first, each with the factor that turns its unit into this one's. `has_effect` is
-    False for a property that is accepted, kept and described, but not acted on yet.
+    strongest first, each with the factor that turns its unit into this one's.
+
+    Without `has_effect` a property is accepted, kept and described to clients, and changes nothing.
+    `unsupported` is given for a property that promises protection or storage which does not exist
+    here: the reason why the node does not start when the property is set. `is_checked` marks a
+    property that is validated at start-up and otherwise has no effect on a cluster of one node.
+    `needs_restart` marks a property that is dynamic in Kafka and is applied only at start-up here:
+    AlterConfigs refuses to change it.
     """
 
     __slots__ = (
@@ -214,9 +220,12 @@ class Property:
         "has_effect",
         "importance",
         "internal",
+        "is_checked",
         "name",
+        "needs_restart",
         "synonyms",
         "type",
+        "unsupported",
         "validator",
     )
 
@@ -232,6 +241,9 @@ class Property:
         dynamic: Dynamic = Dynamic.READ_ONLY,
         synonyms: tuple[tuple[str, int], ...] = (),
         has_effect: bool = False,
+        unsupported: str = "",
+        is_checked: bool = False,
+        needs_restart: bool = False,
         internal: bool = False,
     ) -> None:
         self.name = name
@@ -243,6 +255,9 @@ class Property:
         self.dynamic = dynamic
         self.synonyms = synonyms
         self.has_effect = has_effect
+        self.unsupported = unsupported
+        self.is_checked = is_checked
+        self.needs_restart = needs_restart
         self.internal = internal
 
     def __repr__(self) -> str:

@@ -242,7 +242,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(1), has_effect=True),
     P("share.coordinator.state.topic.min.isr", SHORT, 2, HIGH,
       "In-sync replicas without which the topic __share_group_state takes no writes.",
-      validator=Range(1), has_effect=True),
+      validator=Range(1)),
     P("share.coordinator.state.topic.segment.bytes", INT, 104_857_600, HIGH,
       "Segment size of the topic __share_group_state.",
       validator=Range(1), has_effect=True),

@@ -31,9 +31,9 @@ PROPERTIES: tuple[P, ...] = (
       "Listeners that open before authorization is ready. Unset, those of the controller.",
       validator=ListOf(empty=True, null=True)),
     P("listeners", LIST, ("PLAINTEXT://:9092",), HIGH,
-      "Where the node listens: NAME://host:port, separated by commas. An empty host stands "
-      "for all interfaces, port 0 for a free one.",
-      validator=ListOf(), dynamic=PER_BROKER, has_effect=True),
+      "Where the node listens: NAME://host:port, separated by commas. An empty host means "
+      "all interfaces, port 0 a free port.",
+      validator=ListOf(), dynamic=PER_BROKER, has_effect=True, needs_restart=True),
     P("advertised.listeners", LIST, None, HIGH,
       "The addresses that clients and other nodes are told. Unset, the listeners themselves, "
       "with the machine's name where they listen on all interfaces.",
@@ -42,7 +42,7 @@ PROPERTIES: tuple[P, ...] = (
       "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
       LOW,
       "The security protocol of each listener name, as NAME:PROTOCOL pairs.",
-      dynamic=PER_BROKER, has_effect=True),
+      dynamic=PER_BROKER, has_effect=True, needs_restart=True),
     P("socket.send.buffer.bytes", INT, 102_400, HIGH,
       "Size of the sockets' send buffers; -1 leaves the system's.",
       has_effect=True),
@@ -83,5 +83,5 @@ PROPERTIES: tuple[P, ...] = (
     P("inter.broker.listener.name", STRING, None, MEDIUM,
       "The listener on which brokers reach each other; unset, the one named as "
       "security.inter.broker.protocol.",
-      has_effect=True),
+      is_checked=True),
 )

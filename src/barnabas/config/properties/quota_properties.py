@@ -7,6 +7,7 @@ from barnabas.config.properties.vocabulary import (
     LIST,
     LONG,
     LOW,
+    NO_JAVA_CLASSES,
     STRING,
     P,
 )
@@ -24,12 +25,12 @@ PROPERTIES: tuple[P, ...] = (
     P("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), LOW,
       "Classes that report metrics. Barnabas reports them to Prometheus: see "
       "barnabas.metrics.port.",
-      validator=ListOf(empty=True), dynamic=CLUSTER_WIDE),
+      validator=ListOf(empty=True), dynamic=CLUSTER_WIDE, unsupported=NO_JAVA_CLASSES),
     P("metrics.recording.level", STRING, "INFO", LOW,
       "Least level of the metrics that are recorded."),
     P("kafka.metrics.reporters", LIST, (), LOW,
       "Classes that report Kafka's older metrics.",
-      validator=ListOf(empty=True)),
+      validator=ListOf(empty=True), unsupported=NO_JAVA_CLASSES),
     P("kafka.metrics.polling.interval.secs", INT, 10, LOW,
       "Seconds between two reports of Kafka's older metrics.",
       validator=Range(1)),
@@ -61,5 +62,6 @@ PROPERTIES: tuple[P, ...] = (
       "Seconds that one sample of a quota of controller mutations spans.",
       validator=Range(1)),
     P("client.quota.callback.class", CLASS, None, LOW,
-      "Class that decides which quota applies to a client."),
+      "Class that decides which quota applies to a client.",
+      unsupported=NO_JAVA_CLASSES),
 )

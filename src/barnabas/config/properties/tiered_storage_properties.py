@@ -9,6 +9,7 @@ from barnabas.config.properties.vocabulary import (
     LONG_MAX,
     LOW,
     MEDIUM,
+    NO_TIERED_STORAGE,
     STRING,
     P,
 )
@@ -18,7 +19,8 @@ from barnabas.config.schema import NonEmpty, Range
 # fmt: off
 PROPERTIES: tuple[P, ...] = (
     P("remote.log.storage.system.enable", BOOLEAN, False, MEDIUM,
-      "Turn tiered storage on for the node."),
+      "Turn tiered storage on for the node.",
+      unsupported=NO_TIERED_STORAGE),
     P("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", MEDIUM,
       "Prefix of the properties that go to the remote storage manager.",
       validator=NonEmpty()),

@@ -4,6 +4,14 @@ from barnabas.config.schema import Check, Dynamic, Importance, Property, Type
 
 P = Property
 
+# Why a property that promises something stops the start while the feature does not exist.
+NO_AUTHORIZER = "barnabas has no authorizer and would serve every client"
+NO_TLS = "barnabas does not support TLS"
+NO_SASL = "barnabas does not support SASL and would serve clients without authentication"
+NO_TOKENS = "barnabas does not support delegation tokens"
+NO_JAVA_CLASSES = "barnabas cannot load Java classes"
+NO_TIERED_STORAGE = "barnabas does not support tiered storage"
+
 BOOLEAN, STRING, INT, SHORT = Type.BOOLEAN, Type.STRING, Type.INT, Type.SHORT
 LONG, DOUBLE, LIST = Type.LONG, Type.DOUBLE, Type.LIST
 CLASS, PASSWORD = Type.CLASS, Type.PASSWORD

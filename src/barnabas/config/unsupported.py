@@ -1,0 +1,102 @@
+"""What a configuration requests and this server does not do.
+
+A property that promises protection or storage stops the start: an open server must not look like
+a closed one. A cluster of several nodes stops it too. Any other property without effect that the
+user sets is one warning line. A value equal to the default is neither, as nothing would differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.config.node_config import SINGLE_NODE, lookup
+from barnabas.config.schema import ConfigError, Property, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from barnabas.config.node_config import NodeConfig
+
+_LISTENER_PREFIX = "listener.name."
+
+
+def refuse_unsupported(config: NodeConfig) -> None:
+    """Raise ConfigError when the node would silently not do what the configuration promises."""
+    for name in config.static:
+        row = lookup(name)
+        if row is not None and row.unsupported and _differs(row, config.get(name)):
+            raise ConfigError(
+                f"Invalid value {_shown(row, config.get(name))} for configuration {name}: "
+                f"{row.unsupported}; remove the property to start",
+                name=name,
+            )
+    _refuse_cluster(config)
+
+
+def _refuse_cluster(config: NodeConfig) -> None:
+    if not (config.is_broker and config.is_controller):
+        raise ConfigError(
+            f"Invalid value {','.join(config.process_roles)} for configuration process.roles: "
+            "a node is a broker and a controller; set process.roles=broker,controller",
+            name="process.roles",
+        )
+    for name, servers in (
+        ("controller.quorum.voters", config.get("controller.quorum.voters")),
+        ("controller.quorum.bootstrap.servers", config.get("controller.quorum.bootstrap.servers")),
+    ):
+        if len(servers) > 1:
+            raise ConfigError(
+                f"Invalid value {','.join(servers)} for configuration {name}: barnabas does not "
+                "support a quorum of several controllers; name this node alone, or remove the "
+                "property",
+                name=name,
+            )
+
+
+def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
+    """Yield one line for each property in `given` that has no effect."""
+    for name in given:
+        row = lookup(name)
+        if row is None or row.is_checked or not _differs(row, config.get(name)):
+            continue
+        if config.static[name] == SINGLE_NODE.get(name):
+            continue  # as in the file that Kafka ships for a single node
+        if name.startswith(_LISTENER_PREFIX):
+            yield f"{name} has no effect: properties of one listener are not supported"
+        elif not row.has_effect:
+            yield f"{name}={_shown(row, config.get(name))} has no effect in barnabas"
+
+
+def refuse_change(name: str, row: Property) -> None:
+    """Raise ConfigError when AlterConfigs may not set this property, although Kafka allows it."""
+    if row.needs_restart:
+        reason = "it is applied at start-up only; set it in the configuration file and restart"
+    elif row.unsupported:
+        reason = row.unsupported
+    elif name.startswith(_LISTENER_PREFIX):
+        reason = "properties of one listener are not supported"
+    else:
+        return
+    raise ConfigError(f"Cannot update configuration {name} dynamically: {reason}", name=name)
+
+
+def note_of(row: Property) -> str:
+    """Return what clients should know about the effect of a property; empty when it has one."""
+    if row.needs_restart:
+        return "A change is applied at start-up only."
+    if row.has_effect:
+        return ""
+    if row.unsupported:
+        return f"Not supported: {row.unsupported}."
+    if row.is_checked:
+        return "Checked at start-up; without further effect on a single node."
+    return "Accepted without effect."
+
+
+def _differs(row: Property, value: object) -> bool:
+    """Return True when `value` requests something that the default does not."""
+    return value != row.default and (value not in (None, "", ()) or row.has_effect)
+
+
+def _shown(row: Property, value: object) -> str | None:
+    return "[hidden]" if row.sensitive else to_text(value)

@@ -1,0 +1,175 @@
+"""Properties without effect: refused, warned about, and marked in descriptions."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import BROKER_PROPERTIES, ConfigError, NodeConfig
+from barnabas.config.config_alteration import validate_broker_changes
+from barnabas.config.config_description import describe_broker
+from barnabas.config.node_config import SINGLE_NODE
+from barnabas.config.properties.replication_properties import DYNAMIC_ONLY
+
+NODE = NodeConfig.load()
+
+PROMISES = [
+    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ("sasl.enabled.mechanisms", "PLAIN"),
+    ("listener.name.plaintext.sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+    ("listener.name.plaintext.plain.sasl.jaas.config", "Module required;"),
+    ("sasl.jaas.config", "Module required;"),
+    ("ssl.keystore.location", "/etc/kafka/node.p12"),
+    ("listener.name.plaintext.ssl.keystore.location", "/etc/kafka/node.p12"),
+    ("ssl.client.auth", "required"),
+    ("delegation.token.secret.key", "secret"),
+    ("connections.max.reauth.ms", "60000"),
+    ("principal.builder.class", "org.example.Principals"),
+    ("metric.reporters", "org.example.Reporter"),
+    ("create.topic.policy.class.name", "org.example.Policy"),
+    ("alter.config.policy.class.name", "org.example.Policy"),
+    ("client.quota.callback.class", "org.example.Quotas"),
+    ("remote.log.storage.system.enable", "true"),
+    ("config.providers", "env"),
+    ("cordoned.log.dirs", "/disk1"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), PROMISES)
+def test_property_that_promises_protection_or_storage_stops_the_start(
+    name: str, value: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        NodeConfig.load(None, {name: value})
+    assert refused.value.name == name
+    assert f"configuration {name}: barnabas" in refused.value.message
+    assert "remove the property" in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_listener_with_protection_stops_the_start(protocol: str) -> None:
+    with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):
+        NodeConfig.load(None, {"listeners": f"{protocol}://:9092,CONTROLLER://:9093"})
+    with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):
+        NodeConfig.load(
+            None,
+            {
+                "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+                "advertised.listeners": "PLAINTEXT://kafka.example.org:9092",
+                "listener.security.protocol.map": f"PLAINTEXT:{protocol},CONTROLLER:PLAINTEXT",
+            },
+        )
+
+
+def test_secret_is_hidden_when_it_stops_the_start() -> None:
+    with pytest.raises(ConfigError) as refused:
+        NodeConfig.load(None, {"delegation.token.secret.key": "hunter2"})
+    assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "value", [row.default_text for row in BROKER_PROPERTIES.values() if row.name == "ssl.protocol"]
+)
+def test_default_of_an_unsupported_property_does_not_stop_the_start(value: str) -> None:
+    assert NodeConfig.load(None, {"ssl.protocol": value}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("process.roles", "broker"),
+        ("process.roles", "controller"),
+        ("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093"),
+        ("controller.quorum.bootstrap.servers", "a:9093,b:9093,c:9093"),
+    ],
+)
+def test_cluster_of_several_nodes_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        NodeConfig.load(None, {name: value})
+    assert refused.value.name == name
+
+
+def test_quorum_of_this_node_alone_is_accepted() -> None:
+    NodeConfig.load(
+        None,
+        {
+            "controller.quorum.voters": "1@localhost:9093",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+        },
+    )
+
+
+def test_property_without_effect_is_one_warning_line() -> None:
+    config = NodeConfig.load(None, {"num.io.threads": "16", "log.retention.hours": "1"})
+    assert config.warnings == ("num.io.threads=16 has no effect in barnabas",)
+
+
+def test_property_of_one_listener_is_one_warning_line() -> None:
+    (line,) = NodeConfig.load(None, {"listener.name.plaintext.max.connections": "5"}).warnings
+    assert line.startswith("listener.name.plaintext.max.connections has no effect")
+
+
+def test_kafkas_own_single_node_file_starts_without_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    lines = [f"{name}={value}" for name, value in SINGLE_NODE.items()]
+    lines += [
+        "controller.quorum.bootstrap.servers=localhost:9093",
+        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "num.network.threads=3",
+        "num.io.threads=8",
+        "socket.send.buffer.bytes=102400",
+        "num.recovery.threads.per.data.dir=2",
+        "log.retention.hours=168",
+    ]
+    file.write_text("\n".join(lines))
+    assert NodeConfig.load(file).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(row.name for row in BROKER_PROPERTIES.values() if row.needs_restart),
+)
+def test_property_that_needs_a_restart_cannot_be_changed(name: str) -> None:
+    row = BROKER_PROPERTIES[name]
+    value = row.default_text or ""
+    if name == "listeners":
+        value = SINGLE_NODE[name]
+    elif name == "listener.security.protocol.map":
+        value += ",CONTROLLER:PLAINTEXT"
+    with pytest.raises(ConfigError, match="restart"):
+        validate_broker_changes({name: value}, NODE, cluster_default=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("listener.name.plaintext.ssl.keystore.location", "node.p12"),
+        ("listener.name.plaintext.max.connections", "5"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("cordoned.log.dirs", "data"),
+    ],
+)
+def test_unsupported_property_cannot_be_changed(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"Cannot update configuration {name} dynamically"):
+        validate_broker_changes({name: value}, NODE, cluster_default=False)
+
+
+def test_hint_without_effect_can_be_changed() -> None:
+    """Kafka's tools set thread counts and throttled rates; one node has nothing to throttle."""
+    throttles = {row.name: "1000" for row in DYNAMIC_ONLY}
+    validate_broker_changes({"num.io.threads": "16", **throttles}, NODE, cluster_default=False)
+
+
+def test_description_says_that_a_property_has_no_effect() -> None:
+    notes = {entry.name: entry.documentation for entry in describe_broker(NODE)}
+    assert notes["num.io.threads"].endswith("Accepted without effect.")
+    assert notes["ssl.protocol"].endswith("Not supported: barnabas does not support TLS.")
+    assert notes["process.roles"].endswith("without further effect on a single node.")
+    assert notes["listeners"].endswith("A change is applied at start-up only.")
+    assert "effect" not in notes["log.segment.bytes"]
+
+
+def test_property_that_has_an_effect_is_not_marked_otherwise() -> None:
+    for row in BROKER_PROPERTIES.values():
+        assert not (row.has_effect and (row.unsupported or row.is_checked)), row.name
+        assert not row.needs_restart or (row.has_effect and row.dynamic.value != "read-only")
