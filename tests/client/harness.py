@@ -1,5 +1,6 @@
 """What the client's tests share: an event loop per test, brokers that misbehave on purpose."""
 
+import ssl
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Any
@@ -26,6 +27,13 @@ def run(test: Callable[[], Awaitable[None]], timeout_s: float = 60.0) -> None:
     trio.run(main)
 
 
+async def eventually(condition: Callable[[], bool], timeout_s: float = 15) -> None:
+    """Wait until a condition holds that nothing announces."""
+    with trio.fail_after(timeout_s):
+        while not condition():  # noqa: ASYNC110  (what is looked at has no event)
+            await trio.sleep(0.02)
+
+
 def with_client(
     bootstrap: str, test: Callable[[KafkaClient], Awaitable[None]], **properties: str
 ) -> None:
@@ -46,8 +54,9 @@ Handler = Callable[[Message, int], Message | bytes | None]
 class FakeBroker:
     """A broker whose answers a test decides; it answers ApiVersions by itself."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, tls: ssl.SSLContext | None = None) -> None:
         self.handler = handler
+        self.tls = tls
         self.requests: list[Message] = []
         self.address = Address("127.0.0.1", 0)
         self.connections = 0
@@ -59,11 +68,14 @@ class FakeBroker:
             nursery.start_soon(trio.serve_listeners, self._connection, listeners)
             task_status.started(self.address)
 
-    async def _connection(self, stream: trio.SocketStream) -> None:
+    async def _connection(self, plain: trio.SocketStream) -> None:
         self.connections += 1
+        stream: trio.abc.Stream = plain
+        if self.tls is not None:
+            stream = trio.SSLStream(plain, self.tls, server_side=True, https_compatible=True)
         received = bytearray()
         try:
-            async for data in stream:
+            while data := await stream.receive_some():
                 received += data
                 while (frame := _cut(received)) is not None:
                     if not await self._answer(stream, frame):
@@ -71,7 +83,7 @@ class FakeBroker:
         except trio.BrokenResourceError:
             pass
 
-    async def _answer(self, stream: trio.SocketStream, frame: bytes) -> bool:
+    async def _answer(self, stream: trio.abc.Stream, frame: bytes) -> bool:
         header, pos = parse_request_header(frame)
         api, version = API[header.api_key], header.api_version
         request, _ = api.request_type.decode_from(frame, pos, version)
@@ -111,3 +123,31 @@ def all_versions() -> ApiVersionsResponse:
             for api in API.values()
         ]
     )
+
+
+ClientTest = Callable[[KafkaClient, FakeBroker], Awaitable[None]]
+
+
+def with_fake(handler: Handler, test: ClientTest, **properties: str) -> None:
+    """Run a test with a client of a fake broker."""
+    with_fake_broker(FakeBroker(handler), test, **properties)
+
+
+def with_fake_broker(broker: FakeBroker, test: ClientTest, **properties: str) -> None:
+    """Run a test with a fake broker whose handler knows the broker; raises as the test does."""
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+
+    async def main() -> None:
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(broker.serve)
+            try:
+                async with open_client({"bootstrap.servers": str(address), **FAST, **named}) as own:
+                    await test(own, broker)
+            except Exception as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    run(main)
