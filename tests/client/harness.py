@@ -1,4 +1,4 @@
-"""What the client's tests share: an event loop per test, brokers that misbehave on purpose."""
+"""Helpers of the client's tests: an event loop per test, brokers that misbehave on purpose."""
 
 import ssl
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ _LENGTH = Struct(">i")
 
 
 def run(test: Callable[[], Awaitable[None]], timeout_s: float = 60.0) -> None:
-    """Run a test in an event loop of its own."""
+    """Run a test in its own event loop."""
 
     async def main() -> None:
         with trio.fail_after(timeout_s):

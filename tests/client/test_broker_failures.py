@@ -64,7 +64,7 @@ def free_port() -> int:
         return unused.getsockname()[1]
 
 
-def test_connection_refused_is_told_from_silence() -> None:
+def test_connection_refused_differs_from_silence() -> None:
     async def test() -> None:
         config = ClientConfig((), request_timeout_s=0.2)
         async with trio.open_nursery() as nursery:
@@ -119,7 +119,7 @@ def test_malformed_response_fails_at_once(data: bytes) -> None:
     with_fake(lambda request, version: data, test)
 
 
-def test_request_without_an_answer_closes_the_connection_and_is_asked_again() -> None:
+def test_request_without_an_answer_closes_the_connection_and_is_sent_again() -> None:
     answers = iter([None, None])
 
     def handler(request: Message, version: int) -> Message | None:
@@ -176,7 +176,7 @@ def test_error_that_is_not_retriable_is_raised_at_once() -> None:
     with_fake_broker(broker, test)
 
 
-def test_api_versions_of_an_old_broker_are_asked_in_its_version() -> None:
+def test_api_versions_of_an_old_broker_are_requested_in_its_version() -> None:
     def handler(request: Message, version: int) -> Message | bytes | None:
         if not isinstance(request, ApiVersionsRequest):
             return None

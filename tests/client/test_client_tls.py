@@ -30,7 +30,7 @@ def server_context(*names: str, client_certificate: bool = False) -> ssl.SSLCont
 
 
 def describe(context: ssl.SSLContext, properties: dict[str, str]) -> None:
-    """Ask a TLS broker for a topic that it does not have."""
+    """Describe a topic that a TLS broker does not have."""
 
     async def test(client: KafkaClient, broker: FakeBroker) -> None:
         assert await describe_topic(client, "t") is None
@@ -46,7 +46,7 @@ def trust(tmp_path: Path) -> dict[str, str]:
     return {"ssl.ca.location": str(file)}
 
 
-def test_tls_trusted_broker_is_asked(trust: dict[str, str]) -> None:
+def test_tls_trusted_broker_answers(trust: dict[str, str]) -> None:
     describe(server_context("127.0.0.1"), trust)
     text = AUTHORITY.cert_pem.bytes().decode()
     describe(server_context("127.0.0.1"), {"ssl.truststore.certificates": text})

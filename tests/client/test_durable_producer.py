@@ -19,7 +19,7 @@ LOSSES = 30
 async def send_until(
     producer: Producer, name: int, stop: trio.CancelScope, acked: dict[bytes, int]
 ) -> None:
-    """Send numbered records one after another until asked to stop."""
+    """Send numbered records one after another until `stop` is cancelled."""
     number = 0
     while not stop.cancel_called:
         value = b"%d:%d" % (name, number)

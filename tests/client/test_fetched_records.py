@@ -1,4 +1,4 @@
-"""What a consumer sees of a log, against a plain model of transactions."""
+"""The records that a consumer sees, against a plain model of transactions."""
 
 import pytest
 from hypothesis import given

@@ -20,7 +20,7 @@ SETTINGS = GroupSettings("g", "sr", session_timeout_s=10, heartbeat_interval_s=3
 
 
 class FirstLeads:
-    """Gives every member the name of the first one."""
+    """Assigns the name of the first member to every member."""
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         return [("v0", b"me")]

@@ -1,4 +1,4 @@
-"""Members of a group with a protocol of its own, on a real node."""
+"""Members of a group with a private protocol, on a real node."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def settings(**changes: object) -> GroupSettings:
 
 
 class Member:
-    """One member with a client of its own."""
+    """One member with its own client."""
 
     def __init__(self, node: Node, url: str) -> None:
         self.node = node

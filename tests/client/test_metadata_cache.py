@@ -1,4 +1,4 @@
-"""Leaders by epoch, whatever the order in which responses come."""
+"""Leaders by epoch, for any order of responses."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from barnabas.client.core.producer_sequences import (
     BatchIdentity,
     PartitionSequence,
     Verdict,
-    judge,
+    decide,
     may_append,
 )
 from barnabas.protocol.errors import ErrorCode
@@ -79,7 +79,7 @@ def deliver(
         if fate == "answer lost":
             in_doubt = True
             continue
-        verdict = judge(code, maybe_appended=in_doubt)
+        verdict = decide(code, maybe_appended=in_doubt)
         if verdict is Verdict.ACKED:
             sequence.acked(len(values))
             return True
@@ -123,12 +123,12 @@ def test_sequence_at_last_epoch_needs_a_new_id() -> None:
         (ErrorCode.UNKNOWN_SERVER_ERROR, False, Verdict.UNKNOWN),
     ],
 )
-def test_judge_answer_gives_verdict(
+def test_decide_answer_gives_verdict(
     code: ErrorCode, maybe_appended: bool, verdict: Verdict
 ) -> None:
-    assert judge(code, maybe_appended=maybe_appended) is verdict
+    assert decide(code, maybe_appended=maybe_appended) is verdict
 
 
-def test_judge_every_code_never_retries_in_another_identity_what_may_be_appended() -> None:
-    verdicts = {judge(code, maybe_appended=True) for code in ErrorCode}
+def test_decide_every_code_never_retries_in_another_identity_what_may_be_appended() -> None:
+    verdicts = {decide(code, maybe_appended=True) for code in ErrorCode}
     assert verdicts == {Verdict.ACKED, Verdict.RETRY, Verdict.UNKNOWN}

@@ -81,7 +81,7 @@ def test_exchange_wrong_bytes_raise_protocol_error(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_exchange_random_frames_raise_nothing_but_protocol_error(body: bytes) -> None:
+def test_exchange_random_frames_raise_only_protocol_error(body: bytes) -> None:
     exchange = WireExchange("me", 1 << 20)
     exchange.request(MetadataRequest(topics=[]), 9)
     with contextlib.suppress(ProtocolError):

@@ -25,7 +25,7 @@ _JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)
 
 @attrs.frozen
 class TlsSettings:
-    """How to trust the broker, and who the client is. Paths and texts are PEM."""
+    """Trusted authorities and the client's certificate. Paths and texts are PEM."""
 
     ca_file: str | None = None
     ca_text: str | None = None
@@ -84,7 +84,7 @@ class ClientConfig:
 
 
 class _Properties:
-    """Takes known properties out of a mapping; those that nobody took are the ignored ones."""
+    """Takes known properties out of a mapping; the rest is the ignored ones."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._left = dict(properties)

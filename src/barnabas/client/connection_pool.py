@@ -29,7 +29,7 @@ class _Slot:
 
 
 class _Attempts:
-    """How the last attempts to reach one address ended."""
+    """Failed attempts to reach one address since the last success."""
 
     def __init__(self) -> None:
         self.failures = 0

@@ -1,8 +1,8 @@
-"""What a call of the client can fail with, besides a `KafkaError` that the broker answered.
+"""Failures of the client's calls, in addition to a `KafkaError` that the broker answered.
 
     ClientError
-        ConnectionFailureError      one connection failed; `sent` tells what is known of the request
-            BrokerGoneError         refused, reset or closed: nobody serves this address now
+        ConnectionFailureError      one connection failed; `sent` when the request may have arrived
+            BrokerGoneError         refused, reset or closed: no broker serves this address now
             BrokerSilentError       no answer within the timeout: the broker may still be working
             TlsError                the TLS handshake failed
             MalformedResponseError  the peer's bytes are not a response of Kafka's protocol
@@ -21,7 +21,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """Host and port of a broker."""
 
     host: str
     port: int

@@ -64,7 +64,7 @@ class GroupSession:
         on_event: Callable[[GroupEvent], None],
     ) -> None:
         self.current: Assigned | None = None
-        """The member's part, None while a rebalance goes on."""
+        """The member's part, None during a rebalance."""
         self._client = client
         self._settings = settings
         self._member = GroupMember(settings, protocol)
@@ -159,7 +159,7 @@ class GroupSession:
         self._changed = trio.Event()
 
     async def leave(self) -> None:
-        """Tell the coordinator that the member leaves, so that others need not wait for it."""
+        """Send LeaveGroup, so that other members need not wait for this one."""
         request = self._member.leave_request()
         self._pass_on([Revoked(is_lost=False)] if self.current is not None else [])
         if request is not None:

@@ -51,7 +51,7 @@ _LOGGED_EVERY: Final = 64
 
 
 class KafkaClient:
-    """Connections to one cluster and what is known of it. Made by `open_client`."""
+    """Connections to one cluster and its metadata. Made by `open_client`."""
 
     def __init__(self, config: ClientConfig, nursery: trio.Nursery) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class KafkaClient:
         timeout_s: float | None = None,
         max_version: int | None = None,
     ) -> R:
-        """Ask any broker; each known one is tried in turn, then the bootstrap servers.
+        """Return the response of any broker; each known one is tried, then the bootstrap servers.
 
         Raises the last ConnectionFailureError when none of them answers.
         """
@@ -98,7 +98,7 @@ class KafkaClient:
         return sorted(known, key=self.pool.failures)
 
     async def ask_controller(self, request: Message, answer: type[R]) -> R:
-        """Ask the broker that Metadata names as controller; it forwards where needed."""
+        """Return the response of the broker that Metadata names as controller."""
         if not self.metadata.brokers:
             await self.refresh_metadata()
         address = self.metadata.brokers.get(self.metadata.controller_id)
@@ -139,7 +139,7 @@ class KafkaClient:
         timeout_s: float | None = None,
         max_named_version: int | None = None,
     ) -> R:
-        """Ask a partition's leader; `build` makes the request for it.
+        """Return the response of a partition's leader; `build` makes the request for it.
 
         `max_named_version` is the newest version that names topics, for brokers that gave no topic
         id. A leader that fails is forgotten, so that the next attempt asks who leads. Raises
@@ -203,7 +203,7 @@ class KafkaClient:
         return Address(response.host, response.port)
 
     async def refresh_metadata(self, topics: Iterable[str] = ()) -> None:
-        """Ask for the brokers, the given topics and those known; calls at once share one request.
+        """Update brokers, the given topics and the known ones; concurrent calls share one request.
 
         Raises ConnectionFailureError when no broker answers.
         """
@@ -241,7 +241,7 @@ class KafkaClient:
         raise CallTimeoutError(what, limit, last)
 
     async def back_off(self, what: str, failures: int, error: Exception | None) -> None:
-        """Sleep as `retry.backoff.ms` says after so many failures in a row."""
+        """Sleep as `retry.backoff.ms` says after a number of failures in a row."""
         if failures in _LOGGED_FAILURES or failures % _LOGGED_EVERY == 0:
             logger.warning("%s failed, retrying failures=%d error=%s", what, failures, error)
         await trio.sleep(self._retry_backoff.delay_s(failures, random.random()))
@@ -256,9 +256,9 @@ def is_retriable(error: KafkaError | ConnectionFailureError) -> bool:
 async def open_client(
     config: ClientConfig | Mapping[str, str],
 ) -> AsyncGenerator[KafkaClient, None]:
-    """Give a client, from settings or from properties; its connections end with the block.
+    """Yield a client, from settings or from properties; its connections end with the block.
 
-    Opening connects to nobody: the first call does. Raises ConfigError for bad properties.
+    The first call connects, not the opening. Raises ConfigError for bad properties.
     """
     settings = config if isinstance(config, ClientConfig) else ClientConfig.from_properties(config)
     failure: Exception | None = None

@@ -17,7 +17,7 @@ from barnabas.client.core.producer_sequences import (
     BatchIdentity,
     PartitionSequence,
     Verdict,
-    judge,
+    decide,
     may_append,
 )
 from barnabas.client.failures import (
@@ -99,12 +99,13 @@ class Producer:
     async def send(self, topic: str, partition: int, records: Sequence[NewRecord]) -> int:
         """Write records and return the offset of the first one, once all in-sync replicas have it.
 
-        The records of one call stand together in one batch. The offset is `UNKNOWN_OFFSET` in the
+        The records of one call are in one batch. The offset is `UNKNOWN_OFFSET` in the
         rare case that the broker recognizes a duplicate that is too old to have an offset.
 
         Raises KafkaError when the broker refuses the records; they are not written then. Raises
-        DeliveryError when they are not acknowledged within `delivery.timeout.ms`; it tells whether
-        they may be written nevertheless. A cancelled call may still write.
+        DeliveryError when they are not acknowledged within `delivery.timeout.ms`; its
+        `maybe_appended` is True when they may be written nevertheless. A cancelled call may still
+        write.
         """
         if not records:
             raise ValueError("nothing to send")
@@ -122,7 +123,7 @@ class Producer:
 
 
 class _Batch:
-    """Sends that travel together, and what is known of their fate."""
+    """Sends that travel together, and the state of their delivery."""
 
     def __init__(self, sends: list[_Send]) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -179,7 +180,7 @@ class _Batch:
         return self._data
 
     def succeed(self, base_offset: int) -> None:
-        """Give every send its offset."""
+        """Return its offset to every send."""
         offset = base_offset
         for send in self.sends:
             send.succeed(offset if base_offset >= 0 else UNKNOWN_OFFSET)
@@ -312,7 +313,7 @@ class _PartitionSender:
     def _settle(self, batch: _Batch, answer: PartitionResponse, hint: LeaderHint) -> bool:
         """Act on the leader's answer; True when the batch is settled."""
         code = error_code(answer.error_code)
-        verdict = judge(code, maybe_appended=batch.is_in_doubt)
+        verdict = decide(code, maybe_appended=batch.is_in_doubt)
         if verdict is Verdict.ACKED:
             self._sequence.acked(batch.record_count)
             batch.succeed(answer.base_offset if code is ErrorCode.NONE else UNKNOWN_OFFSET)

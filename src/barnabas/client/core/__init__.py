@@ -1,5 +1,5 @@
-"""The client's sans-I/O parts: they decide, and know no trio, clock, randomness, socket or file.
+"""The client's sans-I/O parts: decisions without trio, clock, randomness, socket or file.
 
-What lives here: bytes of a connection, versions, SASL tokens, metadata, backoff, sequences, visible
+Contents: bytes of a connection, versions, SASL tokens, metadata, backoff, sequences, visible
 records and the states of a group's member. The modules above this package drive them.
 """

@@ -45,10 +45,10 @@ class ApiTable:
 
 
 def next_api_versions_version(sent: int, response: ApiVersionsResponse) -> int | None:
-    """Return the version to ask again with after UNSUPPORTED_VERSION, None when there is none.
+    """Return the version for the next request after UNSUPPORTED_VERSION, None when there is none.
 
     A broker that does not know the request's version answers in version 0 and lists its own range
-    of ApiVersions (KIP-511); one that lists nothing is asked with version 0.
+    of ApiVersions (KIP-511). The next request has version 0 when it lists nothing.
     """
     if response.error_code != ErrorCode.UNSUPPORTED_VERSION or sent == 0:
         return None

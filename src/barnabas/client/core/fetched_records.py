@@ -35,7 +35,7 @@ class Fetched(NamedTuple):
 
 
 def visible_records(data: bytes, offset: int, aborted: Sequence[Aborted] | None) -> Fetched:
-    """Return the records from `offset` on; `aborted` is None when uncommitted ones are read too.
+    """Return the records from `offset` on; without `aborted`, uncommitted ones are included.
 
     A batch that is cut off at the end of `data` is left for the next fetch. Raises CorruptBatch
     for damaged batches and for a response that holds no whole batch.

@@ -44,7 +44,7 @@ class GroupSettings:
 
 
 class GroupProtocol(Protocol):
-    """What a kind of group agrees on: what members say of themselves, and who gets what."""
+    """The metadata of members and the assignment of a kind of group."""
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         """Return the names and metadata to join with, the preferred one first."""
@@ -86,7 +86,7 @@ GroupEvent = Assigned | Revoked
 
 
 class MemberState(Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -96,7 +96,7 @@ class MemberState(Enum):
 
 
 class Step(NamedTuple):
-    """What to do now: events to pass on, then a request to send, or nothing before `wake_at`."""
+    """The next action: events to pass on, then a request, or no request before `wake_at`."""
 
     events: list[GroupEvent]
     request: GroupRequest | None
@@ -135,7 +135,7 @@ class GroupMember:
         self._rejoin_wanted = True
 
     def leave_request(self) -> LeaveGroupRequest | None:
-        """Leave; return the request that says so, in version 2, None when nobody must know."""
+        """Leave and return the request for it, for version 2; None when none is needed."""
         member_id, self.member_id = self.member_id, ""
         self.state = MemberState.LEFT
         if not member_id or self._settings.instance_id is not None:
@@ -262,7 +262,7 @@ class GroupMember:
         return [] if self.state is MemberState.STABLE else self._drop(is_lost=False)
 
     def _drop(self, *, is_lost: bool) -> list[GroupEvent]:
-        """Give the part up and be ready to join."""
+        """Drop the part and get ready to join."""
         had_part = self.state is MemberState.STABLE
         self.state = MemberState.UNJOINED
         self.generation = _NO_GENERATION

@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: brokers, topics, and the leaders of partitions.
+"""The cluster as the client sees it: brokers, topics, and the leaders of partitions.
 
 The cache changes by Metadata responses, and by the leaders that Produce and Fetch responses name
 (KIP-951). A leader of an older epoch never replaces one of a newer epoch of the same topic id.

@@ -36,7 +36,7 @@ _NEVER_APPENDED: Final = frozenset(
 
 
 class BatchIdentity(NamedTuple):
-    """What makes a batch recognizable to the broker."""
+    """Producer id, epoch and sequence: the broker recognizes a batch by them."""
 
     producer_id: int
     epoch: int
@@ -44,7 +44,7 @@ class BatchIdentity(NamedTuple):
 
 
 class Verdict(Enum):
-    """What an answer means for the batch that it answers."""
+    """The meaning of an answer for its batch."""
 
     ACKED = "acked"
     RETRY = "retry"
@@ -56,7 +56,7 @@ class Verdict(Enum):
     REFUSED = "refused"
     """It was not appended and will not be."""
     UNKNOWN = "unknown"
-    """It may be appended, and no retry can tell."""
+    """It may be appended, and no retry can clear that up."""
 
 
 class PartitionSequence:
@@ -97,8 +97,8 @@ class PartitionSequence:
         self.producer_id, self.epoch, self._next_sequence = producer_id, epoch, 0
 
 
-def judge(code: ErrorCode, *, maybe_appended: bool) -> Verdict:
-    """Return what an answer means; `maybe_appended` tells of earlier attempts of the batch."""
+def decide(code: ErrorCode, *, maybe_appended: bool) -> Verdict:
+    """Return the meaning of an answer; `maybe_appended` is about earlier attempts of the batch."""
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Verdict.ACKED
     if code in _LOST_STATE:

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""Delays between attempts."""
 
 import attrs
 
@@ -12,7 +12,7 @@ class Backoff:
     jitter: float = 0.2
 
     def delay_s(self, failures: int, random_unit: float) -> float:
-        """Return the delay after so many failures in a row; `random_unit` lies in [0, 1).
+        """Return the delay after a number of failures in a row; `random_unit` is in [0, 1).
 
         The delay doubles with each failure and differs by the jitter in both directions.
         """
