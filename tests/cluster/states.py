@@ -1,13 +1,18 @@
 """Cluster states that tests begin with, made as a server makes them: by replaying records."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from barnabas.cluster.controller.controller import BrokerRegistration, Controller
+from barnabas.cluster.controller.controller import Controller
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import SUPPORTED
-from barnabas.cluster.metadata.image import Endpoint, MetadataImage
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
+from barnabas.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
@@ -48,10 +53,25 @@ class Cluster:
         return self.controller.image
 
     def add_broker(self, broker_id: int, *, rack: str | None = None, fenced: bool = False) -> int:
-        epoch = self.take(self.controller.register_broker(registration(broker_id, rack=rack)))
+        epoch = self.register(registration(broker_id, rack=rack))
         if not fenced:
-            self.take(self.controller.broker_heartbeat(broker_id, epoch, want_fence=False))
+            self.unfence(broker_id)
         return epoch
+
+    def register(self, request: BrokerRegistrationRequest) -> int:
+        return self.take(self.controller.register_broker(request)).broker_epoch
+
+    def unfence(self, broker_id: int) -> BrokerHeartbeatResponse:
+        return self.take(self.controller.broker_heartbeat(self.heartbeat(broker_id)))
+
+    def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatRequest:
+        """A heartbeat of a broker that has applied all metadata and wants to serve."""
+        return BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.image.brokers[broker_id].epoch,
+            current_metadata_offset=self.image.offset,
+            **fields,
+        )
 
     def take(self, result: ControllerResult[T]) -> T:
         self.replay(result.records)
@@ -84,14 +104,22 @@ class Cluster:
 
 
 def registration(
-    broker_id: int, *, rack: str | None = None, incarnation: int | None = None
-) -> BrokerRegistration:
-    return BrokerRegistration(
+    broker_id: int,
+    *directories: Uuid,
+    rack: str | None = None,
+    incarnation: int | None = None,
+) -> BrokerRegistrationRequest:
+    request = BrokerRegistrationRequest
+    listener = request.Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)
+    return request(
         broker_id=broker_id,
         cluster_id=CLUSTER_ID,
         incarnation_id=uuid(broker_id if incarnation is None else incarnation),
-        endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker_id),),
-        features=SUPPORTED,
+        listeners=[listener],
+        features=[
+            request.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED.items()
+        ],
         rack=rack,
-        directories=(uuid(500 + broker_id),),
+        log_dirs=list(directories) or [uuid(500 + broker_id)],
     )

@@ -5,6 +5,7 @@ import pytest
 
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord, PartitionChangeRecord
 from tests.cluster.states import Cluster, registration, uuid
 
@@ -20,17 +21,16 @@ def test_a_broker_starts_fenced_with_the_offset_as_its_epoch() -> None:
 def test_the_same_incarnation_keeps_its_epoch_and_a_new_one_does_not() -> None:
     cluster = Cluster()
     known = cluster.image.brokers[1]
-    assert cluster.take(cluster.controller.register_broker(registration(1))) == known.epoch
-    again = cluster.controller.register_broker(registration(1, incarnation=77))
-    assert cluster.take(again) > known.epoch
+    assert cluster.register(registration(1)) == known.epoch
+    assert cluster.register(registration(1, incarnation=77)) > known.epoch
     assert cluster.image.brokers[1].fenced
 
 
 def test_the_same_incarnation_amends_what_is_known_of_it() -> None:
     cluster = Cluster()
     known = cluster.image.brokers[1]
-    amended = attrs.evolve(registration(1, rack="rack-0"), directories=(uuid(7), uuid(8)))
-    assert cluster.take(cluster.controller.register_broker(amended)) == known.epoch
+    amended = registration(1, uuid(7), uuid(8), rack="rack-0")
+    assert cluster.register(amended) == known.epoch
     assert cluster.image.brokers[1] == attrs.evolve(known, directories=(uuid(7), uuid(8)))
     assert not cluster.image.brokers[1].fenced
 
@@ -47,8 +47,8 @@ def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
     cluster = Cluster()
     topic_id = cluster.create("t", partitions=2).topic_id
     cluster.replay([PartitionChangeRecord(topic_id=topic_id, partition_id=1, leader=-1)])
-    epoch = cluster.take(cluster.controller.register_broker(registration(1, incarnation=5)))
-    cluster.take(cluster.controller.broker_heartbeat(1, epoch, want_fence=False))
+    cluster.register(registration(1, incarnation=5))
+    cluster.unfence(1)
     partitions = cluster.image.topics_by_name["t"].partitions
     assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 0), (1, 2)]
 
@@ -76,29 +76,34 @@ def test_who_is_eligible_takes_over_from_a_fenced_broker() -> None:
         topic_id=topic_id, partition_id=0, isr=[2], leader=2, eligible_leader_replicas=[1]
     )
     cluster.replay([level, change])
-    epoch = cluster.take(cluster.controller.register_broker(registration(1, incarnation=5)))
+    cluster.register(registration(1, incarnation=5))
     cluster.take(cluster.controller.fence_broker(2))
-    cluster.take(cluster.controller.broker_heartbeat(1, epoch, want_fence=False))
+    cluster.unfence(1)
     partition = cluster.image.topics_by_name["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (2,))
 
 
 def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
     cluster = Cluster()
+    stale = cluster.heartbeat(1)
+    stale.broker_epoch = 12345
     with pytest.raises(KafkaError) as refusal:
-        cluster.controller.broker_heartbeat(1, 12345, want_fence=False)
+        cluster.controller.broker_heartbeat(stale)
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_producer_ids_are_given_in_blocks_that_never_overlap() -> None:
     cluster = Cluster()
     epoch = cluster.image.brokers[1].epoch
-    blocks = [cluster.take(cluster.controller.allocate_producer_ids(1, epoch)) for _ in range(3)]
-    assert [(block.first_producer_id, block.size) for block in blocks] == [
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    blocks = [cluster.take(cluster.controller.allocate_producer_ids(request)) for _ in range(3)]
+    assert [(block.producer_id_start, block.producer_id_len) for block in blocks] == [
         (0, 1000),
         (1000, 1000),
         (2000, 1000),
     ]
     with pytest.raises(KafkaError) as refusal:
-        cluster.controller.allocate_producer_ids(1, epoch + 1)
+        cluster.controller.allocate_producer_ids(
+            AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1)
+        )
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH

@@ -147,25 +147,6 @@ def test_an_id_is_a_number_as_java_reads_it(name: str) -> None:
     assert parse_id("+1") == parse_id("1") == 1
 
 
-def test_a_broker_changes_no_other_brokers_properties(cluster: Cluster) -> None:
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            IncrementalAlterConfigsRequest.AlterConfigsResource(
-                resource_type=RESOURCE_BROKER, resource_name=name, configs=[]
-            )
-            for name in ("1", "2", "", "one")
-        ]
-    )
-    result = cluster.controller.incremental_alter_configs(request, via_broker=1)
-    told = [(answer.error_code, answer.error_message) for answer in result.response.responses]
-    assert told == [
-        (0, None),
-        (42, "Unexpected broker id, expected 1, but received 2"),
-        (0, None),
-        (42, "Node id must be an integer, but it is: one"),
-    ]
-
-
 def test_there_are_no_default_topics(cluster: Cluster) -> None:
     refused = (42, "Default topic resources are not allowed.")
     assert alter(cluster, RESOURCE_TOPIC, "", ("retention.ms", "5", SET)) == refused

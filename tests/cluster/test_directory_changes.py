@@ -3,7 +3,6 @@
 The records are those of Apache Kafka 4.3 with two log.dirs, one of which is taken away.
 """
 
-import attrs
 import pytest
 
 from barnabas.cluster.metadata.feature_levels import (
@@ -37,10 +36,8 @@ def with_two_directories(brokers: int = 1, *, elr: bool = False) -> Cluster:
 
 
 def start(cluster: Cluster, broker_id: int, *directories: Uuid, incarnation: int = 0) -> None:
-    broker = registration(broker_id, incarnation=broker_id + incarnation)
-    broker = attrs.evolve(broker, directories=directories)
-    epoch = cluster.take(cluster.controller.register_broker(broker))
-    cluster.take(cluster.controller.broker_heartbeat(broker_id, epoch, want_fence=False))
+    cluster.register(registration(broker_id, *directories, incarnation=broker_id + incarnation))
+    cluster.unfence(broker_id)
 
 
 def assign(
@@ -60,10 +57,8 @@ def assign(
 
 
 def fail(cluster: Cluster, *directories: Uuid, broker_id: int = 1) -> list[Message]:
-    epoch = cluster.image.brokers[broker_id].epoch
-    result = cluster.controller.broker_heartbeat(
-        broker_id, epoch, want_fence=False, offline_directories=directories
-    )
+    heartbeat = cluster.heartbeat(broker_id, offline_log_dirs=list(directories))
+    result = cluster.controller.broker_heartbeat(heartbeat)
     cluster.take(result)
     return result.records
 

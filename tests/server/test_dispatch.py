@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 import barnabas.server.api.handlers as handlers
+from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.apis import api_by_name
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -81,6 +82,16 @@ def test_registry_line_names_a_handler_of_its_request(line: ServedApi) -> None:
     _, request = inspect.signature(line.handler()).parameters.values()
     kinds = get_args(request.annotation) or (request.annotation,)
     assert line.api.request_type in kinds
+
+
+def test_registry_controller_listener_serves_every_controller_operation() -> None:
+    lines = REGISTRY["controller"].values()
+    operations = {
+        line.api.request_type
+        for line in lines
+        if line.handler_path == "controller.operation_handler.answer_operation"
+    }
+    assert operations == set(get_args(ControllerRequest))
 
 
 def test_registry_with_two_lines_for_an_api_raises() -> None:

@@ -32,7 +32,7 @@ def fake_node() -> Any:
     node = SimpleNamespace(
         ready=True,
         metrics_port=None,
-        dispatchers={"broker": SimpleNamespace(routes={1: route})},
+        dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),
@@ -72,9 +72,15 @@ async def test_prometheus_finds_the_figures_of_the_node() -> None:
         assert head.startswith(b"HTTP/1.1 200 OK")
         assert b"text/plain; version=0.0.4" in head
         lines = body.decode().splitlines()
-        assert 'barnabas_request_seconds_count{api="Produce",version="13"} 5.0' in lines
+        assert (
+            'barnabas_request_seconds_count{api="Produce",listener="broker",version="13"} 5.0'
+            in lines
+        )
         assert "barnabas_record_jobs_total 9.0" in lines
-        assert 'barnabas_request_seconds_sum{api="Produce",version="13"} 0.25' in lines
+        assert (
+            'barnabas_request_seconds_sum{api="Produce",listener="broker",version="13"} 0.25'
+            in lines
+        )
         assert 'barnabas_request_errors_total{api="Produce"} 1.0' in lines
         assert "barnabas_connections 2.0" in lines
         assert "barnabas_partitions 2.0" in lines

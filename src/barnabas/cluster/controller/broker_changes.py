@@ -1,6 +1,7 @@
 """Registering, fencing and unfencing nodes (Kafka's `ClusterControlManager`)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
@@ -15,11 +16,22 @@ from barnabas.cluster.metadata.image import (
 )
 from barnabas.cluster.metadata.image_records import broker_record, controller_record
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
 )
-from barnabas.protocol.types import Uuid
 
 # Values of `fenced` and `in_controlled_shutdown` in a BrokerRegistrationChangeRecord.
 _UNFENCE, _FENCE, _SHUTTING_DOWN = -1, 1, 1
@@ -27,66 +39,46 @@ _UNFENCE, _FENCE, _SHUTTING_DOWN = -1, 1, 1
 _RECOVERING = 1
 
 
-@attrs.frozen(slots=True)
-class BrokerRegistration:
-    """What a starting broker says of itself."""
-
-    broker_id: int
-    cluster_id: str
-    incarnation_id: Uuid
-    endpoints: tuple[Endpoint, ...]
-    features: Mapping[str, tuple[int, int]]
-    rack: str | None
-    directories: tuple[Uuid, ...]
-
-
-@attrs.frozen(slots=True)
-class ControllerRegistration:
-    """What a starting controller says of itself."""
-
-    controller_id: int
-    incarnation_id: Uuid
-    endpoints: tuple[Endpoint, ...]
-    features: Mapping[str, tuple[int, int]]
-
-
-def register_controller(controller: ControllerRegistration) -> ControllerResult[None]:
-    """The record of a controller's registration."""
-    registered = ControllerImage(
-        id=controller.controller_id,
-        incarnation_id=controller.incarnation_id,
-        endpoints={point.name: point for point in controller.endpoints},
-        features=controller.features,
+def register_controller(
+    request: ControllerRegistrationRequest,
+) -> ControllerResult[ControllerRegistrationResponse]:
+    """Record a controller's endpoints and features."""
+    controller = ControllerImage(
+        id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        endpoints=_endpoints(request.listeners),
+        features=_features(request.features),
     )
-    return ControllerResult([controller_record(registered)], None)
+    response = ControllerRegistrationResponse(error_message=None)
+    return ControllerResult([controller_record(controller)], response)
 
 
 def register_broker(
-    image: MetadataImage, broker: BrokerRegistration, epoch: int
-) -> ControllerResult[int]:
-    """Register a broker under a new `epoch` (the offset of its record), fenced for now.
+    image: MetadataImage, request: BrokerRegistrationRequest, epoch: int
+) -> ControllerResult[BrokerRegistrationResponse]:
+    """Register a broker, fenced, under a new `epoch` (the offset of its record).
 
-    The same incarnation asking again amends what is known of it and stays as it is, epoch and
-    all. Raises KafkaError INCONSISTENT_CLUSTER_ID.
+    A second registration of the same incarnation updates endpoints, features and directories; the
+    broker keeps its epoch and its state. Raises KafkaError INCONSISTENT_CLUSTER_ID.
     """
-    if broker.cluster_id != image.cluster_id:
+    if request.cluster_id != image.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {image.cluster_id}, but got cluster ID {broker.cluster_id}",
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}",
         )
     registered = BrokerImage(
-        id=broker.broker_id,
+        id=request.broker_id,
         epoch=epoch,
-        incarnation_id=broker.incarnation_id,
-        endpoints={point.name: point for point in broker.endpoints},
-        features=broker.features,
-        rack=broker.rack,
+        incarnation_id=request.incarnation_id,
+        endpoints=_endpoints(request.listeners),
+        features=_features(request.features),
+        rack=request.rack,
         fenced=True,
         in_controlled_shutdown=False,
-        directories=broker.directories,
+        directories=tuple(request.log_dirs),
     )
-    known = image.brokers.get(broker.broker_id)
-    if known is not None and known.incarnation_id == broker.incarnation_id:
+    known = image.brokers.get(request.broker_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
         registered = attrs.evolve(
             registered,
             epoch=known.epoch,
@@ -94,44 +86,57 @@ def register_broker(
             in_controlled_shutdown=known.in_controlled_shutdown,
             cordoned_directories=known.cordoned_directories,
         )
-        if registered == known:
-            return ControllerResult([], known.epoch)
-    return ControllerResult([broker_record(registered)], registered.epoch)
+    response = BrokerRegistrationResponse(broker_epoch=registered.epoch)
+    if registered == known:
+        return ControllerResult([], response)
+    return ControllerResult([broker_record(registered)], response)
+
+
+def _endpoints(listeners: Iterable[Any]) -> dict[str, Endpoint]:
+    return {
+        point.name: Endpoint(point.name, point.host, point.port, point.security_protocol)
+        for point in listeners
+    }
+
+
+def _features(features: Iterable[Any]) -> dict[str, tuple[int, int]]:
+    return {
+        feature.name: (feature.min_supported_version, feature.max_supported_version)
+        for feature in features
+    }
 
 
 def heartbeat(
-    image: MetadataImage,
-    broker_id: int,
-    broker_epoch: int,
-    *,
-    want_fence: bool,
-    want_shutdown: bool,
-    offline_directories: Collection[Uuid] = (),
-) -> ControllerResult[bool]:
-    """Fence or unfence as the broker asks; unfenced, it takes partitions that have no leader.
+    image: MetadataImage, request: BrokerHeartbeatRequest
+) -> ControllerResult[BrokerHeartbeatResponse]:
+    """Fence or unfence a broker as it asks; an unfenced broker takes leaderless partitions.
 
-    What lies in `offline_directories` is led by it no more (KIP-858). Raises KafkaError
-    STALE_BROKER_EPOCH when it was registered anew since.
+    The broker stops leading replicas in `offline_log_dirs` (KIP-858). Raises KafkaError
+    STALE_BROKER_EPOCH when the broker has registered again since.
     """
-    broker = directory_changes.registered_broker(image, broker_id, broker_epoch)
-    records = list(directory_changes.directories_failed(image, broker, offline_directories))
-    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch)
-    if want_fence != broker.fenced:
-        change.fenced = _FENCE if want_fence else _UNFENCE
-    if want_shutdown and not broker.in_controlled_shutdown:
+    broker = directory_changes.registered_broker(image, request.broker_id, request.broker_epoch)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.epoch, is_fenced=broker.fenced
+    )
+    records = list(directory_changes.directories_failed(image, broker, request.offline_log_dirs))
+    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    if request.want_fence != broker.fenced:
+        change.fenced = _FENCE if request.want_fence else _UNFENCE
+        response.is_fenced = request.want_fence
+    if request.want_shut_down and not broker.in_controlled_shutdown:
         change.in_controlled_shutdown = _SHUTTING_DOWN
     if not change.fenced and not change.in_controlled_shutdown:
-        return ControllerResult(records, broker.fenced)
+        return ControllerResult(records, response)
     records.append(change)
-    if not want_fence and not want_shutdown:
+    if not request.want_fence and not request.want_shut_down:
         records += _leaderless_partitions_for(image, broker)
-        # It led them when it was last here, perhaps with a directory that it does not have now.
+        # It led them before it restarted, perhaps in a directory that it no longer has.
         records += directory_changes.leave_offline(image, broker)
-    return ControllerResult(records, want_fence)
+    return ControllerResult(records, response)
 
 
 def fence(image: MetadataImage, broker: BrokerImage) -> ControllerResult[None]:
-    """A broker is not heard of any more: it leads nothing (`handleBrokerFenced`)."""
+    """Fence a broker and move its leaderships (Kafka's `handleBrokerFenced`)."""
     change = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE
     )

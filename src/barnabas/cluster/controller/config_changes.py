@@ -66,25 +66,22 @@ class Operation(enum.IntEnum):
 
 
 def incremental_alter_configs(
-    context: Context, request: IncrementalAlterConfigsRequest, via_broker: int | None = None
+    context: Context, request: IncrementalAlterConfigsRequest
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-    """Apply each resource's operations, or none of them if one is refused.
-
-    Of brokers, only the one that the request came in on (`via_broker`) may be changed.
-    """
+    """Apply the operations of each resource; of one resource, all or none."""
     answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    records, answers = _alter(context, request.resources, _incremental_changes, answer, via_broker)
+    records, answers = _alter(context, request.resources, _incremental_changes, answer)
     if request.validate_only:
         records = []
     return ControllerResult(records, IncrementalAlterConfigsResponse(responses=answers))
 
 
 def alter_configs(
-    context: Context, request: AlterConfigsRequest, via_broker: int | None = None
+    context: Context, request: AlterConfigsRequest
 ) -> ControllerResult[AlterConfigsResponse]:
-    """Set each resource's properties to those given; what is not named goes."""
+    """Replace the overrides of each resource by those given."""
     answer = AlterConfigsResponse.AlterConfigsResourceResponse
-    records, answers = _alter(context, request.resources, _replacing_changes, answer, via_broker)
+    records, answers = _alter(context, request.resources, _replacing_changes, answer)
     if request.validate_only:
         records = []
     return ControllerResult(records, AlterConfigsResponse(responses=answers))
@@ -95,7 +92,6 @@ def _alter(
     resources: Iterable[Any],
     changes_of: Callable[[Context, Any, Mapping[str, str]], Changes],
     answer: Callable[..., Any],
-    via_broker: int | None,
 ) -> tuple[list[Message], list[Any]]:
     resources = list(resources)
     counts = Counter((item.resource_type, item.resource_name) for item in resources)
@@ -108,7 +104,7 @@ def _alter(
         try:
             if counts[key] > 1:
                 raise _invalid("Each resource must appear at most once.")
-            _check_resource(context.image, *key, via_broker)
+            _check_resource(context.image, *key)
             _check_keys(resource.configs)
             current = context.image.configs.get(key, {})
             changes = changes_of(context, resource, current)
@@ -128,7 +124,7 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _check_resource(image: MetadataImage, kind: int, name: str, via_broker: int | None) -> None:
+def _check_resource(image: MetadataImage, kind: int, name: str) -> None:
     if kind == RESOURCE_TOPIC:
         if not name:
             raise _invalid("Default topic resources are not allowed.")
@@ -140,7 +136,7 @@ def _check_resource(image: MetadataImage, kind: int, name: str, via_broker: int 
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
     elif kind == RESOURCE_BROKER:
-        _check_broker(image, name, via_broker)
+        _check_broker(image, name)
     elif kind in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
         if not name:
             what = "group" if kind == RESOURCE_GROUP else "subscription"
@@ -151,22 +147,25 @@ def _check_resource(image: MetadataImage, kind: int, name: str, via_broker: int 
         raise _invalid(f"Unknown resource type {kind}")
 
 
-def _check_broker(image: MetadataImage, name: str, via_broker: int | None) -> None:
+def _check_broker(image: MetadataImage, name: str) -> None:
     if not name:
         return
-    broker_id = parse_id(name)
-    if broker_id is None:
-        raise _invalid(f"Node id must be an integer, but it is: {name}")
-    if via_broker is not None and broker_id != via_broker:
-        raise _invalid(f"Unexpected broker id, expected {via_broker}, but received {name}")
-    if broker_id not in image.brokers:
+    if broker_id_of(name) not in image.brokers:
         raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found."
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {parse_id(name)} found."
         )
 
 
+def broker_id_of(name: str) -> int:
+    """Return the id in the name of a broker resource; raises KafkaError INVALID_REQUEST."""
+    broker_id = parse_id(name)
+    if broker_id is None:
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
+    return broker_id
+
+
 def parse_id(text: str) -> int | None:
-    """The id of a node as Java reads it, without the spaces that Python allows; None: no number."""
+    """Return the node id in `text`, parsed as Java does (no spaces), or None when it has none."""
     return int(text) if re.fullmatch(r"[+-]?\d{1,10}", text) else None
 
 

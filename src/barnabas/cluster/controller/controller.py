@@ -1,13 +1,14 @@
-"""The active controller: decides metadata changes, and leaves making them to the replayed records.
+"""The active controller: each request becomes metadata records and a response.
 
-Each operation looks at the state with everything appended so far (committed or not), and returns
-the records to append and the response to give once they are committed. The quorum's shell appends
-them and hands the controller the image that replaying gives, so an operation sees all earlier
-ones. What Kafka does in its `*ControlManager` classes is in `topic_changes`, `config_changes`,
-`feature_changes` and `broker_changes`.
+An operation sees the state with all appended records, committed or not. It returns the records to
+append and the response to send once they are committed. Its host appends the records, replays them
+and gives the controller the new image, so an operation sees the effects of all earlier ones. The
+modules `topic_changes`, `config_changes`, `feature_changes` and `broker_changes` correspond to
+Kafka's `*ControlManager` classes.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -20,11 +21,14 @@ from barnabas.cluster.controller import (
     reassignment_changes,
     topic_changes,
 )
-from barnabas.cluster.controller.broker_changes import BrokerRegistration, ControllerRegistration
-from barnabas.cluster.controller.operation_result import Context, ControllerResult, IdBlock
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -33,6 +37,18 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
 )
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -45,6 +61,10 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -52,18 +72,34 @@ from barnabas.protocol.messages.update_features import (
 from barnabas.protocol.records.metadata_records import ProducerIdsRecord
 from barnabas.protocol.types import Uuid
 
-__all__ = ["BrokerRegistration", "Controller", "ControllerRegistration", "ControllerResult"]
-
 # org.apache.kafka.server.common.ProducerIdsBlock
 PRODUCER_ID_BLOCK_SIZE = 1000
 
 
+ControllerRequest = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | ElectLeadersRequest
+    | AlterConfigsRequest
+    | IncrementalAlterConfigsRequest
+    | UpdateFeaturesRequest
+    | ControllerRegistrationRequest
+    | BrokerRegistrationRequest
+    | BrokerHeartbeatRequest
+    | AssignReplicasToDirsRequest
+    | AllocateProducerIdsRequest
+)
+
+
 @attrs.define(slots=True)
 class Controller:
-    """The controller's operations over `image`, the state with all that was appended.
+    """The controller's operations over `image`, the state with all appended records.
 
-    `config` gives the node's configuration as it stands, `new_id` a fresh topic id, `random(n)` a
-    number below n, `kraft_version` the quorum's. `next_offset` is where the next record will stand.
+    `config` returns the node's current configuration, `new_id` a new topic id, `random(n)` a number
+    below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record.
     """
 
     config: Callable[[], NodeConfig]
@@ -73,10 +109,14 @@ class Controller:
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
 
+    def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
+        """Decide an operation, given its request in a version of its api; raises KafkaError."""
+        return _OPERATIONS[type(request)](self, request, version)
+
     # Topics
 
     def create_topics(self, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
-        """Create topics, each by itself: one that is refused leaves the others."""
+        """Create topics; a topic that is refused does not prevent the others."""
         return topic_changes.create_topics(self._context(), request)
 
     def delete_topics(
@@ -88,93 +128,125 @@ class Controller:
     def create_partitions(
         self, request: CreatePartitionsRequest
     ) -> ControllerResult[CreatePartitionsResponse]:
-        """Give topics more partitions."""
+        """Add partitions to topics."""
         return topic_changes.create_partitions(self._context(), request)
 
     def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
-        """Give partitions other replicas, or stop doing so."""
+        """Begin or cancel reassignments of partitions."""
         return reassignment_changes.alter_partition_reassignments(self._context(), request)
 
+    def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ControllerResult[ListPartitionReassignmentsResponse]:
+        """Return the reassignments in progress."""
+        return reassignment_changes.list_partition_reassignments(self.image, request)
+
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
-        """Have partitions led by their preferred leader, or by whoever is there."""
+        """Elect leaders: the preferred replicas, or any online replica (unclean)."""
         return leader_elections.elect_leaders(self.image, request)
 
     # Configuration
 
     def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest, via_broker: int | None = None
+        self, request: IncrementalAlterConfigsRequest
     ) -> ControllerResult[IncrementalAlterConfigsResponse]:
-        """Change some properties of resources; `via_broker` is who passes the request on."""
-        return config_changes.incremental_alter_configs(self._context(), request, via_broker)
+        """Change some properties of resources."""
+        return config_changes.incremental_alter_configs(self._context(), request)
 
-    def alter_configs(
-        self, request: AlterConfigsRequest, via_broker: int | None = None
-    ) -> ControllerResult[AlterConfigsResponse]:
+    def alter_configs(self, request: AlterConfigsRequest) -> ControllerResult[AlterConfigsResponse]:
         """Replace all properties of resources."""
-        return config_changes.alter_configs(self._context(), request, via_broker)
+        return config_changes.alter_configs(self._context(), request)
 
     # Features
 
     def update_features(
         self, request: UpdateFeaturesRequest, version: int
     ) -> ControllerResult[UpdateFeaturesResponse]:
-        """Finalize other levels of features, all or none."""
+        """Change the finalized levels of features, all or none."""
         return feature_changes.update_features(self.image, self.kraft_version(), request, version)
 
     # Brokers and controllers
 
-    def register_controller(self, controller: ControllerRegistration) -> ControllerResult[None]:
-        """Make a controller's endpoints and features known."""
-        return broker_changes.register_controller(controller)
+    def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerResult[ControllerRegistrationResponse]:
+        """Record a controller's endpoints and features."""
+        return broker_changes.register_controller(request)
 
-    def register_broker(self, broker: BrokerRegistration) -> ControllerResult[int]:
-        """Register a (re)started broker, fenced for now; gives its epoch."""
-        return broker_changes.register_broker(self.image, broker, self.next_offset)
+    def register_broker(
+        self, request: BrokerRegistrationRequest
+    ) -> ControllerResult[BrokerRegistrationResponse]:
+        """Register a starting broker, fenced; the response has its epoch."""
+        return broker_changes.register_broker(self.image, request, self.next_offset)
 
     def broker_heartbeat(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        *,
-        want_fence: bool,
-        want_shutdown: bool = False,
-        offline_directories: Collection[Uuid] = (),
-    ) -> ControllerResult[bool]:
-        """Fence or unfence a broker as it asks; gives whether it is fenced then."""
-        return broker_changes.heartbeat(
-            self.image,
-            broker_id,
-            broker_epoch,
-            want_fence=want_fence,
-            want_shutdown=want_shutdown,
-            offline_directories=offline_directories,
-        )
+        self, request: BrokerHeartbeatRequest
+    ) -> ControllerResult[BrokerHeartbeatResponse]:
+        """Fence or unfence a broker as it asks, and take note of its failed directories."""
+        return broker_changes.heartbeat(self.image, request)
 
     def fence_broker(self, broker_id: int) -> ControllerResult[None]:
-        """A broker is gone."""
+        """Fence a broker and move its leaderships."""
         return broker_changes.fence(self.image, self.image.brokers[broker_id])
 
     def assign_replicas_to_dirs(
         self, request: AssignReplicasToDirsRequest
     ) -> ControllerResult[AssignReplicasToDirsResponse]:
-        """Take down in which directories a broker's replicas are."""
+        """Record in which directories a broker's replicas are."""
         return directory_changes.assign_replicas_to_dirs(self.image, request)
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[IdBlock]:
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> ControllerResult[AllocateProducerIdsResponse]:
         """Give a broker the next block of producer ids (KIP-730)."""
-        directory_changes.registered_broker(self.image, broker_id, broker_epoch)
+        directory_changes.registered_broker(self.image, request.broker_id, request.broker_epoch)
         first = self.image.next_producer_id
         if first > (1 << 63) - 1 - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up")
         record = ProducerIdsRecord(
-            broker_id=broker_id,
-            broker_epoch=broker_epoch,
+            broker_id=request.broker_id,
+            broker_epoch=request.broker_epoch,
             next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
         )
-        return ControllerResult([record], IdBlock(first, PRODUCER_ID_BLOCK_SIZE))
+        response = AllocateProducerIdsResponse(
+            producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE
+        )
+        return ControllerResult([record], response)
 
     def _context(self) -> Context:
-        """What the operations of one request look at."""
         return Context(self.image, self.config(), self.new_id, self.random)
+
+
+# The operation of each request, which gets the version of the request as well.
+_OPERATIONS: dict[
+    type[ControllerRequest], Callable[[Controller, Any, int], ControllerResult[Any]]
+] = {
+    CreateTopicsRequest: lambda controller, request, _: controller.create_topics(request),
+    DeleteTopicsRequest: Controller.delete_topics,
+    CreatePartitionsRequest: lambda controller, request, _: controller.create_partitions(request),
+    AlterPartitionReassignmentsRequest: (
+        lambda controller, request, _: controller.alter_partition_reassignments(request)
+    ),
+    ListPartitionReassignmentsRequest: (
+        lambda controller, request, _: controller.list_partition_reassignments(request)
+    ),
+    ElectLeadersRequest: lambda controller, request, _: controller.elect_leaders(request),
+    AlterConfigsRequest: lambda controller, request, _: controller.alter_configs(request),
+    IncrementalAlterConfigsRequest: (
+        lambda controller, request, _: controller.incremental_alter_configs(request)
+    ),
+    UpdateFeaturesRequest: Controller.update_features,
+    ControllerRegistrationRequest: (
+        lambda controller, request, _: controller.register_controller(request)
+    ),
+    BrokerRegistrationRequest: lambda controller, request, _: controller.register_broker(request),
+    BrokerHeartbeatRequest: lambda controller, request, _: controller.broker_heartbeat(request),
+    AssignReplicasToDirsRequest: (
+        lambda controller, request, _: controller.assign_replicas_to_dirs(request)
+    ),
+    AllocateProducerIdsRequest: (
+        lambda controller, request, _: controller.allocate_producer_ids(request)
+    ),
+}

@@ -1,4 +1,4 @@
-"""What a controller operation gives back, and what it looks at."""
+"""The input and the result of a controller operation."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @attrs.frozen(slots=True)
 class ControllerResult(Generic[T]):
-    """The records to append (as one batch), and the response for when they are committed.
+    """The records to append as one batch, and the response to send when they are committed.
 
-    With a `kraft_version` the quorum states that it goes over to it, before the records.
+    With a `kraft_version`, the quorum is upgraded to it before the records are appended.
     """
 
     records: list[Message]
@@ -26,16 +26,8 @@ class ControllerResult(Generic[T]):
 
 
 @attrs.frozen(slots=True)
-class IdBlock:
-    """A run of producer ids that belongs to one broker."""
-
-    first_producer_id: int
-    size: int
-
-
-@attrs.frozen(slots=True)
 class Context:
-    """The state and the sources of chance that an operation decides with."""
+    """The state, configuration and sources of randomness that an operation uses."""
 
     image: MetadataImage
     config: NodeConfig

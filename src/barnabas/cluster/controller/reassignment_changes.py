@@ -13,12 +13,21 @@ import attrs
 from barnabas.cluster.controller.leader_elections import may_lead
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.topic_changes import assigned_directory, check_manual
-from barnabas.cluster.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from barnabas.cluster.metadata.image import (
+    NO_LEADER,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from barnabas.config import TopicConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import PartitionChangeRecord
@@ -41,7 +50,9 @@ class _Target:
 def alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
-    """Begin moves, or cancel them (null replicas); one that is refused leaves the others."""
+    """Begin or cancel (null replicas) reassignments; a refused one does not prevent the others."""
+    if not request.topics:
+        return ControllerResult([], AlterPartitionReassignmentsResponse())
     records: list[Message] = []
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -72,6 +83,40 @@ def alter_partition_reassignments(
                 records.append(change)
         response.responses.append(TopicResult(name=topic.name, partitions=results))
     return ControllerResult(records, response)
+
+
+def list_partition_reassignments(
+    image: MetadataImage, request: ListPartitionReassignmentsRequest
+) -> ControllerResult[ListPartitionReassignmentsResponse]:
+    """Return the reassignments in progress, of all topics or of those named."""
+    answer = ListPartitionReassignmentsResponse
+    response = answer(error_message=None)
+    wanted: list[tuple[TopicImage, set[int] | None]]
+    if request.topics is None:
+        wanted = [(topic, None) for topic in image.topics_by_name.values()]
+    else:
+        wanted = [
+            (topic, set(asked.partition_indexes))
+            for asked in request.topics
+            if (topic := image.topics_by_name.get(asked.name)) is not None
+        ]
+    for topic, numbers in wanted:
+        moving = [
+            answer.OngoingPartitionReassignment(
+                partition_index=number,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding_replicas),
+                removing_replicas=list(partition.removing_replicas),
+            )
+            for number, partition in topic.partitions.items()
+            if (numbers is None or number in numbers)
+            and (partition.adding_replicas or partition.removing_replicas)
+        ]
+        if moving:
+            response.topics.append(
+                answer.OngoingTopicReassignment(name=topic.name, partitions=moving)
+            )
+    return ControllerResult([], response)
 
 
 def _find(image: MetadataImage, name: str, number: int) -> tuple[Uuid, PartitionImage]:

@@ -64,6 +64,22 @@ _BROKER: Final = ("broker",)
 _CONTROLLER: Final = ("controller",)
 _BOTH: Final = ("broker", "controller")
 
+_OPERATION_HANDLER: Final = "controller.operation_handler.answer_operation"
+
+
+def _operation(
+    name: str,
+    broker_handler_path: str = "admin.forwarding_handler.forward",
+    *,
+    errors: ErrorPlaces = AT_TOP_LEVEL,
+) -> tuple[ServedApi, ServedApi]:
+    """Return the lines of an operation that brokers forward and the controller answers."""
+    return (
+        _api(name, _BROKER, broker_handler_path, errors=errors),
+        _api(name, _CONTROLLER, _OPERATION_HANDLER, errors=errors),
+    )
+
+
 # Items that several apis name alike.
 _TOPICS = items("topics", "topics", "name")
 _PARTITIONS = items("partitions", "partitions", "partition_index")
@@ -153,27 +169,19 @@ SERVED: Final = (
          errors=in_items((_TOPICS, _INDEXES))),
 
     # Administration
-    _api("CreateTopics", _BOTH, "admin.topic_handlers.create_topics",
-         errors=in_items((_TOPICS,))),
-    _api("DeleteTopics", _BOTH, "admin.topic_handlers.delete_topics", errors=in_items(
+    *_operation("CreateTopics", errors=in_items((_TOPICS,))),
+    *_operation("DeleteTopics", errors=in_items(
         (items("topics", "responses", "name", "topic_id"),),
         (items("topic_names", "responses", "name"),),
     )),
-    _api("CreatePartitions", _BOTH, "admin.topic_handlers.create_partitions",
-         errors=in_items((items("topics", "results", "name"),))),
+    *_operation("CreatePartitions", errors=in_items((items("topics", "results", "name"),))),
     _api("DescribeConfigs", _BOTH, "admin.config_handlers.describe_configs", errors=in_items(
         (items("resources", "results", "resource_type", "resource_name"),),
     )),
-    _api("AlterConfigs", _BROKER, "admin.config_handlers.alter_configs_on_broker",
-         errors=in_items((_RESOURCES,))),
-    _api("AlterConfigs", _CONTROLLER, "admin.config_handlers.alter_configs_on_controller",
-         errors=in_items((_RESOURCES,))),
-    _api("IncrementalAlterConfigs", _BROKER,
-         "admin.config_handlers.incremental_alter_configs_on_broker",
-         errors=in_items((_RESOURCES,))),
-    _api("IncrementalAlterConfigs", _CONTROLLER,
-         "admin.config_handlers.incremental_alter_configs_on_controller",
-         errors=in_items((_RESOURCES,))),
+    *_operation("AlterConfigs", "admin.config_handlers.alter_configs",
+                errors=in_items((_RESOURCES,))),
+    *_operation("IncrementalAlterConfigs", "admin.config_handlers.incremental_alter_configs",
+                errors=in_items((_RESOURCES,))),
     _api("ListConfigResources", _BROKER, "admin.config_handlers.list_config_resources"),
     _api("DescribeLogDirs", _BROKER, "admin.describe_log_dirs_handler.describe_log_dirs"),
     _api("AlterReplicaLogDirs", _BROKER,
@@ -182,23 +190,29 @@ SERVED: Final = (
         items("topics", "results", topic_name="name"),
         _PARTITIONS,
     ))),
-    _api("ElectLeaders", _BOTH, "admin.elect_leaders_handler.elect_leaders", errors=in_items(
+    *_operation("ElectLeaders", errors=in_items(
         (
             items("topic_partitions", "replica_election_results", "topic"),
             items("partitions", "partition_result", "partition_id"),
         ),
         beside_top=True,
     )),
-    _api("AlterPartitionReassignments", _BOTH,
-         "admin.reassignment_handlers.alter_partition_reassignments", errors=in_items(
+    *_operation("AlterPartitionReassignments", errors=in_items(
         (items("topics", "responses", "name"), _PARTITIONS), beside_top=True,
     )),
-    _api("ListPartitionReassignments", _BOTH,
-         "admin.reassignment_handlers.list_partition_reassignments"),
-    _api("UpdateFeatures", _BOTH, "admin.update_features_handler.update_features"),
+    *_operation("ListPartitionReassignments"),
+    *_operation("UpdateFeatures"),
+
+    # Brokers and controllers
+    _api("BrokerRegistration", _CONTROLLER, _OPERATION_HANDLER),
+    _api("BrokerHeartbeat", _CONTROLLER, _OPERATION_HANDLER),
+    _api("AllocateProducerIds", _CONTROLLER, _OPERATION_HANDLER),
+    _api("ControllerRegistration", _CONTROLLER, _OPERATION_HANDLER),
+    _api("AssignReplicasToDirs", _CONTROLLER, _OPERATION_HANDLER),
 
     # The metadata quorum
-    _api("DescribeQuorum", _BOTH, "controller.describe_quorum_handler.describe_quorum"),
+    _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward"),
+    _api("DescribeQuorum", _CONTROLLER, "controller.describe_quorum_handler.describe_quorum"),
 
     # Security
     _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
@@ -39,9 +39,7 @@ async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
         topics=[creatable(node, name) for name in names if refusal(name) is None]
     )
     try:
-        answer = await node.quorum.submit(
-            lambda controller, now_ms: controller.create_topics(request)
-        )
+        answer = await node.channel.send(request, CreateTopicsResponse)
     except KafkaError as error:
         return dict.fromkeys(names, _told(error.code))
     return {

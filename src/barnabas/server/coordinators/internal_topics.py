@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.server.coordinators.auto_topics import creatable
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ async def create_internal_topic(node: "Node", name: str) -> None:
     topic = creatable(node, name)
     request = CreateTopicsRequest(topics=[topic])
     try:
-        response = await node.quorum.submit(
-            lambda controller, _now_ms: controller.create_topics(request)
-        )
+        response = await node.channel.send(request, CreateTopicsResponse)
     except KafkaError as error:
         raise _not_available(name) from error
     (result,) = response.topics

@@ -58,7 +58,7 @@ class Metrics:
         seconds = SummaryMetricFamily(
             "barnabas_request_seconds",
             "Time from beginning a request to its encoded response, waiting included",
-            labels=["api", "version"],
+            labels=["api", "version", "listener"],
         )
         errors = CounterMetricFamily(
             "barnabas_request_errors",
@@ -68,7 +68,7 @@ class Metrics:
         failed: dict[str, int] = {}
         for dispatcher in self._node.dispatchers.values():
             for route in dispatcher.routes.values():
-                labels = [route.name, str(route.version)]
+                labels = [route.name, str(route.version), dispatcher.listener]
                 seconds.add_metric(labels, route.requests, route.seconds)
                 failed[route.name] = failed.get(route.name, 0) + route.errors
         for name, count in failed.items():

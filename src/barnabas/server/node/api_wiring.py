@@ -6,22 +6,30 @@ from typing import TYPE_CHECKING
 
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.handlers.data.data_services import DataServices
-from barnabas.server.api.registry import REGISTRY, ListenerKind
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
 
 # Families whose handlers take the whole node.
-_OF_NODE = ("admin", "controller", "groups", "metadata", "security", "transactions")
+_OF_NODE = ("admin", "groups", "metadata", "security", "transactions")
 
 
-def make_dispatchers(node: "Node") -> dict[ListenerKind, Dispatcher]:
-    """Return a dispatcher for each kind of listener."""
-    slow_ms = node.config.get_int("barnabas.slow.request.ms")
-    slow_s = slow_ms / 1000 if slow_ms >= 0 else float("inf")
+def broker_dispatcher(node: "Node") -> Dispatcher:
+    """Return the dispatcher of the listeners that clients use."""
     services = {"data": _data_services(node), **dict.fromkeys(_OF_NODE, node)}
-    return {kind: Dispatcher(kind, services, slow_request_s=slow_s) for kind in REGISTRY}
+    return Dispatcher("broker", services, slow_request_s=_slow_request_s(node))
+
+
+def controller_dispatcher(node: "Node") -> Dispatcher:
+    """Return the dispatcher of the controller listeners and of the local controller channel."""
+    services = {"controller": node.quorum, **dict.fromkeys(_OF_NODE, node)}
+    return Dispatcher("controller", services, slow_request_s=_slow_request_s(node))
+
+
+def _slow_request_s(node: "Node") -> float:
+    slow_ms = node.config.get_int("barnabas.slow.request.ms")
+    return slow_ms / 1000 if slow_ms >= 0 else float("inf")
 
 
 def _data_services(node: "Node") -> DataServices:

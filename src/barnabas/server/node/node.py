@@ -20,9 +20,10 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
-from barnabas.server.node.api_wiring import make_dispatchers
+from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispatcher
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.quorum.controller_channel import ControllerChannel, LocalControllerChannel
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
 from barnabas.server.transport.sending import read_ahead
@@ -55,6 +56,7 @@ class Node:
     logs: "LogManager"
     replicas: "ReplicaManager"
     quorum: "Quorum"
+    channel: ControllerChannel
     assignors: "Mapping[str, Assignor]"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
@@ -156,7 +158,7 @@ class Node:
             self.records = RecordHelper(self.disk)
             nursery.start_soon(self.records.run)
             self.background = BackgroundTasks(self)
-            self.dispatchers = make_dispatchers(self)
+            self.dispatchers["broker"] = broker_dispatcher(self)
             await nursery.start(self.transport.run, self.listeners, self.dispatchers)
             nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
@@ -181,6 +183,10 @@ class Node:
 
         self.directories = DirectoryAssignments(self)
         self.quorum = Quorum(self)
+        self.dispatchers["controller"] = controller_dispatcher(self)
+        self.channel = LocalControllerChannel(
+            self.dispatchers["controller"], client_id=f"broker-{self.node_id}"
+        )
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
         )

@@ -8,21 +8,16 @@ node's configuration and replicas, then to the subscribers, then to whoever subm
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
-from barnabas.cluster.controller.controller import (
-    BrokerRegistration,
-    Controller,
-    ControllerRegistration,
-    ControllerResult,
-)
+from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, SUPPORTED
-from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
+from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_snapshot import control_batch
 from barnabas.cluster.metadata.record_versions import encode_at, statable
@@ -35,6 +30,9 @@ from barnabas.log.file_operations import replace_file
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import AbortTransactionRecord
 from barnabas.protocol.types import Uuid
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
 
@@ -85,18 +82,18 @@ class Quorum:
         """Call back with each new image and what changed in it, in the loop, in log order."""
         self._subscribers.append(callback)
 
-    async def submit(
-        self, operation: Callable[[Controller, int], ControllerResult[T]], timeout_s: float = 60
-    ) -> T:
-        """Have the controller do something; returns its response once it is committed.
+    async def handle(
+        self, request: ControllerRequest, version: int, timeout_s: float = 60
+    ) -> Message:
+        """Have the controller decide a request; return its response once it is committed.
 
-        Even a result without records waits for all that it was decided upon. Raises KafkaError:
-        NOT_CONTROLLER when another node is the active controller, REQUEST_TIMED_OUT (the outcome
-        is then unknown), or what the operation raises.
+        A response without records waits for the records that it was decided upon. Raises
+        KafkaError: NOT_CONTROLLER when another node is the active controller, REQUEST_TIMED_OUT
+        (the outcome is then unknown), or the error of the operation.
         """
         if not self.core.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
-        result = operation(self._controller, self.node.now_ms())
+        result = self._controller.handle(request, version)
         if result.kraft_version is not None:
             self._upgrade_kraft_version(result.kraft_version)
         self._append(result.records)
@@ -181,7 +178,8 @@ class Quorum:
             self._append(self.log.bootstrap_records())
         node.logs.broker_epoch = broker_epoch = self._register()
         self._fence_others()  # first, so that this node may take over what they led
-        unfence = controller.broker_heartbeat(node.node_id, broker_epoch, want_fence=False)
+        heartbeat = BrokerHeartbeatRequest(broker_id=node.node_id, broker_epoch=broker_epoch)
+        unfence = controller.broker_heartbeat(heartbeat)
         self._append(unfence.records)
 
     def _fence_others(self) -> None:
@@ -195,22 +193,28 @@ class Quorum:
     def _register(self) -> int:
         """State all of this node that the metadata.version has room for; the broker's epoch."""
         node, controller = self.node, self._controller
-        registration = ControllerRegistration(
-            node.node_id, self._incarnation_id, self.core.local.endpoints, SUPPORTED
+        registration = ControllerRegistrationRequest(
+            controller_id=node.node_id,
+            incarnation_id=self._incarnation_id,
+            listeners=_listeners(ControllerRegistrationRequest.Listener, self.core.local.endpoints),
+            features=_features(ControllerRegistrationRequest.Feature),
         )
         self._append(controller.register_controller(registration).records)
-        broker = BrokerRegistration(
+        broker = BrokerRegistrationRequest(
             broker_id=node.node_id,
             cluster_id=node.cluster_id,
             incarnation_id=self._incarnation_id,
-            endpoints=registered(node, node.config.advertised_listeners),
-            features=SUPPORTED,
+            listeners=_listeners(
+                BrokerRegistrationRequest.Listener,
+                registered(node, node.config.advertised_listeners),
+            ),
+            features=_features(BrokerRegistrationRequest.Feature),
             rack=node.config.rack,
-            directories=self.log.directory_ids,
+            log_dirs=list(self.log.directory_ids),
         )
         result = controller.register_broker(broker)
         self._append(result.records)
-        return result.response
+        return result.response.broker_epoch
 
     # Appending and committing
 
@@ -322,6 +326,25 @@ def _timeouts(config: NodeConfig) -> Timeouts:
         fetch_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
         backoff_max_ms=config.get_int("controller.quorum.election.backoff.max.ms"),
     )
+
+
+def _listeners(listener: Callable[..., Any], endpoints: Iterable[Endpoint]) -> list[Any]:
+    return [
+        listener(
+            name=point.name,
+            host=point.host,
+            port=point.port,
+            security_protocol=point.security_protocol,
+        )
+        for point in endpoints
+    ]
+
+
+def _features(feature: Callable[..., Any]) -> list[Any]:
+    return [
+        feature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in SUPPORTED.items()
+    ]
 
 
 def _batch(entry: Entry) -> bytearray:

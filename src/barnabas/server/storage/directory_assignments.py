@@ -18,8 +18,16 @@ from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, states_di
 from barnabas.cluster.metadata.image import NO_DIRECTORY, MetadataImage, TopicImage
 from barnabas.log import PartitionLog, Volume
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from barnabas.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from barnabas.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
 from barnabas.protocol.types import Uuid
+from barnabas.server.quorum.controller_channel import raise_error
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
@@ -159,14 +167,13 @@ class DirectoryAssignments:
             if volume.failure is not None and volume.directory_id is not None
         }
         if failed - self._told_offline:
-            await node.quorum.submit(
-                lambda controller, _: controller.broker_heartbeat(
-                    node.node_id,
-                    node.logs.broker_epoch,
-                    want_fence=False,
-                    offline_directories=failed,
-                )
+            request = BrokerHeartbeatRequest(
+                broker_id=node.node_id,
+                broker_epoch=node.logs.broker_epoch,
+                current_metadata_offset=node.image.offset,
+                offline_log_dirs=list(failed),
             )
+            raise_error(await node.channel.send(request, BrokerHeartbeatResponse))
             self._told_offline |= failed
 
     async def _tell_of_assignments(self) -> None:
@@ -194,7 +201,7 @@ class DirectoryAssignments:
             broker_epoch=node.logs.broker_epoch,
             directories=_by_directory(assigned),
         )
-        await node.quorum.submit(lambda controller, _: controller.assign_replicas_to_dirs(request))
+        raise_error(await node.channel.send(request, AssignReplicasToDirsResponse))
 
 
 def _by_directory(assigned: dict[tuple[Uuid, int], Uuid]) -> list[DirectoryData]:

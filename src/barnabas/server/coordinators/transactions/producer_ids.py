@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from barnabas.server.quorum.controller_channel import raise_error
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
@@ -30,12 +35,12 @@ class ProducerIds:
     async def _take_block(self) -> None:
         node = self._node
         broker = node.image.brokers[node.node_id]
+        request = AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         try:
-            block = await node.quorum.submit(
-                lambda controller, now_ms: controller.allocate_producer_ids(broker.id, broker.epoch)
-            )
+            block = await node.channel.send(request, AllocateProducerIdsResponse)
+            raise_error(block)
         except KafkaError as error:
             # What every producer takes for a reason to ask again (Kafka: RPCProducerIdManager).
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
-        self._next = block.first_producer_id
-        self._end = block.first_producer_id + block.size
+        self._next = block.producer_id_start
+        self._end = block.producer_id_start + block.producer_id_len

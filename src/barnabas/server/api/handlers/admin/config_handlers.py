@@ -4,9 +4,11 @@ What a property is, what it may be and where its value comes from is `barnabas.c
 what was altered stands in the metadata.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
-from barnabas.cluster.controller.config_changes import parse_id
+from barnabas.cluster.controller.config_changes import broker_id_of, parse_id
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -40,6 +42,7 @@ from barnabas.protocol.messages.list_config_resources import (
 )
 from barnabas.server.api.context import NodeContext as RequestContext
 
+ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
@@ -128,42 +131,70 @@ def _told(
     )
 
 
-async def alter_configs_on_broker(
-    ctx: RequestContext, request: AlterConfigsRequest
-) -> AlterConfigsResponse:
-    """Replace what is set on each resource; of brokers, this one alone."""
-    node_id = ctx.node.node_id
-    return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.alter_configs(request, node_id)
-    )
+async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace the overrides of each resource."""
+    answer = AlterConfigsResponse.AlterConfigsResourceResponse
+    refused = _refuse_other_brokers(ctx.node.node_id, request.resources, answer)
+    return await _forward_others(ctx, request, AlterConfigsResponse, refused)
 
 
-async def alter_configs_on_controller(
-    ctx: RequestContext, request: AlterConfigsRequest
-) -> AlterConfigsResponse:
-    """Replace what is set on each resource."""
-    return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.alter_configs(request, None)
-    )
-
-
-async def incremental_alter_configs_on_broker(
+async def incremental_alter_configs(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Set, unset, or change the lists of single properties; of brokers, those of this one alone."""
-    node_id = ctx.node.node_id
-    return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.incremental_alter_configs(request, node_id)
-    )
+    """Set or remove single properties, or change the members of list properties."""
+    answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    refused = _refuse_other_brokers(ctx.node.node_id, request.resources, answer)
+    return await _forward_others(ctx, request, IncrementalAlterConfigsResponse, refused)
 
 
-async def incremental_alter_configs_on_controller(
-    ctx: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    """Set, unset, or change the lists of single properties."""
-    return await ctx.node.quorum.submit(
-        lambda controller, now_ms: controller.incremental_alter_configs(request, None)
-    )
+def _refuse_other_brokers(
+    node_id: int, resources: Iterable[Any], answer: Callable[..., Any]
+) -> dict[int, Any]:
+    """Return the answers to resources that this broker must not forward, by their position.
+
+    A broker forwards changes of its own configuration, but not of another broker's (Kafka's
+    `ConfigAdminManager#preprocess`). A resource that the request names twice is left to the
+    controller, which refuses it.
+    """
+    counts = Counter((each.resource_type, each.resource_name) for each in resources)
+    refused: dict[int, Any] = {}
+    for position, resource in enumerate(resources):
+        kind, name = resource.resource_type, resource.resource_name
+        if kind != RESOURCE_BROKER or not name or counts[kind, name] > 1:
+            continue
+        try:
+            if broker_id_of(name) != node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {node_id}, but received {name}",
+                )
+        except KafkaError as error:
+            refused[position] = answer(
+                resource_type=kind,
+                resource_name=name,
+                error_code=error.code,
+                error_message=error.message,
+            )
+    return refused
+
+
+async def _forward_others(
+    ctx: RequestContext, request: Any, response_type: type[ResponseT], refused: dict[int, Any]
+) -> ResponseT:
+    """Forward what is not refused, and merge both kinds of answers in the request's order."""
+    resources = request.resources
+    request.resources = [r for position, r in enumerate(resources) if position not in refused]
+    response: Any = response_type()
+    if request.resources or not refused:
+        response = await ctx.node.channel.send(
+            request, response_type, version=ctx.version, on_behalf_of=ctx.connection
+        )
+    answers = iter(response.responses)
+    response.responses = [
+        refused[position] if position in refused else next(answers)
+        for position in range(len(resources))
+    ]
+    return response
 
 
 # What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.

@@ -1,5 +1,7 @@
 """DescribeQuorum v0-2: who leads the metadata's log, and how far its voters are."""
 
+from typing import TYPE_CHECKING
+
 from barnabas.cluster.metadata.image import METADATA_TOPIC
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_quorum import (
@@ -7,12 +9,17 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.context import RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.server.quorum.quorum import Quorum
 
 Partition = DescribeQuorumResponse.PartitionData
 
 
-def describe_quorum(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def describe_quorum(
+    ctx: "RequestContext[Quorum]", request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
     """The state of `__cluster_metadata-0`, asked for alone; all else is unknown to the quorum."""
     asked = [
         (topic.topic_name, partition.partition_index)
@@ -37,7 +44,7 @@ def describe_quorum(ctx: RequestContext, request: DescribeQuorumRequest) -> Desc
                     for p in voter.endpoints
                 ],
             )
-            for voter in ctx.node.quorum.core.voters
+            for voter in ctx.services.core.voters
         ]
     return response
 
@@ -61,8 +68,8 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     )
 
 
-def _metadata_partition(ctx: RequestContext) -> Partition:
-    core, now_ms = ctx.node.quorum.core, ctx.node.now_ms()
+def _metadata_partition(ctx: "RequestContext[Quorum]") -> Partition:
+    core, now_ms = ctx.services.core, ctx.services.node.now_ms()
     return Partition(
         partition_index=0,
         leader_id=-1 if core.leader_id is None else core.leader_id,
