@@ -327,3 +327,13 @@ def test_pipelined_requests_get_their_own_answers() -> None:
         assert connection.is_idle
 
     with_fake(handler, test)
+
+
+def test_connections_of_several_lanes_open_at_once() -> None:
+    async def test(client: KafkaClient, broker: FakeBroker) -> None:
+        async with trio.open_nursery() as nursery:
+            for lane in ("", "a", "b", "a"):
+                nursery.start_soon(client.pool.connection, broker.address, lane)
+        assert broker.connections == 3
+
+    with_fake(lambda request, version: None, test)

@@ -77,7 +77,7 @@ class ConnectionPool:
             delay_s = self._backoff.delay_s(attempts.failures, random.random())
             attempts.retry_at = trio.current_time() + delay_s
             raise
-        del self._attempts[address]
+        self._attempts.pop(address, None)
         return connection
 
     def close_lane(self, lane: str) -> None:
