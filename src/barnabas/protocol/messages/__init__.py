@@ -1,7 +1,7 @@
-"""The messages: a module for each api with its request and its response, named as the api is.
+"""The messages: one module for each api, with its request and response and named after the api.
 
-Besides them stand the headers of requests and responses, and what clients put inside the bytes of
-other messages (`consumer_protocol`, `streams_subscription`, `principal`). A module here declares,
-and does nothing else. Nothing imports them all: `barnabas.protocol.apis` finds the one that is
-needed.
+Other modules declare the headers of requests and responses, and what clients put inside fields of
+other messages (`consumer_protocol`, `streams_subscription`, `principal`). A module here contains
+declarations only. Nothing imports all of them: `barnabas.protocol.apis` imports the module of an
+api when it is needed.
 """

@@ -1,4 +1,4 @@
-"""Making a group's offsets part of a transaction."""
+"""AddOffsetsToTxn: add a group's offsets to a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
-    """Adds the offsets partition of a group to a transaction."""
+    """Add the offsets partition of a group to a transaction."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """Tells whether the group may commit in the transaction."""
+    """State whether the group's offsets are in the transaction."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

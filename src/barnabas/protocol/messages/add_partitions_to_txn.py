@@ -1,4 +1,4 @@
-"""Making partitions part of a transaction before they are written."""
+"""AddPartitionsToTxn: add partitions to a transaction before they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
-    """Adds partitions to a transaction; brokers send several at once, or only verify."""
+    """Add partitions to transactions, or only verify them."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = string()
@@ -34,7 +34,7 @@ class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3
 
 
 class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
-    """Tells for each partition whether it is in the transaction."""
+    """State for each partition whether it is in the transaction."""
 
     class AddPartitionsToTxnPartitionResult(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Adding a voter to the quorum."""
+"""AddRaftVoter: add a voter to the quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
-    """Introduces the new voter with its directory and addresses."""
+    """Name the new voter with its directory and endpoints."""
 
     class Listener(Struct):
         name: str = string()
@@ -24,7 +24,7 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
-    """Tells whether it votes now."""
+    """State whether the voter was added."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Giving brokers blocks of producer ids."""
+"""AllocateProducerIds: give a block of producer ids to a broker."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class AllocateProducerIdsRequest(Message, api_key=67, versions="0", flexible="0+"):
-    """Asks for the next block, on behalf of a broker."""
+    """Request the next block for a broker."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
 
 
 class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0+"):
-    """Tells where the block begins and how long it is."""
+    """Return the first id and the length of the block."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

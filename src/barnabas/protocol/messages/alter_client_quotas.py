@@ -1,4 +1,4 @@
-"""Changing the quotas of clients."""
+"""AlterClientQuotas: change the quotas of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+"):
-    """Carries changes for entities made of user, client id or address."""
+    """Change quotas of entities made of user, client id or address."""
 
     class EntityData(Struct):
         entity_type: str = string()
@@ -27,7 +27,7 @@ class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+
 
 
 class AlterClientQuotasResponse(Message, api_key=49, versions="0-1", flexible="1+"):
-    """Tells for each entity whether its change was taken."""
+    """State for each entity whether it was changed."""
 
     class EntityData(Struct):
         entity_type: str = string()

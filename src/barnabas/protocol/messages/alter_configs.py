@@ -1,4 +1,4 @@
-"""Replacing the whole dynamic configuration of resources."""
+"""AlterConfigs: replace the dynamic configuration of resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Carries each resource's complete set of dynamic properties."""
+    """Give the complete set of dynamic properties of each resource."""
 
     class AlterableConfig(Struct):
         name: str = string()
@@ -23,7 +23,7 @@ class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
 
 
 class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Tells for each resource whether the set was taken."""
+    """State for each resource whether the set was accepted."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int = int16()

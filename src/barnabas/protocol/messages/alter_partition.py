@@ -1,4 +1,4 @@
-"""Changing who is in sync: from a partition's leader to the controller."""
+"""AlterPartition: a partition's leader changes the ISR through the controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
-    """Proposes new sets of in-sync replicas, each against a partition epoch."""
+    """Propose a new ISR for partitions, each against a partition epoch."""
 
     class BrokerState(Struct):
         broker_id: int = int32()
@@ -34,7 +34,7 @@ class AlterPartitionRequest(Message, api_key=56, versions="2-3", flexible="2+"):
 
 
 class AlterPartitionResponse(Message, api_key=56, versions="2-3", flexible="2+"):
-    """Carries each partition's state as the controller has it now."""
+    """Return the controller's state of each partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

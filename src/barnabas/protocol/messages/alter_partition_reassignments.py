@@ -1,4 +1,4 @@
-"""Starting and cancelling moves of partitions to other replicas."""
+"""AlterPartitionReassignments: start and cancel reassignments of partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
-    """Gives partitions new replicas, or cancels a move with null."""
+    """Give partitions new replicas, or cancel a reassignment with null."""
 
     class ReassignablePartition(Struct):
         partition_index: int = int32()
@@ -25,7 +25,7 @@ class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", fl
 
 
 class AlterPartitionReassignmentsResponse(Message, api_key=45, versions="0-1", flexible="0+"):
-    """Tells for each partition whether its move was started or cancelled."""
+    """State for each partition whether its reassignment was started or cancelled."""
 
     class ReassignablePartitionResponse(Struct):
         partition_index: int = int32()

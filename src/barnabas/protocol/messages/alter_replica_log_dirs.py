@@ -1,4 +1,4 @@
-"""Moving replicas between the directories of one broker."""
+"""AlterReplicaLogDirs: move replicas between the log directories of one broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
-    """Says in which directory each partition shall live."""
+    """Name the target directory of each partition."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = string()
@@ -23,7 +23,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="
 
 
 class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible="2+"):
-    """Tells for each partition whether the move was accepted."""
+    """State for each partition whether the move was accepted."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Moving where a share group begins to read."""
+"""AlterShareGroupOffsets: change the start offsets of a share group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """Carries new start offsets for an empty group."""
+    """Give new start offsets for an empty group."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: int = int32()
@@ -27,7 +27,7 @@ class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible=
 
 
 class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible="0+"):
-    """Tells for each partition whether it was moved."""
+    """State for each partition whether its start offset was changed."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

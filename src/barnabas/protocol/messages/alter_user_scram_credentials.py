@@ -1,4 +1,4 @@
-"""Changing SCRAM credentials."""
+"""AlterUserScramCredentials: change SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """Carries credentials to delete, and salted ones to set."""
+    """Give credentials to delete, and salted credentials to set."""
 
     class ScramCredentialDeletion(Struct):
         name: str = string()
@@ -29,7 +29,7 @@ class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexib
 
 
 class AlterUserScramCredentialsResponse(Message, api_key=51, versions="0", flexible="0+"):
-    """Tells for each user whether the change was taken."""
+    """State for each user whether the change was accepted."""
 
     class AlterUserScramCredentialsResult(Struct):
         user: str = string()

@@ -1,4 +1,4 @@
-"""What both sides speak: the first request of most connections."""
+"""ApiVersions: which apis and features a server supports; the first request of most connections."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """Asks what is served, and says which software asks."""
+    """Request the served versions; name the client software."""
 
     client_software_name: str = string(versions="3+", ignorable=True)
     client_software_version: str = string(versions="3+", ignorable=True)
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
-    """Tells each api's versions, and the features supported and finalized."""
+    """Return each api's versions, and the supported and finalized features."""
 
     class ApiVersion(Struct):
         api_key: int = int16()

@@ -1,4 +1,4 @@
-"""Telling the controller in which directories a broker's replicas are."""
+"""AssignReplicasToDirs: report to the controller which directories hold a broker's replicas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """Says which partitions are in which directory."""
+    """Name the directory of each partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -27,7 +27,7 @@ class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0
 
 
 class AssignReplicasToDirsResponse(Message, api_key=73, versions="0", flexible="0+"):
-    """Tells for each partition whether that is recorded."""
+    """State for each partition whether the assignment was recorded."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Announcing the quorum's new leader."""
+"""BeginQuorumEpoch: announce the quorum's new leader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
-    """Tells a voter who leads the new epoch, and where to reach it."""
+    """Tell a voter the leader of the new epoch and its endpoints."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -34,7 +34,7 @@ class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"
 
 
 class BeginQuorumEpochResponse(Message, api_key=53, versions="0-1", flexible="1+"):
-    """Acknowledges the leader, or names a later epoch."""
+    """Acknowledge the leader, or return a later epoch."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

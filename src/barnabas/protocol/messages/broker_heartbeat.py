@@ -1,4 +1,4 @@
-"""A broker's sign of life to the controller."""
+"""BrokerHeartbeat: a broker's heartbeat to the controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """Says how far the broker has followed the metadata, and what it wants to be."""
+    """State how far the broker has replayed the metadata and which state it requests."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -22,7 +22,7 @@ class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+")
 
 
 class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
-    """Tells whether the broker is fenced, caught up, and free to stop."""
+    """State whether the broker is fenced, caught up, and may shut down."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""A broker's entry into the cluster."""
+"""BrokerRegistration: register a broker with the controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
-    """Introduces a broker with its addresses, features and directories."""
+    """Register a broker with its listeners, features and directories."""
 
     class Listener(Struct):
         name: str = string()
@@ -33,7 +33,7 @@ class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0
 
 
 class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="0+"):
-    """Gives the broker its epoch."""
+    """Return the broker epoch."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Looking into consumer groups of the newer protocol."""
+"""ConsumerGroupDescribe: describe consumer groups of the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
-    """Names groups."""
+    """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
-    """Tells each group's epochs, assignor and members, with what they have and shall have."""
+    """Return each group's epochs, assignor and members, with current and target assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

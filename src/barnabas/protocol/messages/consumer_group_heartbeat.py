@@ -1,4 +1,4 @@
-"""Membership in a consumer group whose assignment the server makes (KIP-848)."""
+"""ConsumerGroupHeartbeat: membership in a group of the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
-    """Joins, stays or leaves; tells only what changed about subscription and partitions."""
+    """Join, stay or leave; give only the changes of subscription and partitions."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -29,7 +29,7 @@ class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexibl
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """Gives the member its epoch and, when it changed, its assignment."""
+    """Return the member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -10,7 +10,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """What a consumer tells the leader of its classic group: topics, and what it owns."""
+    """The subscription of a member of a classic group: topics and owned partitions."""
 
     class TopicPartition(Struct):
         topic: str = string()
@@ -26,7 +26,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3"):
-    """What the leader of a classic group assigns to a consumer: partitions."""
+    """The assignment of a member of a classic group: partitions."""
 
     class TopicPartition(Struct):
         topic: str = string()

@@ -1,4 +1,4 @@
-"""A controller's introduction to the active one."""
+"""ControllerRegistration: register a controller with the active controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
-    """Introduces a controller with its addresses and features."""
+    """Register a controller with its listeners and features."""
 
     class Listener(Struct):
         name: str = string()
@@ -29,7 +29,7 @@ class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible=
 
 
 class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible="0+"):
-    """Tells whether it was taken."""
+    """State whether the registration was accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Adding access rules."""
+"""CreateAcls: add ACLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
-    """Carries the rules to add."""
+    """Give the ACLs to add."""
 
     class AclCreation(Struct):
         resource_type: int = int8()
@@ -22,7 +22,7 @@ class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
 
 
 class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
-    """Tells for each rule whether it was added."""
+    """State for each ACL whether it was added."""
 
     class AclCreationResult(Struct):
         error_code: int = int16()

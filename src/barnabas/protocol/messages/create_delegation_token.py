@@ -1,4 +1,4 @@
-"""Issuing delegation tokens."""
+"""CreateDelegationToken: issue a delegation token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible="2+"):
-    """Asks for a token for its owner, with renewers and a life time."""
+    """Request a token for an owner, with renewers and a maximum lifetime (ms)."""
 
     class CreatableRenewers(Struct):
         principal_type: str = string()
@@ -20,7 +20,7 @@ class CreateDelegationTokenRequest(Message, api_key=38, versions="1-3", flexible
 
 
 class CreateDelegationTokenResponse(Message, api_key=38, versions="1-3", flexible="2+"):
-    """Carries the new token and when it expires."""
+    """Return the token and when it expires."""
 
     error_code: int = int16()
     principal_type: str = string()

@@ -1,4 +1,4 @@
-"""Giving topics more partitions."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """Says how many partitions each topic shall have, and where new ones go."""
+    """Give each topic's new partition count and the replicas of the new partitions."""
 
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[int] = array(Kind.INT32)
@@ -25,7 +25,7 @@ class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"
 
 
 class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+"):
-    """Tells for each topic whether it grew."""
+    """State for each topic whether partitions were added."""
 
     class CreatePartitionsTopicResult(Struct):
         name: str = string()

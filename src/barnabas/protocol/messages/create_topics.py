@@ -1,4 +1,4 @@
-"""Creating topics."""
+"""CreateTopics: create topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
-    """Describes topics to be created, or only to be checked."""
+    """Describe the topics to create, or only to validate."""
 
     class CreatableReplicaAssignment(Struct):
         partition_index: int = int32()
@@ -33,7 +33,7 @@ class CreateTopicsRequest(Message, api_key=19, versions="2-7", flexible="5+"):
 
 
 class CreateTopicsResponse(Message, api_key=19, versions="2-7", flexible="5+"):
-    """Tells for each topic whether it was made, and with what configuration."""
+    """State for each topic whether it was created, and its configuration."""
 
     class CreatableTopicConfigs(Struct):
         name: str = string()

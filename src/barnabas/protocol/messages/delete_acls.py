@@ -1,4 +1,4 @@
-"""Removing access rules."""
+"""DeleteAcls: remove ACLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
-    """Gives filters; what matches one is removed."""
+    """Give filters; every matching ACL is removed."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: int = int8()
@@ -22,7 +22,7 @@ class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
 
 
 class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
-    """Tells for each filter which rules went."""
+    """Return the removed ACLs for each filter."""
 
     class DeleteAclsMatchingAcl(Struct):
         error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Deleting groups that nobody uses."""
+"""DeleteGroups: delete empty groups."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
-    """Names the groups to delete."""
+    """Name the groups to delete."""
 
     groups_names: list[str] = array(Kind.STRING)
 
 
 class DeleteGroupsResponse(Message, api_key=42, versions="0-2", flexible="2+"):
-    """Tells for each group whether it is gone."""
+    """State for each group whether it was deleted."""
 
     class DeletableGroupResult(Struct):
         group_id: str = string()

@@ -1,4 +1,4 @@
-"""Deleting the oldest records of partitions."""
+"""DeleteRecords: delete the oldest records of partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Says up to which offset each partition's records may go."""
+    """Give the new log start offset of each partition."""
 
     class DeleteRecordsPartition(Struct):
         partition_index: int = int32()
@@ -24,7 +24,7 @@ class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
 
 
 class DeleteRecordsResponse(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Tells where each partition begins now."""
+    """Return the log start offset of each partition."""
 
     class DeleteRecordsPartitionResult(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Deleting a share group's offsets of whole topics."""
+"""DeleteShareGroupOffsets: delete a share group's offsets of topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
-    """Names the group and the topics."""
+    """Name the group and the topics."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
@@ -20,7 +20,7 @@ class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible
 
 
 class DeleteShareGroupOffsetsResponse(Message, api_key=92, versions="0", flexible="0+"):
-    """Tells for each topic whether its offsets are gone."""
+    """State for each topic whether its offsets were deleted."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = string()

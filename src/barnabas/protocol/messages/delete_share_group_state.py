@@ -1,4 +1,4 @@
-"""Deleting the stored state of share partitions."""
+"""DeleteShareGroupState: delete the persistent state of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
-    """Names the share partitions to forget."""
+    """Name the share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -22,7 +22,7 @@ class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="
 
 
 class DeleteShareGroupStateResponse(Message, api_key=86, versions="0", flexible="0+"):
-    """Tells for each partition whether its state is gone."""
+    """State for each partition whether its state was deleted."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -1,4 +1,4 @@
-"""Deleting topics."""
+"""DeleteTopics: delete topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
-    """Names topics to be deleted, by name or by id."""
+    """Name the topics to delete, by name or by id."""
 
     class DeleteTopicState(Struct):
         name: str | None = string(nullable=True, default=None)
@@ -20,7 +20,7 @@ class DeleteTopicsRequest(Message, api_key=20, versions="1-6", flexible="4+"):
 
 
 class DeleteTopicsResponse(Message, api_key=20, versions="1-6", flexible="4+"):
-    """Tells for each topic whether it is gone."""
+    """State for each topic whether it was deleted."""
 
     class DeletableTopicResult(Struct):
         name: str | None = string(nullable="6+")

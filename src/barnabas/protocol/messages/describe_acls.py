@@ -1,4 +1,4 @@
-"""Listing access rules."""
+"""DescribeAcls: list ACLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
-    """Gives a filter for the rules of interest."""
+    """Give a filter."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable=True)
@@ -19,7 +19,7 @@ class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
 
 
 class DescribeAclsResponse(Message, api_key=29, versions="1-3", flexible="2+"):
-    """Carries the rules that match, grouped by resource."""
+    """Return the matching ACLs, grouped by resource."""
 
     class AclDescription(Struct):
         principal: str = string()

@@ -1,4 +1,4 @@
-"""Reading the quotas of clients."""
+"""DescribeClientQuotas: list the quotas of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """Gives a filter by user, client id and address."""
+    """Give a filter by user, client id and address."""
 
     class ComponentData(Struct):
         entity_type: str = string()
@@ -19,7 +19,7 @@ class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible=
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """Carries the entities that match, with their quotas."""
+    """Return the matching entities with their quotas."""
 
     class EntityData(Struct):
         entity_type: str = string()

@@ -1,4 +1,4 @@
-"""Finding the nodes of a cluster."""
+"""DescribeCluster: list the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+"):
-    """Asks for the brokers, or the controllers."""
+    """Request the brokers or the controllers."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8(versions="1+", default=1)
@@ -15,7 +15,7 @@ class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+")
 
 
 class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"):
-    """Names the cluster, its controller, and the nodes with their addresses."""
+    """Return the cluster id, the controller, and the nodes with their endpoints."""
 
     class DescribeClusterBroker(Struct):
         broker_id: int = int32()

@@ -1,4 +1,4 @@
-"""Reading the configuration of topics, brokers, groups and client metrics."""
+"""DescribeConfigs: read the configuration of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
-    """Names resources and, if not all are wanted, their properties."""
+    """Name the resources and, optionally, the properties."""
 
     class DescribeConfigsResource(Struct):
         resource_type: int = int8()
@@ -22,7 +22,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+")
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
-    """Carries each property's value, where it comes from, and how it is documented."""
+    """Return each property's value, source and documentation."""
 
     class DescribeConfigsSynonym(Struct):
         name: str = string()

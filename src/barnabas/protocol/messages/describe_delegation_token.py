@@ -1,4 +1,4 @@
-"""Listing delegation tokens."""
+"""DescribeDelegationToken: list delegation tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexible="2+"):
-    """Asks for the tokens of some owners, or all."""
+    """Name the owners, or request all tokens."""
 
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = string()
@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Message, api_key=41, versions="1-3", flexib
 
 
 class DescribeDelegationTokenResponse(Message, api_key=41, versions="1-3", flexible="2+"):
-    """Carries the tokens that the asker may see."""
+    """Return the tokens that the requester may see."""
 
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = string()

@@ -1,4 +1,4 @@
-"""Looking into classic groups."""
+"""DescribeGroups: describe classic groups."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """Asks for the state and members of groups."""
+    """Name the groups."""
 
     groups: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean(versions="3+")
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
-    """Describes each group, its protocol and its members."""
+    """Return each group's state, protocol and members."""
 
     class DescribedGroupMember(Struct):
         member_id: str = string()

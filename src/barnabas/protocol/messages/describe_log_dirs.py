@@ -1,4 +1,4 @@
-"""Looking at a broker's directories and what is in them."""
+"""DescribeLogDirs: describe a broker's log directories and their partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
-    """Asks about some partitions, or all."""
+    """Name partitions, or request all."""
 
     class DescribableLogDirTopic(Struct):
         topic: str = string()
@@ -19,7 +19,7 @@ class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+")
 
 
 class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
-    """Tells each directory's size and state, and the partitions in it."""
+    """Return each directory's size and state, and its partitions."""
 
     class DescribeLogDirsPartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Looking at the producers that write to partitions."""
+"""DescribeProducers: list the active producers of partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """Names the partitions of interest."""
+    """Name the partitions."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -17,7 +17,7 @@ class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+")
 
 
 class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
-    """Tells each partition's active producers, with sequences and open transactions."""
+    """Return each partition's producers, with sequences and open transactions."""
 
     class ProducerState(Struct):
         producer_id: int = int64()

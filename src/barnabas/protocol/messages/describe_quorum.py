@@ -1,4 +1,4 @@
-"""Looking into the quorum."""
+"""DescribeQuorum: describe the metadata quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
-    """Asks about the quorum of the metadata partition."""
+    """Request the state of the quorum of the metadata partition."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -21,7 +21,7 @@ class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
 
 
 class DescribeQuorumResponse(Message, api_key=55, versions="0-2", flexible="0+"):
-    """Tells leader, epoch and high watermark, and how far each replica has come."""
+    """Return leader, epoch, high watermark, and the progress of each replica."""
 
     class ReplicaState(Struct):
         replica_id: int = int32()

@@ -1,4 +1,4 @@
-"""Reading where share groups stand."""
+"""DescribeShareGroupOffsets: read the start offsets of share groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flexible="0+"):
-    """Names groups and, if not all are wanted, their partitions."""
+    """Name the groups and, optionally, their partitions."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = string()
@@ -26,7 +26,7 @@ class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flex
 
 
 class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", flexible="0+"):
-    """Tells each partition's start offset and lag."""
+    """Return each partition's start offset and lag."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Describing topics page by page."""
+"""DescribeTopicPartitions: describe topics page by page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """Names topics, and from where to go on."""
+    """Name the topics, and the cursor of the next page."""
 
     class TopicRequest(Struct):
         name: str = string()
@@ -25,7 +25,7 @@ class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """Describes the partitions, with eligible leaders, and where the next page begins."""
+    """Return the partitions with their eligible leader replicas, and the next cursor."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: int = int16()

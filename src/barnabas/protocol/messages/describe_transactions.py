@@ -1,4 +1,4 @@
-"""Looking into transactions."""
+"""DescribeTransactions: describe transactions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
-    """Names transactional ids."""
+    """Name the transactional ids."""
 
     transactional_ids: list[str] = array(Kind.STRING)
 
 
 class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):
-    """Tells each one's state, producer, start and partitions."""
+    """Return each transaction's state, producer, start time and partitions."""
 
     class TopicData(Struct):
         topic: str = string()

@@ -1,4 +1,4 @@
-"""Listing who has SCRAM credentials."""
+"""DescribeUserScramCredentials: list users with SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", flexible="0+"):
-    """Asks about some users, or all."""
+    """Name users, or request all."""
 
     class UserName(Struct):
         name: str = string()
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", fle
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """Tells each user's mechanisms and iterations, never the secrets."""
+    """Return each user's mechanisms and iterations, never the secrets."""
 
     class CredentialInfo(Struct):
         mechanism: int = int8()

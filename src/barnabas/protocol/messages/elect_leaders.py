@@ -1,4 +1,4 @@
-"""Having leaders elected anew."""
+"""ElectLeaders: elect partition leaders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
-    """Asks for the preferred leader, or an unclean one, in some partitions or all."""
+    """Request preferred or unclean elections for some partitions or all."""
 
     class TopicPartitions(Struct):
         topic: str = string()
@@ -21,7 +21,7 @@ class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
-    """Tells for each partition how the election went."""
+    """State for each partition the result of its election."""
 
     class PartitionResult(Struct):
         partition_id: int = int32()

@@ -1,4 +1,4 @@
-"""Giving up the quorum's leadership."""
+"""EndQuorumEpoch: the quorum's leader resigns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """Tells voters that the leader resigns, and who had better stand next."""
+    """Tell voters that the leader resigns, and name the preferred successors."""
 
     class ReplicaInfo(Struct):
         candidate_id: int = int32()
@@ -40,7 +40,7 @@ class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
 
 
 class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+"):
-    """Acknowledges that, or names a later epoch."""
+    """Acknowledge the resignation, or return a later epoch."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Ending a transaction."""
+"""EndTxn: end a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
-    """Commits or aborts the running transaction of a producer."""
+    """Commit or abort a producer's ongoing transaction."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -16,7 +16,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """Tells the outcome and, from version 5 on, the producer id and epoch to go on with."""
+    """State the outcome and, from version 5 on, the producer id and epoch to use next."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Forwarding a client's request from a broker to the controller."""
+"""Envelope: a broker forwards a client's request to the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
-    """Wraps a request with the principal and address of the client that sent it."""
+    """Wrap a request with the principal and address of its client."""
 
     request_data: bytes = binary()
     request_principal: bytes | None = binary(nullable=True)
@@ -15,7 +15,7 @@ class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
 
 
 class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
-    """Wraps the controller's response to it."""
+    """Wrap the controller's response."""
 
     response_data: bytes | None = binary(nullable=True, default=None)
     error_code: int = int16()

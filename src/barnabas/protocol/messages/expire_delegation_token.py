@@ -1,4 +1,4 @@
-"""Letting delegation tokens expire."""
+"""ExpireDelegationToken: change when a delegation token expires."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="1-2", flexible="2+"):
-    """Names a token by its HMAC, and when it shall end."""
+    """Name a token by its HMAC, and its expiry period (ms)."""
 
     hmac: bytes = binary(secret=True)
     expiry_time_period_ms: int = int64()
 
 
 class ExpireDelegationTokenResponse(Message, api_key=40, versions="1-2", flexible="2+"):
-    """Tells when the token expires now."""
+    """Return when the token expires."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

@@ -1,4 +1,4 @@
-"""Reading records: by consumers, by followers of a partition, and by the quorum's observers."""
+"""Fetch: read records; sent by consumers, followers, and replicas of the metadata quorum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.protocol.types import Uuid
 
 
 class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
-    """Asks for the records of partitions from given offsets on, waiting for some to come."""
+    """Request records of partitions from given offsets, and how long to wait for them."""
 
     class ReplicaState(Struct):
         replica_id: int = int32(default=-1)
@@ -67,7 +67,7 @@ class FetchRequest(Message, api_key=1, versions="4-18", flexible="12+"):
 
 
 class FetchResponse(Message, api_key=1, versions="4-18", flexible="12+"):
-    """Carries each partition's records as they stand in the log, and how far it may be read."""
+    """Return each partition's records as stored, high watermark and last stable offset."""
 
     class EpochEndOffset(Struct):
         epoch: int = int32(default=-1)

@@ -1,4 +1,4 @@
-"""Reading a snapshot of the quorum's log piece by piece."""
+"""FetchSnapshot: read a snapshot of the metadata log in pieces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.protocol.types import Uuid
 
 
 class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
-    """Asks for a piece of a snapshot from a position on."""
+    """Request bytes of a snapshot from a position."""
 
     class SnapshotId(Struct):
         end_offset: int = int64()
@@ -43,7 +43,7 @@ class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
 
 
 class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):
-    """Carries the piece, and the size of the whole."""
+    """Return the bytes, and the size of the snapshot."""
 
     class SnapshotId(Struct):
         end_offset: int = int64()

@@ -1,4 +1,4 @@
-"""Finding the broker that keeps a group, a transactional id or a share partition."""
+"""FindCoordinator: find the coordinator of groups, transactional ids or share partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
-    """Asks who coordinates one key or, from version 4 on, several of a kind."""
+    """Name one key or, from version 4 on, several keys of one type."""
 
     key: str = string(versions="0-3")
     key_type: int = int8(versions="1+")
@@ -15,7 +15,7 @@ class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+")
 
 
 class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
-    """Names the coordinator's node, host and port for each key."""
+    """Return the coordinator's node id, host and port for each key."""
 
     class Coordinator(Struct):
         key: str = string()

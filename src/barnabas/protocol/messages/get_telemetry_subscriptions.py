@@ -1,4 +1,4 @@
-"""Asking which client metrics the cluster wants (KIP-714)."""
+"""GetTelemetrySubscriptions: request the cluster's client metrics subscriptions (KIP-714)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from barnabas.protocol.types import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """Names the client's instance, or asks for a new id."""
+    """Name the client instance, or request a new id."""
 
     client_instance_id: Uuid = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """Tells which metrics to push, how often and how packed."""
+    """Return which metrics to push, how often, and their compression types."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -10,7 +10,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class RequestHeader(Message, versions="1-2", flexible="2+"):
-    """What stands before every request."""
+    """The header of every request."""
 
     request_api_key: int = int16()
     request_api_version: int = int16()
@@ -19,6 +19,6 @@ class RequestHeader(Message, versions="1-2", flexible="2+"):
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):
-    """What stands before every response."""
+    """The header of every response."""
 
     correlation_id: int = int32()

@@ -1,4 +1,4 @@
-"""Staying alive in a classic group."""
+"""Heartbeat: keep a member of a classic group alive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Says that a member of a generation is still there."""
+    """Name the member and its generation."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, api_key=12, versions="0-4", flexible="4+"):
-    """Tells whether the group rebalances."""
+    """State whether the group rebalances."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Changing single properties of resources."""
+"""IncrementalAlterConfigs: change single properties of resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """Carries operations on properties: set, delete, append, subtract."""
+    """Give operations on properties: set, delete, append, subtract."""
 
     class AlterableConfig(Struct):
         name: str = string()
@@ -26,7 +26,7 @@ class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexib
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
-    """Tells for each resource whether the changes were taken."""
+    """State for each resource whether the changes were accepted."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Giving out producer ids, and fencing older producers of a transactional id."""
+"""InitProducerId: allocate a producer id, and fence older producers of a transactional id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
-    """Asks for a producer id, or for the next epoch of one."""
+    """Request a producer id, or the next epoch of one."""
 
     transactional_id: str | None = string(nullable=True)
     transaction_timeout_ms: int = int32()
@@ -18,7 +18,7 @@ class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
-    """Gives a producer id and epoch to use."""
+    """Return the producer id and epoch to use."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Creating the stored state of share partitions."""
+"""InitializeShareGroupState: create the persistent state of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """Says where each share partition begins."""
+    """Give the start offset of each share partition."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -26,7 +26,7 @@ class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexib
 
 
 class InitializeShareGroupStateResponse(Message, api_key=83, versions="0", flexible="0+"):
-    """Tells for each partition whether its state was made."""
+    """State for each partition whether its state was created."""
 
     class PartitionResult(Struct):
         partition: int = int32()

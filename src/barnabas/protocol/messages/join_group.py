@@ -1,4 +1,4 @@
-"""Entering a classic group, or staying in it through a rebalance."""
+"""JoinGroup: join a classic group, or rejoin it in a rebalance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
-    """Offers a member with the protocols that it speaks."""
+    """Describe a member with its supported protocols."""
 
     class JoinGroupRequestProtocol(Struct):
         name: str = string()
@@ -24,7 +24,7 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
-    """Tells the member its id and generation, and the leader who else is there."""
+    """Return the member id and generation; the leader also gets the members."""
 
     class JoinGroupResponseMember(Struct):
         member_id: str = string()

@@ -1,4 +1,4 @@
-"""Leaving a classic group, or having members put out."""
+"""LeaveGroup: leave a classic group, or remove members from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """Takes one or, from version 3 on, several members out of a group."""
+    """Remove one or, from version 3 on, several members."""
 
     class MemberIdentity(Struct):
         member_id: str = string()
@@ -20,7 +20,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class LeaveGroupResponse(Message, api_key=13, versions="0-5", flexible="4+"):
-    """Tells for each member whether it was taken out."""
+    """State for each member whether it was removed."""
 
     class MemberResponse(Struct):
         member_id: str = string()

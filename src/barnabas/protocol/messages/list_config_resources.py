@@ -1,4 +1,4 @@
-"""Listing the resources that have a configuration of their own."""
+"""ListConfigResources: list the resources that have a configuration."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
-    """Asks for some types, or all."""
+    """Name resource types, or request all."""
 
     resource_types: list[int] = array(Kind.INT8, versions="1+")
 
 
 class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
-    """Names the resources."""
+    """Return the resources."""
 
     class ConfigResource(Struct):
         resource_name: str = string()

@@ -1,4 +1,4 @@
-"""Listing the groups that a broker coordinates."""
+"""ListGroups: list the groups that a broker coordinates."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """Asks for all groups, or those in given states and of given types."""
+    """Request all groups, or groups of given states and types."""
 
     states_filter: list[str] = array(Kind.STRING, versions="4+")
     types_filter: list[str] = array(Kind.STRING, versions="5+")
 
 
 class ListGroupsResponse(Message, api_key=16, versions="0-5", flexible="3+"):
-    """Names the groups with protocol, state and type."""
+    """Return the groups with protocol, state and type."""
 
     class ListedGroup(Struct):
         group_id: str = string()

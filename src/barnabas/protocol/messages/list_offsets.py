@@ -1,4 +1,4 @@
-"""Finding offsets by time, or the ends of a partition."""
+"""ListOffsets: find offsets by timestamp, or the start and end of a partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
-    """Asks which offset belongs to a timestamp, or to one of the negative stand-ins for an end."""
+    """Give a timestamp (ms) for each partition, or a negative constant for a special offset."""
 
     class ListOffsetsPartition(Struct):
         partition_index: int = int32()
@@ -25,7 +25,7 @@ class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
 
 
 class ListOffsetsResponse(Message, api_key=2, versions="1-11", flexible="6+"):
-    """Tells the offset and the timestamp found in each partition."""
+    """Return the offset and timestamp found in each partition."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: int = int32()

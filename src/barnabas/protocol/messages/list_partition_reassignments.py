@@ -1,4 +1,4 @@
-"""Listing the moves of partitions that are under way."""
+"""ListPartitionReassignments: list the ongoing reassignments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """Asks about some partitions, or all."""
+    """Name partitions, or request all."""
 
     class ListPartitionReassignmentsTopics(Struct):
         name: str = string()
@@ -20,7 +20,7 @@ class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexi
 
 
 class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
-    """Tells the replicas of each move, with those added and removed."""
+    """Return the replicas of each reassignment, with those added and removed."""
 
     class OngoingPartitionReassignment(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Listing the transactions that a broker coordinates."""
+"""ListTransactions: list the transactions that a broker coordinates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """Asks for all, or by state, producer, duration or pattern."""
+    """Filter by state, producer, duration or pattern; no filter requests all."""
 
     state_filters: list[str] = array(Kind.STRING)
     producer_id_filters: list[int] = array(Kind.INT64)
@@ -16,7 +16,7 @@ class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"
 
 
 class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+"):
-    """Names the transactional ids with producer and state."""
+    """Return the transactional ids with producer and state."""
 
     class TransactionState(Struct):
         transactional_id: str = string()

@@ -1,4 +1,4 @@
-"""Finding brokers, topics and the leaders of partitions."""
+"""Metadata: describe brokers, topics and partition leaders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Asks about some topics by name or id, or about all; may have missing ones created."""
+    """Name topics by name or id, or request all; missing topics may be created."""
 
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = uuid(versions="10+", ignorable=True)
@@ -23,7 +23,7 @@ class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """Tells the brokers, the controller, and each topic's partitions with leader and replicas."""
+    """Return the brokers, the controller, and each topic's partitions with leader and replicas."""
 
     class MetadataResponseBroker(Struct):
         node_id: int = int32()

@@ -1,4 +1,4 @@
-"""Storing how far a group has read."""
+"""OffsetCommit: commit offsets of a group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
-    """Stores offsets of a group, as one of its members or from outside."""
+    """Commit offsets, as a member of the group or from outside."""
 
     class OffsetCommitRequestPartition(Struct):
         partition_index: int = int32()
@@ -32,7 +32,7 @@ class OffsetCommitRequest(Message, api_key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetCommitResponse(Message, api_key=8, versions="2-10", flexible="8+"):
-    """Tells for each partition whether its offset was stored."""
+    """State for each partition whether its offset was committed."""
 
     class OffsetCommitResponsePartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Deleting a group's stored offsets."""
+"""OffsetDelete: delete committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0"):
-    """Names the partitions whose offsets shall be forgotten."""
+    """Name the partitions."""
 
     class OffsetDeleteRequestPartition(Struct):
         partition_index: int = int32()
@@ -23,7 +23,7 @@ class OffsetDeleteRequest(Message, api_key=47, versions="0"):
 
 
 class OffsetDeleteResponse(Message, api_key=47, versions="0"):
-    """Tells for each partition whether its offset is gone."""
+    """State for each partition whether its offset was deleted."""
 
     class OffsetDeleteResponsePartition(Struct):
         partition_index: int = int32()

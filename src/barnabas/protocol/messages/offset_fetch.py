@@ -1,4 +1,4 @@
-"""Reading how far groups have read."""
+"""OffsetFetch: read committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
-    """Asks for the stored offsets of one group or, from version 8 on, of several."""
+    """Name one group or, from version 8 on, several groups."""
 
     class OffsetFetchRequestTopic(Struct):
         name: str = string()
@@ -38,7 +38,7 @@ class OffsetFetchRequest(Message, api_key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchResponse(Message, api_key=9, versions="1-10", flexible="6+"):
-    """Tells each partition's stored offset, or -1 where there is none."""
+    """Return each partition's committed offset, or -1 where there is none."""
 
     class OffsetFetchResponsePartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Finding where the log of a leader's epoch ends, to detect a log that has diverged."""
+"""OffsetForLeaderEpoch: find the end offset of a leader epoch, to detect divergent logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible="4+"):
-    """Asks for the end offset of an epoch in each partition."""
+    """Request the end offset of a leader epoch for each partition."""
 
     class OffsetForLeaderPartition(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class OffsetForLeaderEpochRequest(Message, api_key=23, versions="2-4", flexible=
 
 
 class OffsetForLeaderEpochResponse(Message, api_key=23, versions="2-4", flexible="4+"):
-    """Tells the largest epoch not above the one asked for, and its end offset."""
+    """Return the largest epoch not above the requested one, and its end offset."""
 
     class EpochEndOffset(Struct):
         error_code: int = int16()

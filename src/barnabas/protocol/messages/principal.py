@@ -1,4 +1,4 @@
-"""Who sent a request that a broker forwards."""
+"""The principal of a request that a broker forwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message
 
 
 class DefaultPrincipalData(Message, versions="0", flexible="0+"):
-    """A principal on its way from a broker to the controller, within an Envelope."""
+    """A principal inside an Envelope, from a broker to the controller."""
 
     type: str = string()
     name: str = string()

@@ -1,4 +1,4 @@
-"""Appending records: what producers send all day."""
+"""Produce: append record batches to partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
-    """Appends batches of records to partitions that the receiver leads."""
+    """Append record batches to partitions that the receiver leads."""
 
     class PartitionProduceData(Struct):
         index: int = int32()
@@ -36,7 +36,7 @@ class ProduceRequest(Message, api_key=0, versions="3-13", flexible="9+"):
 
 
 class ProduceResponse(Message, api_key=0, versions="3-13", flexible="9+"):
-    """Tells for each partition where its records went, or why they did not."""
+    """State for each partition the offset of its records, or the error."""
 
     class BatchIndexAndErrorMessage(Struct):
         batch_index: int = int32()

@@ -1,4 +1,4 @@
-"""Pushing client metrics (KIP-714)."""
+"""PushTelemetry: push client metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
-    """Carries packed metrics in OpenTelemetry's format."""
+    """Give compressed metrics in OpenTelemetry's format."""
 
     client_instance_id: Uuid = uuid()
     subscription_id: int = int32()
@@ -18,7 +18,7 @@ class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
 
 
 class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
-    """Tells whether they were taken."""
+    """State whether the metrics were accepted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Loading the stored state of share partitions."""
+"""ReadShareGroupState: read the persistent state of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
-    """Names the share partitions to load."""
+    """Name the share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -23,7 +23,7 @@ class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+
 
 
 class ReadShareGroupStateResponse(Message, api_key=84, versions="0", flexible="0+"):
-    """Carries each partition's start offset and the state of its batches."""
+    """Return each partition's start offset and the state of its batches."""
 
     class StateBatch(Struct):
         first_offset: int = int64()

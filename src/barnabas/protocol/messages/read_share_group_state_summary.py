@@ -1,4 +1,4 @@
-"""Asking where share partitions stand, without their batches."""
+"""ReadShareGroupStateSummary: read share partitions' offsets without their batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
-    """Names the share partitions of interest."""
+    """Name the share partitions."""
 
     class PartitionData(Struct):
         partition: int = int32()
@@ -25,7 +25,7 @@ class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", fle
 
 
 class ReadShareGroupStateSummaryResponse(Message, api_key=87, versions="0-1", flexible="0+"):
-    """Tells each partition's start offset and how many deliveries are complete."""
+    """Return each partition's start offset and its number of completed deliveries."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -1,4 +1,4 @@
-"""Removing a voter from the quorum."""
+"""RemoveRaftVoter: remove a voter from the quorum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
-    """Names the voter and its directory."""
+    """Name the voter and its directory."""
 
     cluster_id: str | None = string(nullable=True)
     voter_id: int = int32()
@@ -16,7 +16,7 @@ class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
-    """Tells whether it is out."""
+    """State whether the voter was removed."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

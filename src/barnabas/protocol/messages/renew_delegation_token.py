@@ -1,4 +1,4 @@
-"""Prolonging delegation tokens."""
+"""RenewDelegationToken: renew a delegation token."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from barnabas.protocol.messages_base import Message
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
-    """Names a token by its HMAC, and for how much longer it is wanted."""
+    """Name a token by its HMAC, and its renewal period (ms)."""
 
     hmac: bytes = binary(secret=True)
     renew_period_ms: int = int64()
 
 
 class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible="2+"):
-    """Tells when the token expires now."""
+    """Return when the token expires."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

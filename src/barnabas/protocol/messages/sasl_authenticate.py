@@ -1,4 +1,4 @@
-"""Carrying the tokens of a SASL exchange."""
+"""SaslAuthenticate: carry the tokens of a SASL exchange."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """Carries the client's next token."""
+    """Carry the client's next token."""
 
     auth_bytes: bytes = binary(secret=True)
 
 
 class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+"):
-    """Carries the server's answer to it, or why the exchange failed."""
+    """Carry the server's answer, or why authentication failed."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable=True)

@@ -1,4 +1,4 @@
-"""Agreeing on a SASL mechanism."""
+"""SaslHandshake: agree on a SASL mechanism."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1"):
-    """Names the mechanism that the client wants to use."""
+    """Name the client's mechanism."""
 
     mechanism: str = string()
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1"):
-    """Accepts it, or tells which mechanisms there are."""
+    """Accept the mechanism, or list the enabled ones."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(Kind.STRING)

@@ -1,4 +1,4 @@
-"""Acknowledging records of a share group without reading more."""
+"""ShareAcknowledge: acknowledge records of a share group without fetching more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"):
-    """Says what became of acquired records: accepted, released, rejected or renewed."""
+    """Accept, release, reject or renew acquired records."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -35,7 +35,7 @@ class ShareAcknowledgeRequest(Message, api_key=79, versions="1-2", flexible="1+"
 
 
 class ShareAcknowledgeResponse(Message, api_key=79, versions="1-2", flexible="1+"):
-    """Tells for each partition whether that was taken."""
+    """State for each partition whether the acknowledgements were accepted."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

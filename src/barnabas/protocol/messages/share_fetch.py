@@ -1,4 +1,4 @@
-"""Reading records as a member of a share group, and acknowledging earlier ones."""
+"""ShareFetch: fetch records as a member of a share group, and acknowledge earlier ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
-    """Asks for records to be acquired, and may bring acknowledgements."""
+    """Request records to acquire, and acknowledge earlier ones."""
 
     class AcknowledgementBatch(Struct):
         first_offset: int = int64()
@@ -57,7 +57,7 @@ class ShareFetchRequest(Message, api_key=78, versions="1-2", flexible="1+"):
 
 
 class ShareFetchResponse(Message, api_key=78, versions="1-2", flexible="1+"):
-    """Carries records and which of them the member has acquired."""
+    """Return records, and which of them the member has acquired."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int = int32()

@@ -1,4 +1,4 @@
-"""Looking into share groups."""
+"""ShareGroupDescribe: describe share groups."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="1", flexible="1+"):
-    """Names groups."""
+    """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class ShareGroupDescribeResponse(Message, api_key=77, versions="1", flexible="1+"):
-    """Tells each group's epochs, assignor and members."""
+    """Return each group's epochs, assignor and members."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

@@ -1,4 +1,4 @@
-"""Membership in a share group (KIP-932)."""
+"""ShareGroupHeartbeat: membership in a share group (KIP-932)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+"):
-    """Joins, stays or leaves; tells only what changed about the subscription."""
+    """Join, stay or leave; give only the changes of the subscription."""
 
     group_id: str = string()
     member_id: str = string()
@@ -18,7 +18,7 @@ class ShareGroupHeartbeatRequest(Message, api_key=76, versions="1", flexible="1+
 
 
 class ShareGroupHeartbeatResponse(Message, api_key=76, versions="1", flexible="1+"):
-    """Gives the member its epoch and, when it changed, its assignment."""
+    """Return the member epoch and, when it changed, the assignment."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()

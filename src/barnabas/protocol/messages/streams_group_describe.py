@@ -1,4 +1,4 @@
-"""Looking into streams groups."""
+"""StreamsGroupDescribe: describe streams groups."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
-    """Names groups."""
+    """Name the groups."""
 
     group_ids: list[str] = array(Kind.STRING)
     include_authorized_operations: bool = boolean()
 
 
 class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
-    """Tells each group's topology, epochs and members with their tasks."""
+    """Return each group's topology, epochs, and members with their tasks."""
 
     class KeyValue(Struct):
         key: str = string()

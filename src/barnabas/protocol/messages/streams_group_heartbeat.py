@@ -1,4 +1,4 @@
-"""Membership in a streams group, whose tasks the server assigns (KIP-1071)."""
+"""StreamsGroupHeartbeat: membership in a streams group (KIP-1071); the server assigns tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
-    """Joins, stays or leaves; tells topology, tasks and offsets as they change."""
+    """Join, stay or leave; give changes of topology, tasks and offsets."""
 
     class KeyValue(Struct):
         key: str = string()
@@ -99,7 +99,7 @@ class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="
 
 
 class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
-    """Gives the member its epoch, its tasks, and where others can be reached."""
+    """Return the member epoch, the tasks, and the endpoints of other members."""
 
     class Status(Struct):
         status_code: int = int8()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class SubscriptionInfoData(Message, versions="1-11"):
-    """What a Kafka Streams instance tells the leader of its classic group."""
+    """The subscription of a Kafka Streams instance in a classic group."""
 
     class TaskId(Struct):
         topic_group_id: int = int32()

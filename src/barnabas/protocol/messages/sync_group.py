@@ -1,4 +1,4 @@
-"""Handing out the assignment of a classic group's generation."""
+"""SyncGroup: distribute the assignment of a generation of a classic group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """Waits for the member's part; the leader's request brings all parts."""
+    """Wait for the member's assignment; the leader's request carries all assignments."""
 
     class SyncGroupRequestAssignment(Struct):
         member_id: str = string()
@@ -25,7 +25,7 @@ class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
-    """Carries what the leader assigned to the member."""
+    """Return the member's assignment."""
 
     throttle_time_ms: int = int32(versions="1+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""Storing how far a group has read, as part of a transaction."""
+"""TxnOffsetCommit: commit offsets of a group as part of a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
-    """Stores offsets that count once the transaction commits."""
+    """Give offsets that are committed with the transaction."""
 
     class TxnOffsetCommitRequestPartition(Struct):
         partition_index: int = int32()
@@ -34,7 +34,7 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+")
 
 
 class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
-    """Tells for each partition whether its offset is pending now."""
+    """State for each partition whether its offset is pending."""
 
     class TxnOffsetCommitResponsePartition(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Taking a broker out of the cluster for good."""
+"""UnregisterBroker: remove a broker's registration."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
-    """Names the broker."""
+    """Name the broker."""
 
     broker_id: int = int32()
 
 
 class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
-    """Tells whether it is out."""
+    """State whether the broker was unregistered."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

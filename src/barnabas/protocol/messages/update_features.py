@@ -1,4 +1,4 @@
-"""Raising and lowering the finalized levels of features."""
+"""UpdateFeatures: change the finalized levels of features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
-    """Carries the levels wanted, and whether to check them only."""
+    """Give the requested levels, and whether only to validate them."""
 
     class FeatureUpdateKey(Struct):
         feature: str = string()
@@ -21,7 +21,7 @@ class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
 
 
 class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+"):
-    """Tells for the whole, or for each feature, whether the level was taken."""
+    """State for the request, or for each feature, whether the level was accepted."""
 
     class UpdatableFeatureResult(Struct):
         feature: str = string()

@@ -1,4 +1,4 @@
-"""A voter's news about its own addresses and features."""
+"""UpdateRaftVoter: update a voter's endpoints and supported versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
-    """Carries the voter's current addresses and versions."""
+    """Give the voter's current endpoints and versions."""
 
     class Listener(Struct):
         name: str = string()
@@ -30,7 +30,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
 
 
 class UpdateRaftVoterResponse(Message, api_key=82, versions="0", flexible="0+"):
-    """Tells whether that was recorded, and who leads."""
+    """State whether the update was recorded, and the current leader."""
 
     class CurrentLeader(Struct):
         leader_id: int = int32(default=-1)

@@ -1,4 +1,4 @@
-"""Electing the quorum's leader."""
+"""Vote: elect the quorum's leader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
-    """Asks a voter for its vote, or in a pre-vote for what it would answer."""
+    """Request a voter's vote, or in a pre-vote whether it would grant one."""
 
     class PartitionData(Struct):
         partition_index: int = int32()
@@ -30,7 +30,7 @@ class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
 
 
 class VoteResponse(Message, api_key=52, versions="0-2", flexible="0+"):
-    """Tells whether the vote is given, and what epoch and leader the voter knows."""
+    """State whether the vote is granted, and the voter's epoch and leader."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

@@ -1,4 +1,4 @@
-"""Storing what changed in share partitions."""
+"""WriteShareGroupState: store changes of share partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
-    """Carries each partition's new start offset and batches."""
+    """Give each partition's new start offset and batches."""
 
     class StateBatch(Struct):
         first_offset: int = int64()
@@ -33,7 +33,7 @@ class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible=
 
 
 class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible="0+"):
-    """Tells for each partition whether that is stored."""
+    """State for each partition whether its state was stored."""
 
     class PartitionResult(Struct):
         partition: int = int32()

@@ -1,4 +1,4 @@
-"""Writing the markers that end transactions, from a coordinator to the leaders."""
+"""WriteTxnMarkers: a coordinator has partition leaders write transaction markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
-    """Names ended transactions and the partitions that need their markers."""
+    """Name ended transactions and the partitions that need their markers."""
 
     class WritableTxnMarkerTopic(Struct):
         name: str = string()
@@ -27,7 +27,7 @@ class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+")
 
 
 class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
-    """Tells for each transaction and partition whether the marker is written."""
+    """State for each transaction and partition whether the marker was written."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: int = int32()
