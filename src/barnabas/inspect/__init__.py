@@ -1,13 +1,13 @@
-"""Looking at Kafka's bytes: frames, batches and records as fields, each with its place.
+"""The inspector: frames, batches and records as fields, each with its position.
 
-    conversation  the bytes of a connection, cut into requests and responses that belong together
-    frames        one frame as a tree of `Node`, read with the construct form of the declarations
-    batches       record batches inside of it, and the records that Kafka keeps for itself
-    masking       what is never shown: credentials, secrets, passwords in configuration
-    capture       connections out of pcap and pcapng files
-    proxy         connections that pass through here on their way to a server
-    rendering     trees as text, coloured or not, and as JSON
+- conversation: cuts the bytes of a connection into requests and their responses.
+- frame_view: reads one frame into a tree of `Node`, with the construct form of the declarations.
+- batch_view: reads record batches, and the records that Kafka itself stores.
+- masking: hides credentials, secrets and passwords in configuration.
+- capture: extracts connections from pcap and pcapng files.
+- proxy: relays connections to a server and shows their frames.
+- rendering: prints trees as text, with or without colours, and as JSON.
 
-It works in front of any Kafka server, and needs nothing of ours. What may not live here: anything
-that the server needs. Data passes one way: bytes -> conversation -> frames -> rendering.
+The inspector works with any Kafka server. Nothing that the server needs may live here. Data passes
+one way: bytes -> conversation -> frame_view -> rendering.
 """

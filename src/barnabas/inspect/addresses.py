@@ -1,8 +1,8 @@
-"""Addresses that a server tells its clients, replaced so that they stay on the proxy.
+"""Broker addresses in responses, replaced so that clients stay on the proxy.
 
-A client connects to the brokers that answers name. Each broker that is named gets an address of
-the proxy's, and the answer is encoded again with that; every other byte stays as it was, tagged
-fields that nobody declared included. Answers without brokers pass untouched.
+A client connects to the brokers that a response names. Each of these brokers gets an address of the
+proxy, and the response is encoded again with it; every other byte stays, including undeclared
+tagged fields. Responses without brokers pass unchanged.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 
 Address = tuple[str, int]
 Local = Callable[[Address, bool], Awaitable[Address]]
-"""Gives the proxy's address of a broker; told whether it is the only one of its cluster."""
+"""Returns the proxy's address of a broker, given whether it is the only broker of its cluster."""
 
 _METADATA: Final = 3
 _FIND_COORDINATOR: Final = 10
 _DESCRIBE_CLUSTER: Final = 60
-# Produce, Fetch, ShareFetch and ShareAcknowledge name brokers when leaders have moved (KIP-951).
+# Produce, Fetch, ShareFetch and ShareAcknowledge name brokers when a leader has moved (KIP-951).
 _WITH_ENDPOINTS: Final = frozenset((0, 1, 78, 79))
 _NAMING: Final = frozenset((_METADATA, _FIND_COORDINATOR, _DESCRIBE_CLUSTER, *_WITH_ENDPOINTS))
 
 
 def names_brokers(frame: Frame) -> bool:
-    """Whether a response is of an api whose answers name brokers."""
+    """True when responses of the api name brokers."""
     return frame.api is not None and not frame.is_request and frame.api.key in _NAMING
 
 
 async def with_local_addresses(frame: Frame, local: Local) -> bytes:
-    """The response, with its length, naming the proxy's addresses; as it was if it names none."""
+    """Return the response, with its length, with the proxy's addresses; unchanged if it names no
+    broker.
+    """
     api = frame.api
     if api is None:
         return frame.data

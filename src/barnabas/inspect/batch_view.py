@@ -1,7 +1,7 @@
-"""Record batches in a frame: their headers, their records, and what Kafka itself keeps in records.
+"""Record batches in a frame: their headers, their records, and Kafka's own records.
 
-A batch that is cut short (the last one of a fetch often is) or damaged is said to be so. Records of
-compressed batches have no place in the frame: they are shown at the place of their batch.
+Truncated and damaged batches are marked; the last batch of a fetch is often truncated. Records of
+compressed batches have no position in the frame, so they have the position of their batch.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _CONTROL_TYPES: Final = {
 }
 
 Contents = Callable[[Record, int, int], tuple[Node, ...] | None]
-"""Reads a record that Kafka keeps for itself: (record, start, end) to nodes, None if it is not."""
+"""Reads one of Kafka's own records: (record, start, end) to nodes, None for another record."""
 
 
 def batch_nodes(
     data: bytes, start: int, end: int, contents: Contents | None = None
 ) -> tuple[Node, ...]:
-    """The batches in the bytes `start` to `end` of a frame."""
+    """Return the batches in the bytes from `start` to `end` of a frame."""
     nodes: list[Node] = []
     pos = start
     while pos < end:
@@ -130,7 +130,9 @@ def _records(
 
 
 def _places(data: bytes, start: int, stop: int, count: int) -> list[tuple[int, int]]:
-    """Where the records of an uncompressed batch stand; each is led by its length."""
+    """Return the positions of the records of an uncompressed batch; each record starts with its
+    length.
+    """
     places: list[tuple[int, int]] = []
     pos = start
     for _ in range(count):
@@ -171,9 +173,9 @@ def _control(record: Record, start: int, end: int) -> tuple[Node, ...] | None:
 def message_nodes(
     name: str, message: type[Message], version: int, data: bytes, start: int, end: int
 ) -> Node:
-    """A message that fills some bytes, shown at the place `start` to `end`.
+    """Return a message that fills some bytes, with positions from `start` to `end`.
 
-    Raises ProtocolError when it is none.
+    Raises ProtocolError for malformed bytes.
     """
     kind = f"{message.__name__} v{version}"
     fields, stop = reference.locate(message, version, data)
@@ -191,9 +193,9 @@ def _moved(node: Node, start: int, end: int) -> Node:
 
 
 def metadata_contents(record: Record, start: int, end: int) -> tuple[Node, ...] | None:
-    """Records of `__cluster_metadata`, whose values may hold credentials.
+    """Decode records of `__cluster_metadata`, whose values may hold credentials.
 
-    What cannot be read is not shown either.
+    Malformed values are hidden too.
     """
     from barnabas.protocol.records.metadata_records import decode_metadata_record
 
@@ -213,21 +215,21 @@ def metadata_contents(record: Record, start: int, end: int) -> tuple[Node, ...] 
 
 
 def group_contents(record: Record, start: int, end: int) -> tuple[Node, ...] | None:
-    """Records of `__consumer_offsets`."""
+    """Decode records of `__consumer_offsets`."""
     from barnabas.protocol.records.group_records import decode_group_record
 
     return _coordinator(decode_group_record, record, start, end)
 
 
 def transaction_contents(record: Record, start: int, end: int) -> tuple[Node, ...] | None:
-    """Records of `__transaction_state`."""
+    """Decode records of `__transaction_state`."""
     from barnabas.protocol.records.transaction_records import decode_transaction_record
 
     return _coordinator(decode_transaction_record, record, start, end)
 
 
 def share_contents(record: Record, start: int, end: int) -> tuple[Node, ...] | None:
-    """Records of `__share_group_state`."""
+    """Decode records of `__share_group_state`."""
     from barnabas.protocol.records.share_state_records import decode_share_record
 
     return _coordinator(decode_share_record, record, start, end)

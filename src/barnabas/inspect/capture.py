@@ -1,8 +1,8 @@
-"""Connections out of captured traffic: pcap and pcapng files, IPv4 and IPv6, TCP.
+"""Connections in captured traffic: pcap and pcapng files, IPv4 and IPv6, TCP.
 
-Segments are put in order by their sequence numbers, and repeated ones dropped. Bytes that the
-capture lacks end the looking at their connection. Formats: the pcap and pcapng Internet-Drafts of
-the IETF's opsawg, libpcap's link-layer header types, RFC 791, 8200 and 9293.
+Segments are ordered by their sequence numbers, and repeated ones dropped. A connection ends at
+bytes that the capture lacks. Formats: the pcap and pcapng Internet-Drafts of the IETF's opsawg,
+libpcap's link-layer header types, RFC 791, 8200 and 9293.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _FIN, _SYN, _ACK = 0x01, 0x02, 0x10
 _SEQUENCE_COUNT: Final = 1 << 32
 _HALF: Final = _SEQUENCE_COUNT // 2
 _HELD_MAX: Final = 10_000
-# IPv6 headers that may stand before TCP's: hop-by-hop, routing, destination options.
+# IPv6 headers that may precede TCP's: hop-by-hop, routing, destination options.
 _IPV6_EXTENSIONS: Final = frozenset((0, 43, 60))
 _IP_TYPES: Final = frozenset((b"\x08\x00", b"\x86\xdd"))
 _VLAN_TYPES: Final = frozenset((b"\x81\x00", b"\x88\xa8"))
 
 
 class CaptureError(Exception):
-    """A file that cannot be read as a capture; the text says why."""
+    """A file that is not a readable capture; the text says why."""
 
 
 class Packet(NamedTuple):
-    """A captured packet: seconds since 1970, the link layer's type, its bytes."""
+    """A captured packet: seconds since 1970, link-layer type, bytes."""
 
     time: float
     link: int
@@ -57,7 +57,7 @@ class Segment(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """A frame of a capture, or what ended the looking at a connection."""
+    """A frame of a capture, or the reason why decoding a connection ended."""
 
     time: float
     connection: str
@@ -66,14 +66,15 @@ class Sighting(NamedTuple):
 
 
 def is_capture(start: bytes) -> bool:
-    """Whether a file that starts like that is a capture."""
+    """True when the first bytes of a file are those of a capture."""
     return start[:4] in _PCAP_MAGIC or start[:4] == _PCAPNG_MAGIC
 
 
 def sightings(data: bytes, port: int | None = None) -> Iterator[Sighting]:
-    """The frames of a capture in the order in which they were completed.
+    """Yield the frames of a capture, in the order of their last bytes.
 
-    `port` is the server's; without it, who opened a connection, or the higher port, is the client.
+    `port` is the server's port; without it, the client is the side that opened the connection, or
+    the side with the higher port.
     """
     connections: dict[frozenset[tuple[str, int]], _Connection] = {}
     for segment in segments(data):
@@ -107,7 +108,7 @@ class _Connection:
         self.flows = {True: _Flow(), False: _Flow()}
 
     def take(self, segment: Segment) -> Iterator[Sighting]:
-        """Put a segment in its place; gives the frames that it completes."""
+        """Insert a segment; yield the frames that it completes."""
         if self.conversation.lost:
             return
         from_client = segment.source == self.client
@@ -122,14 +123,14 @@ class _Connection:
 
 
 class _Flow:
-    """One direction: segments in, bytes in order out."""
+    """One direction of a connection: takes segments, returns bytes in order."""
 
     def __init__(self) -> None:
         self.next: int | None = None
         self.held: dict[int, bytes] = {}
 
     def take(self, segment: Segment) -> bytes:
-        """Give the bytes that are next, once there are any."""
+        """Return the next bytes once they are present."""
         sequence, payload = segment.sequence, segment.payload
         if segment.flags & _SYN:
             self.next = (sequence + 1) % _SEQUENCE_COUNT
@@ -149,17 +150,17 @@ class _Flow:
         return b"".join(out)
 
     def _overlapping(self, position: int) -> bytes:
-        """Take what was held from before the position and reaches over it."""
+        """Remove held segments before the position; return the bytes that extend past it."""
         for sequence in [s for s in self.held if (position - s) % _SEQUENCE_COUNT < _HALF]:
             self._hold(sequence, self.held.pop(sequence))
         return self.held.pop(position, b"")
 
     def _hold(self, sequence: int, payload: bytes) -> None:
-        """Keep what lies at or behind the next byte."""
+        """Hold bytes at or after the next position."""
         if self.next is None:
             return
         behind = (sequence - self.next) % _SEQUENCE_COUNT
-        if behind >= _HALF:  # it begins before: sent again, maybe with more
+        if behind >= _HALF:  # a retransmission, perhaps with more bytes
             known = _SEQUENCE_COUNT - behind
             sequence, payload = self.next, payload[known:]
         if len(payload) > len(self.held.get(sequence, b"")):
@@ -172,7 +173,7 @@ def _address(end: tuple[str, int]) -> str:
 
 
 def segments(data: bytes) -> Iterator[Segment]:
-    """The TCP segments of a capture; other packets, and those cut short, are left out."""
+    """Yield the TCP segments of a capture; skip other packets and truncated ones."""
     for packet in packets(data):
         ip = _ip_packet(packet)
         if ip:
@@ -182,7 +183,10 @@ def segments(data: bytes) -> Iterator[Segment]:
 
 
 def packets(data: bytes) -> Iterator[Packet]:
-    """The packets of a pcap or pcapng file. Raises CaptureError."""
+    """Yield the packets of a pcap or pcapng file.
+
+    Raises CaptureError.
+    """
     try:
         if data[:4] == _PCAPNG_MAGIC:
             yield from _pcapng(data)
@@ -231,7 +235,7 @@ def _pcapng(data: bytes) -> Iterator[Packet]:
 
 
 def _interface(body: bytes, order: str) -> tuple[int, float]:
-    """The link type and the unit of time, in seconds, of an interface description."""
+    """Return the link type and the time unit, in seconds, of an interface description."""
     link: int = struct.unpack_from(f"{order}H", body)[0]
     unit, pos = 1e-6, 8
     while pos + 4 <= len(body):
@@ -255,10 +259,10 @@ def _enhanced_packet(body: bytes, order: str, links: list[tuple[int, float]]) ->
 
 
 def _ip_packet(packet: Packet) -> bytes:
-    """The IP packet within a link-layer frame; empty when it is something else."""
+    """Return the IP packet in a link-layer frame; empty bytes for another protocol."""
     data = packet.data
     match packet.link:
-        case 1:  # Ethernet, with VLAN tags or without
+        case 1:  # Ethernet, with or without VLAN tags
             pos = 12
             while data[pos : pos + 2] in _VLAN_TYPES:
                 pos += 4
@@ -267,7 +271,7 @@ def _ip_packet(packet: Packet) -> bytes:
             return data[16:] if data[14:16] in _IP_TYPES else b""
         case 276:  # Linux cooked capture, version 2
             return data[20:] if data[:2] in _IP_TYPES else b""
-        case 0 | 108:  # loopback of the BSDs and macOS
+        case 0 | 108:  # BSD and macOS loopback
             return data[4:]
         case 12 | 14 | 101 | 228 | 229:  # raw IP
             return data

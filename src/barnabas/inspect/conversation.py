@@ -1,7 +1,8 @@
-"""A connection's bytes in both directions, cut into frames, responses put to their requests.
+"""A connection's bytes in both directions, cut into frames, with each response matched to its
+request.
 
-Sans-I/O: the proxy and captured files feed it. What is not Kafka's protocol (TLS, another
-protocol, a connection whose beginning was not captured) ends the looking, not the connection.
+Sans-I/O: the proxy and captured files feed it. Bytes that are not Kafka's protocol (TLS, another
+protocol, a connection captured without its start) end the decoding, not the connection.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from barnabas.inspect.frame_view import API_VERSIONS, Seen, see_request, see_res
 from barnabas.protocol.apis import API, ApiKey
 
 FRAME_MAX: Final = 100 << 20
-"""The longest frame that a server takes by default (`socket.request.max.bytes`)."""
+"""The default maximum size, in bytes, of a frame that a server accepts
+(`socket.request.max.bytes`).
+"""
 
 _PENDING_MAX: Final = 10_000
 _SASL_HANDSHAKE: Final = 17
@@ -23,17 +26,17 @@ _HEAD: Final = struct.Struct(">hhi")
 
 
 class Frame(NamedTuple):
-    """A frame with its length; `api` and `version` of a response are those of its request."""
+    """A frame with its length; a response has the `api` and `version` of its request."""
 
     is_request: bool
     data: bytes
     api: ApiKey | None
     version: int
     is_token: bool = False
-    """Whether it is a SASL token without a header, as after SaslHandshake v0."""
+    """True for a SASL token without a header, as after SaslHandshake v0."""
 
     def look(self) -> Seen:
-        """The frame as fields. Never raises."""
+        """Return the frame as fields. Never raises."""
         if self.is_token:
             hidden = f"{len(self.data) - 4} bytes, hidden"
             token = Node("sasl_token", "bytes", 4, len(self.data), hidden, hidden=True)
@@ -47,18 +50,20 @@ class Frame(NamedTuple):
 
 
 class Conversation:
-    """One connection. Feed each side's bytes in the order in which they came."""
+    """One connection; each side's bytes must be fed in order."""
 
     def __init__(self) -> None:
         self.lost = ""
-        """Why the bytes are not, or no longer, Kafka's protocol; empty while they are."""
+        """Why the bytes are not Kafka's protocol; empty while they are."""
         self._buffers = {True: bytearray(), False: bytearray()}
         self._pending: dict[int, tuple[ApiKey, int]] = {}
         self._raw_sasl = False
         self._begun = False
 
     def receive(self, data: bytes, *, from_client: bool) -> list[Frame]:
-        """Take bytes of one side; gives the frames that they complete, none once it is lost."""
+        """Feed bytes of one side; yield the frames that they complete, none after decoding has
+        ended.
+        """
         buffer = self._buffers[from_client]
         buffer += data
         if not self._begun and from_client and data:
@@ -79,7 +84,7 @@ class Conversation:
         return frames
 
     def take_rest(self, *, from_client: bool) -> bytes:
-        """Take the bytes of a side that are no whole frame."""
+        """Return and remove the bytes of a side that do not form a complete frame."""
         rest = bytes(self._buffers[from_client])
         self._buffers[from_client].clear()
         return rest
@@ -96,7 +101,7 @@ class Conversation:
             return Frame(True, frame, None, 0, is_token=True)
         self._raw_sasl = key == _SASL_HANDSHAKE and version == 0
         if api is not None:
-            if len(self._pending) >= _PENDING_MAX:  # acks=0 is never answered
+            if len(self._pending) >= _PENDING_MAX:  # acks=0 gets no response
                 del self._pending[next(iter(self._pending))]
             self._pending[correlation_id] = (api, version)
         return Frame(True, frame, api, version)

@@ -1,4 +1,4 @@
-"""What the inspector shows: a tree of named values, each with the bytes that hold it."""
+"""The inspector's result: a tree of named values, each with the position of its bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from barnabas.protocol.types import Uuid
 class Node(NamedTuple):
     """A field: `start` and `end` are positions within the frame.
 
-    `value` is None, a bool, a number, a text or bytes where the field has no `children`; `note`
-    says in words what a number means. A hidden value is replaced by what may be said of it.
+    Without `children`, `value` is None, a bool, a number, text or bytes. `note` explains a number
+    in words. A hidden value is replaced by a description.
     """
 
     name: str
@@ -29,20 +29,20 @@ class Node(NamedTuple):
 
 
 Around = tuple[dict[str, Any], ...]
-"""The plain values of a field's neighbours, led by those of each struct that encloses it."""
+"""The plain values of a field's siblings, after those of each enclosing struct."""
 
 
 class Hook:
-    """Looks into the bytes of fields that hold something of their own; does nothing by itself."""
+    """Decodes bytes fields that have a format of their own; this base class decodes nothing."""
 
     def look(self, field: Located, around: Around) -> Node | None:
-        """Give the node of a field, or None for the ordinary one."""
+        """Return the node of a field, or None for the default one."""
         del field, around
         return None
 
 
 def struct_nodes(fields: dict[str, Any], hook: Hook, around: Around = ()) -> tuple[Node, ...]:
-    """The nodes of a struct that `reference.locate` gave, its tagged fields last."""
+    """Return the nodes of a struct from `reference.locate`, tagged fields last."""
     section: dict[str | int, Located] = fields.get(TAGGED, {})
     located = [value for value in fields.values() if isinstance(value, Located)]
     around = (*around, {field.name: _plain(field.value) for field in located})

@@ -1,7 +1,6 @@
-"""One frame as a tree of fields: its length, its header, and its body by the declarations.
+"""One frame as a tree of fields: its length, its header, and its body.
 
-Positions count from the first byte of the frame's length; where bytes come without a length, from
-their first byte.
+Positions count from the first byte of the frame's length, or without a length from the first byte.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
 
 
 class Seen(NamedTuple):
-    """One frame, looked at. `fields` is what could be read of it before `problem`, if any."""
+    """One decoded frame; `fields` is what could be decoded before `problem`, if any."""
 
     is_request: bool
     api: ApiKey | None
@@ -42,13 +41,13 @@ class Seen(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Such as "Fetch v12 request"."""
+        """A title such as "Fetch v12 request"."""
         what = "request" if self.is_request else "response"
         return f"{self.api.name} v{self.version} {what}" if self.api else what
 
 
 def see_request(frame: bytes, *, led: bool = True) -> Seen:
-    """Look at a request; `led` says whether its length stands before it. Never raises."""
+    """Decode a request; `has_length` says whether its length precedes it. Never raises."""
     pos = 4 if led else 0
     fields = _length(frame) if led else ()
     key = int.from_bytes(frame[pos : pos + 2], signed=True)
@@ -79,7 +78,7 @@ def see_request(frame: bytes, *, led: bool = True) -> Seen:
 
 
 def see_response(frame: bytes, api: ApiKey, version: int, *, led: bool = True) -> Seen:
-    """Look at a response to a request of `api` in `version`. Never raises."""
+    """Decode a response to a request of `api` in `version`. Never raises."""
     pos = 4 if led else 0
     fields = _length(frame) if led else ()
     try:
@@ -92,7 +91,7 @@ def see_response(frame: bytes, api: ApiKey, version: int, *, led: bool = True) -
     correlation_id = header["correlation_id"].value
     found, problem = _body(api.response_type, version, frame, body)
     if problem and api.key == API_VERSIONS and version > 0:
-        # A server that does not know the version answers in the lowest (KIP-511).
+        # A server that does not know the version answers in the lowest one (KIP-511).
         lowest, other = _body(api.response_type, 0, frame, body)
         if not other:
             version, found, problem = 0, lowest, ""
@@ -100,7 +99,7 @@ def see_response(frame: bytes, api: ApiKey, version: int, *, led: bool = True) -
 
 
 def see_message(message: type[Message], version: int, data: bytes) -> tuple[tuple[Node, ...], str]:
-    """Look at a message without a header: its fields, and what was wrong. Never raises."""
+    """Decode a message without a header: its fields, and the problem if any. Never raises."""
     return _body(message, version, data, 0)
 
 
@@ -126,19 +125,19 @@ def _body(
 
 
 def _rest(frame: bytes, pos: int) -> Node:
-    """What could not be read, which may hold anything: its size alone is shown."""
+    """Bytes that could not be decoded; only their size is shown, since they may contain secrets."""
     size = len(frame) - pos
     return Node("unread", "bytes", pos, len(frame), f"{size} bytes, hidden", hidden=True)
 
 
 class _Embedded(Hook):
-    """Looks into record batches, enveloped requests, and what group members send each other."""
+    """Decodes record batches, enveloped requests, and the data that group members exchange."""
 
     def __init__(self, frame: bytes) -> None:
         self.frame = frame
 
     def look(self, field: Located, around: Around) -> Node | None:
-        """Give the node of a field whose bytes have a form of their own."""
+        """Return the node of a field whose bytes have a format of their own."""
         wire = field.wire
         if wire is None:
             return None
@@ -199,7 +198,7 @@ class _Embedded(Hook):
 
 
 def shifted(node: Node, by: int) -> Node:
-    """The node with its positions moved."""
+    """Return the node with shifted positions."""
     children = node.children
     if children is not None:
         children = tuple(shifted(child, by) for child in children)
@@ -207,7 +206,7 @@ def shifted(node: Node, by: int) -> Node:
 
 
 def walk(nodes: tuple[Node, ...], depth: int = 0) -> Iterator[tuple[int, Node]]:
-    """All nodes with their depth, each before its children."""
+    """Yield all nodes with their depth, each before its children."""
     for node in nodes:
         yield depth, node
         if node.children:

@@ -1,8 +1,8 @@
-"""What the inspector never shows.
+"""Secrets that the inspector never shows.
 
-Three rules: fields that are declared secret (SASL tokens, SCRAM salts and keys, delegation tokens'
-HMACs); values of configuration whose name is a password of Kafka's or reads like one; and raw SASL
-tokens outside of any message. A secret's size is told, nothing else.
+Three kinds: fields that are declared secret (SASL tokens, SCRAM salts and keys, HMACs of delegation
+tokens); values of configuration properties that Kafka declares as passwords or whose name suggests
+one; raw SASL tokens without a message around them. Only the size of a secret is shown.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ _SENSITIVE = re.compile(
     r"passw|passphrase|secret|jaas|credential|private|keystore\.key|\bhmac\b|token$|access\.?key",
     re.IGNORECASE,
 )
-# Fields whose value is a property's, and the fields beside them that name the property.
+# Fields that hold a property's value, and the sibling field that names the property.
 _VALUES = ("value", "config_value")
 _NAMES = ("name", "config_name", "key")
 
 
 def is_secret(field: Field) -> bool:
-    """Whether a field is declared secret."""
+    """True when a field is declared secret."""
     return field.secret
 
 
 def hides(name: str, around: dict[str, Any]) -> bool:
-    """Whether a field holds the value of a property whose name, beside it, is sensitive."""
+    """True when a field holds the value of a sensitive property; a sibling field names the
+    property.
+    """
     if name not in _VALUES:
         return False
     return around.get("is_sensitive") is True or any(
@@ -39,8 +41,8 @@ def hides(name: str, around: dict[str, Any]) -> bool:
 
 @cache
 def is_sensitive(property_name: str) -> bool:
-    """Whether a property holds a secret: by Kafka's type for it, or by what its name says."""
-    # A listener's own property has "listener.name.<listener>." before the name.
+    """True when a property is a secret: by Kafka's type, or by its name."""
+    # A listener's property has the prefix "listener.name.<listener>.".
     return property_name.lower().endswith(_passwords()) or bool(_SENSITIVE.search(property_name))
 
 

@@ -1,8 +1,8 @@
-"""A proxy in front of a Kafka server, through which every frame is looked at.
+"""A proxy in front of a Kafka server that decodes every frame.
 
-Bytes pass as they are, but for the addresses in answers that name brokers: these become addresses
-of the proxy (`addresses`), so that clients do not leave it. A broker named for the first time gets
-a listener of its own. What cannot be looked at (TLS, another protocol) passes all the same.
+Bytes pass unchanged, except for broker addresses in responses: they become addresses of the proxy
+(`addresses`), so that clients do not leave it. Each new broker gets its own listener. Bytes that
+cannot be decoded (TLS, another protocol) pass too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CONNECT_TIMEOUT_S: Final = 10.0
 
 
 class Proxy:
-    """Listens on `listen`, and passes connections on to the server at `target`.
+    """Listens on `listen` and relays connections to the server at `target`.
 
-    `show` is called with every frame and where it was seen, `tell` with lines for the person.
-    With `rewrite` off no byte is changed, and `tell` says when clients are being sent elsewhere.
+    `show` is called with every frame and its source, `tell` with lines for the user. With `rewrite`
+    off no byte changes, and `tell` reports when clients are sent to another address.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class Proxy:
         self._told_of: set[Address] = set()
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; reports the port. Raises OSError where it cannot listen."""
+        """Serve until cancelled; report the port.
+
+        Raises OSError when it cannot listen.
+        """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             port = await self._listen_for(self.target, self.listen[1])
@@ -61,7 +64,7 @@ class Proxy:
         if self._nursery is None:
             raise RuntimeError("the proxy is not running")
         listeners = await trio.open_tcp_listeners(port, host=self.listen[0])
-        if port == 0:  # each address would get a port of its own
+        if port == 0:  # each address would get its own port
             for other in listeners[1:]:
                 await other.aclose()
             del listeners[1:]
@@ -73,10 +76,10 @@ class Proxy:
         return taken
 
     async def _local(self, connection: _Passage, broker: Address, only: bool) -> Address:
-        """The address at which the clients of a connection reach a broker through here."""
+        """Return the proxy's address for a broker."""
         host = connection.local[0]
         if only and broker not in self._ports:
-            # One broker: whatever it calls itself, it is the one that we were pointed at.
+            # The only broker is the target, whatever address it advertises.
             self._ports[broker] = self._ports[self.target]
         async with self._locks.setdefault(broker, trio.Lock()):
             if broker not in self._ports:
@@ -113,7 +116,7 @@ class Proxy:
         await passage.server.send_eof()
 
     async def _from_server(self, passage: _Passage, scope: trio.CancelScope) -> None:
-        """Pass whole frames on, so that they can be changed; what is not Kafka's as it comes."""
+        """Relay complete frames, so that they can be changed; relay other bytes as they come."""
         while data := await passage.server.receive_some(_RECEIVE_MAX):
             for frame in self._look(passage, bytes(data), from_client=False):
                 self.show(frame, Heading(time.time(), passage.name))
@@ -124,7 +127,7 @@ class Proxy:
         scope.cancel()
 
     def _look(self, passage: _Passage, data: bytes, *, from_client: bool) -> list[Frame]:
-        """The frames that the bytes complete; says once when looking on makes no sense."""
+        """Return the frames that the bytes complete; report once when decoding ends."""
         was_lost = passage.conversation.lost
         frames = passage.conversation.receive(data, from_client=from_client)
         if passage.conversation.lost and not was_lost:
@@ -148,7 +151,7 @@ class Proxy:
 
 
 class _Passage(NamedTuple):
-    """One client's connection and the one to the server that belongs to it."""
+    """A client's connection and its connection to the server."""
 
     name: str
     client: trio.SocketStream

@@ -1,4 +1,4 @@
-"""Frames as text for people, coloured or plain, and as JSON for programs."""
+"""Frames as text for people, with or without colours, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _RESET: Final = "\x1b[0m"
 
 
 class Heading(NamedTuple):
-    """Where a frame was seen: the time in seconds since 1970, and its connection."""
+    """The source of a frame: the time in seconds since 1970, and its connection."""
 
     time: float | None = None
     connection: str = ""
 
 
 class Style(NamedTuple):
-    """How text is rendered: with colours, and how many bytes or characters of a value."""
+    """How text is rendered: whether with colours, and how many bytes or characters of a value."""
 
     colours: bool = False
     length_max: int = 80
 
     def paint(self, what: str, text: str) -> str:
-        """The text in the colour of what it is."""
+        """Return the text in the colour of its kind."""
         return f"{_STYLES[what]}{text}{_RESET}" if self.colours and text else text
 
 
 def text_lines(seen: Seen, heading: Heading, style: Style) -> Iterator[str]:
-    """A frame: a line on it, then a line for each field with its place in the frame."""
+    """Render a frame: a line about it, then a line for each field with its position."""
     arrow = "request" if seen.is_request else "response"
     words = [style.paint(arrow, f"{'>' if seen.is_request else '<'} {seen.name}")]
     if seen.correlation_id >= 0:
@@ -68,7 +68,7 @@ def text_lines(seen: Seen, heading: Heading, style: Style) -> Iterator[str]:
 
 
 def field_lines(nodes: tuple[Node, ...], style: Style) -> Iterator[str]:
-    """A line for each field: the positions of its bytes, its name, its value."""
+    """Render a line for each field: the positions of its bytes, its name, its value."""
     for depth, node in walk(nodes):
         place = style.paint("place", f"{node.start:>7}-{node.end:<7}")
         name = style.paint("name", node.name)
@@ -94,7 +94,7 @@ def _value_text(node: Node, style: Style) -> str:
 
 
 def _quoted(value: str) -> str:
-    """The text in quotes, what would move the cursor or hide itself escaped."""
+    """Return the text in quotes; escape control and invisible characters."""
     return '"' + "".join(c if c.isprintable() and c != '"' else _escaped(c) for c in value) + '"'
 
 
@@ -116,7 +116,7 @@ def _shortened(text: str, size: int, style: Style, unit: str) -> str:
 
 
 def as_json(seen: Seen, heading: Heading) -> dict[str, Any]:
-    """A frame as one JSON object; a field has name, type, start, end, and value or fields."""
+    """Render a frame as one JSON object; a field has name, type, start, end, and value or fields."""
     shown: dict[str, Any] = {}
     if heading.time is not None:
         shown["time"] = clock(heading.time)
@@ -136,7 +136,7 @@ def as_json(seen: Seen, heading: Heading) -> dict[str, Any]:
 
 
 def fields_json(nodes: tuple[Node, ...]) -> list[dict[str, Any]]:
-    """Fields for JSON; bytes become text where they are printable, otherwise hex."""
+    """Render fields for JSON; printable bytes become text, others hex."""
     return [_field_json(node) for node in nodes]
 
 
@@ -165,7 +165,7 @@ def _field_json(node: Node) -> dict[str, Any]:
 
 
 def clock(seconds: float) -> str:
-    """The time of a frame in UTC, with microseconds."""
+    """Return the time of a frame in UTC, with microseconds."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")

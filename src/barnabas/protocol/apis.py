@@ -1,6 +1,6 @@
-"""The table of apis: which there are, in which versions, and who listens for them.
+"""The table of apis: key, name, versions and listeners of each.
 
-It is light: the messages of an api are imported when they are first asked for.
+Importing it is cheap: the messages of an api are imported on first access.
 """
 
 import re
@@ -16,7 +16,7 @@ _API_VERSIONS: Final = 18
 
 
 class ApiKey:
-    """One api. Its request and response have the same versions, and turn flexible together."""
+    """One api. Request and response have the same versions and the same first flexible version."""
 
     def __init__(
         self,
@@ -35,48 +35,48 @@ class ApiKey:
         self.min_version = min_version
         self.max_version = max_version
         self.flexible_version = flexible
-        """The first flexible version; None when there is none."""
+        """The first flexible version; None without one."""
         self.listeners = listeners
-        """The kinds of listener that serve it: "broker", "controller"."""
+        """The listener types that serve it: "broker", "controller"."""
         self.advertised = advertised or (min_version, max_version)
-        """The lowest and highest version that ApiVersions tells."""
+        """The lowest and highest version in an ApiVersions response."""
         self.latest_unstable = latest_unstable
-        """Whether the highest version may still change, and is not to be served."""
+        """True when the highest version may still change, so it is not served."""
 
     def __repr__(self) -> str:
         return f"ApiKey({self.key}, {self.name!r}, {self.min_version}-{self.max_version})"
 
     @property
     def module_name(self) -> str:
-        """The module that declares its messages."""
+        """The module that declares the messages."""
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
         return f"barnabas.protocol.messages.{snake}"
 
     @cached_property
     def request_type(self) -> "type[Message]":
-        """The class of its request."""
+        """The request class."""
         return self._message("Request")
 
     @cached_property
     def response_type(self) -> "type[Message]":
-        """The class of its response."""
+        """The response class."""
         return self._message("Response")
 
     def _message(self, suffix: str) -> Any:
         return getattr(import_module(self.module_name), self.name + suffix)
 
     def is_flexible(self, version: int) -> bool:
-        """Whether a version has compact lengths and tagged fields."""
+        """True when a version has compact lengths and tagged fields."""
         return self.flexible_version is not None and version >= self.flexible_version
 
     def request_header_version(self, version: int) -> int:
-        """2 for flexible versions, otherwise 1."""
+        """Return 2 for flexible versions, otherwise 1."""
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 for flexible versions, otherwise 0.
+        """Return 1 for flexible versions, otherwise 0.
 
-        ApiVersions stays at 0: its reader does not know yet what the server speaks (KIP-511).
+        ApiVersions stays at 0: its reader does not know the server's versions yet (KIP-511).
         """
         return 1 if self.is_flexible(version) and self.key != _API_VERSIONS else 0
 
@@ -86,7 +86,7 @@ _CONTROLLER: Final = ("controller",)
 _BOTH: Final = ("broker", "controller")
 
 # Key, name, lowest and highest version, first flexible version, listeners. Produce 0-2 is
-# advertised, though refused, because librdkafka looks for it (KAFKA-18659).
+# advertised but refused, because librdkafka requires it (KAFKA-18659).
 _APIS: Final = (
     ApiKey(0, "Produce", 3, 13, 9, _BROKER, advertised=(0, 13)),
     ApiKey(1, "Fetch", 4, 18, 12, _BOTH),
@@ -184,7 +184,10 @@ API: Final[Mapping[int, ApiKey]] = {api.key: api for api in _APIS}
 
 
 def api_by_name(name: str) -> ApiKey:
-    """The api called `name`, such as "Produce"; KeyError when there is none."""
+    """Return the api with `name`, such as "Produce".
+
+    Raises KeyError when there is none.
+    """
     for api in _APIS:
         if api.name == name:
             return api

@@ -1,4 +1,4 @@
-"""All declared messages, for tools and documents; importing them takes a moment."""
+"""All declared messages, for tools and documentation; importing them is slow."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -9,7 +9,7 @@ from barnabas.protocol.messages_base import Message
 
 
 def messages() -> list[type[Message]]:
-    """Every message of Kafka 4.3: those of the apis, then those kept in records and files."""
+    """Return every message of Kafka 4.3: those of the apis, then those of records and files."""
     found: list[type[Message]] = []
     for package in (barnabas.protocol.messages, barnabas.protocol.records):
         for info in iter_modules(package.__path__):

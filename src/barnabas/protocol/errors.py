@@ -1,8 +1,8 @@
-"""What goes wrong, and whose fault it is.
+"""Protocol errors, by whose fault they are.
 
-KafkaError      the peer asked for what cannot be done: answered with an error code
-ProtocolError   the peer sent bytes that are no message: the connection is closed
-EncodingError   our own message does not fit the version that it is to be encoded in
+- KafkaError: the peer's request cannot be carried out; it is answered with an error code.
+- ProtocolError: the peer's bytes are not a valid message; the connection is closed.
+- EncodingError: our own message does not fit the version that it is encoded in.
 """
 
 from enum import IntEnum
@@ -150,7 +150,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may hope for a better answer to the same request."""
+        """True when a client may retry the same request."""
         return self in _RETRIABLE
 
 
@@ -163,7 +163,9 @@ _RETRIABLE: Final = frozenset((
 
 
 class KafkaError(Exception):
-    """A request that ends with an error code; `message` is for people, and may be sent to them."""
+    """A request that ends with an error code; `message` is human-readable and may be sent to the
+    client.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)
@@ -175,8 +177,8 @@ class KafkaError(Exception):
 
 
 class ProtocolError(Exception):
-    """Bytes that are no message of the version they claim to be."""
+    """Bytes that are not a valid message of their version."""
 
 
 class EncodingError(ValueError):
-    """A message that cannot be encoded: a value out of range, or a field the version lacks."""
+    """A message that cannot be encoded: a value is out of range, or the version lacks a field."""

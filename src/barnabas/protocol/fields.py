@@ -1,4 +1,4 @@
-"""What a declared field is: its type on the wire, its versions, and what it is when left out.
+"""Declared fields: wire type, versions, nullability, tag and default.
 
 A declaration reads like Kafka's specification:
 
@@ -7,15 +7,15 @@ A declaration reads like Kafka's specification:
         group_id: str | None = string(versions="1+", nullable="3+", ignorable=True)
         topics: list[ExampleRequest.Topic] = array("Topic")
 
-Every function below returns the declaration, typed as `Any` so that the annotation beside it is
-what type checkers see. Its arguments, all optional:
+Every function below returns the declaration, typed as `Any`, so that type checkers see the
+annotation beside it. The arguments are optional:
 
-    versions    of the message that have the field (all of them)
+    versions    the versions of the message that have the field; all by default
     nullable    True, or the versions in which the field may be None
-    default     the value of a field left out (0, "", b"", no elements, a struct of defaults)
-    tag         the number of a field that goes to the tagged section
-    ignorable   whether a value other than the default may silently be dropped in versions without
-                the field; encoding raises EncodingError otherwise
+    default     the value of an omitted field: 0, "", b"", an empty list, a struct of defaults
+    tag         the number of a field in the tagged section
+    ignorable   True when a value other than the default is dropped silently in versions without
+                the field; otherwise encoding raises EncodingError
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from typing import Any, Final, NamedTuple
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 LAST_VERSION: Final = 0x7FFF
-"""The end of an open range of versions."""
+"""The upper bound of an open range of versions."""
 
-# What a records field holds: a memoryview when decoded; bytes-like, or a slice of a file that
-# has a length, when it is to be encoded. Left to `Any`, as only the log looks inside.
+# The value of a records field: a memoryview when decoded; bytes-like, or a file slice with a
+# length, when encoded. It is typed as Any because only the log reads it.
 Records = Any
 
 
@@ -40,7 +40,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Read "3-13", "9+", "4" or "none"."""
+        """Parse "3-13", "9+", "4" or "none"."""
         if text == "none":
             return NO_VERSIONS
         if text.endswith("+"):
@@ -49,7 +49,7 @@ class Versions(NamedTuple):
         return cls(int(low), int(high or low))
 
     def has(self, version: int) -> bool:
-        """Whether `version` lies in the range."""
+        """True when `version` is in the range."""
         return self.low <= version <= self.high
 
 
@@ -58,7 +58,7 @@ ALL_VERSIONS: Final = Versions(0, LAST_VERSION)
 
 
 class Kind(Enum):
-    """A type on the wire, whatever its length prefix looks like in a version."""
+    """A type on the wire, independent of the length encoding of a version."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -87,11 +87,11 @@ FIXED_CODES: Final = {
     Kind.BOOLEAN: "?",
     Kind.UUID: "16s",
 }
-"""The `struct` code of each kind that always takes the same number of bytes."""
+"""The `struct` code of each fixed-width kind."""
 
 
 class Field:
-    """One declared field; `name` is set when its class is made."""
+    """One declared field; `name` is set when the class is created."""
 
     __slots__ = (
         "default",
@@ -156,7 +156,7 @@ int64 = _number(Kind.INT64)
 
 
 def float64(*, default: float = 0.0, **options: Any) -> Any:
-    """A big-endian float of eight bytes."""
+    """An eight-byte big-endian float."""
     return Field(Kind.FLOAT64, default, **options)
 
 
@@ -171,22 +171,22 @@ def uuid(*, default: Uuid = ZERO_UUID, **options: Any) -> Any:
 
 
 def string(*, default: str | None = "", **options: Any) -> Any:
-    """UTF-8 text; `flexible=False` keeps its two-byte length in flexible versions too."""
+    """UTF-8 text; `flexible=False` keeps the two-byte length in flexible versions."""
     return Field(Kind.STRING, default, **options)
 
 
 def binary(*, default: bytes | None = b"", **options: Any) -> Any:
-    """Bytes, decoded to a copy; `secret=True` keeps them out of `repr` and the inspector."""
+    """Bytes, decoded to a copy; `secret=True` hides them from `repr` and the inspector."""
     return Field(Kind.BYTES, default, **options)
 
 
 def records(**options: Any) -> Any:
-    """Record batches, decoded to a view of the buffer; None until set."""
+    """Record batches, decoded to a view of the buffer; the default is None."""
     return Field(Kind.RECORDS, None, **options)
 
 
 def array(of: str | Kind, *, default: tuple[()] | None = (), **options: Any) -> Any:
-    """A list of a struct of the same message, given by name, or of values of a kind.
+    """A list of structs of the same message, given by name, or of values of a kind.
 
     The default is an empty list; `default=None` makes it None.
     """
@@ -200,9 +200,10 @@ def array(of: str | Kind, *, default: tuple[()] | None = (), **options: Any) -> 
 
 
 def struct(of: str, *, default: tuple[()] | None = (), **options: Any) -> Any:
-    """A struct of the same message, given by name; its default is the struct of all defaults.
+    """A struct of the same message, given by name; by default, all its fields have their defaults.
 
-    A nullable one is led by an int8 (-1 or 1), or with `varint_marker=True` by a varint (0 or 1).
+    A nullable struct starts with an int8 (-1 or 1), or with `varint_marker=True` with a varint (0
+    or 1).
     """
     field = Field(Kind.STRUCT, default, **options)
     field.struct = of

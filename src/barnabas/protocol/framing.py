@@ -1,7 +1,6 @@
-"""Frames: the header of a request, and requests and responses ready to send.
+"""Frames: request headers, and requests and responses ready to send.
 
-A frame is four bytes of length and so many bytes of content. Cutting a stream of bytes into frames
-is the transport's work; here are their contents.
+A frame is a length of four bytes and its content. The transport cuts a stream of bytes into frames.
 """
 
 from struct import Struct
@@ -21,7 +20,7 @@ _CLIENT_ID_MAX: Final = 0x7FFF
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request; `client_id` is None when the client sent none."""
+    """The header of every request; `client_id` is None when the client sent null."""
 
     api_key: int
     api_version: int
@@ -30,30 +29,31 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request_header(frame: "Buffer") -> tuple[RequestHeader, int]:
-    """Read the header of a frame without its length; returns it and where the body begins.
+    """Read the header of a frame without its length; return it and the position of the body.
 
-    Raises ProtocolError for an unknown api, a torn header or a client id that is not UTF-8. The
-    version is not judged: ApiVersions is answered in any. Tagged fields are skipped.
+    The version is not checked, since ApiVersions is answered in any version. Tagged fields are
+    skipped.
+    Raises ProtocolError for an unknown api, a truncated header, or a client id that is not UTF-8.
     """
     size = len(frame)
     if size < _REQUEST_HEADER.size:
-        raise ProtocolError(f"a frame of {size} bytes holds no request header")
+        raise ProtocolError(f"a frame of {size} bytes is too short for a request header")
     key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     api = API.get(key)
     if api is None:
-        raise ProtocolError(f"there is no api {key}")
+        raise ProtocolError(f"unknown api key {key}")
     pos = 10
     client_id = None
     if length >= 0:
         pos += length
         if pos > size:
-            raise ProtocolError(f"a client id of {length} bytes runs over the end of the frame")
+            raise ProtocolError(f"a client id of {length} bytes exceeds the frame")
         try:
             client_id = str(frame[10:pos], "utf-8")
         except UnicodeDecodeError as error:
             raise ProtocolError(f"the client id is not UTF-8: {error}") from error
     elif length != -1:
-        raise ProtocolError(f"a client id has length {length}")
+        raise ProtocolError(f"the client id has length {length}")
     flexible = api.flexible_version
     if flexible is not None and version >= flexible:
         pos = _skip_tagged(frame, pos, size)
@@ -64,22 +64,24 @@ def _skip_tagged(frame: "Buffer", pos: int, size: int) -> int:
     try:
         count, pos = read_varint(frame, pos)
         if count * 2 > size - pos:
-            raise ProtocolError(f"a header announces {count} tagged fields")
+            raise ProtocolError(
+                f"the header declares {count} tagged fields, more than fit into the frame"
+            )
         for _ in range(count):
             _, pos = read_varint(frame, pos)
             length, pos = read_varint(frame, pos)
             pos += length
     except IndexError:
-        raise ProtocolError("a request header ends too early") from None
+        raise ProtocolError("a truncated request header") from None
     if pos > size:
-        raise ProtocolError("a request header ends too early")
+        raise ProtocolError("a truncated request header")
     return pos
 
 
 def encode_response(
     correlation_id: int, header_version: int, message: "Message", version: int
 ) -> list[Part]:
-    """A response with its length and header, as few parts as copying little allows.
+    """Return a response with its length and header as a few parts, with little copying.
 
     Raises EncodingError when the message does not fit the version.
     """
@@ -93,7 +95,10 @@ def encode_response(
 def encode_request(
     correlation_id: int, client_id: str | None, message: "Message", version: int
 ) -> list[Part]:
-    """A request with its length and header, as parts; EncodingError when it does not fit."""
+    """Return a request with its length and header as parts.
+
+    Raises EncodingError when the message does not fit the version.
+    """
     api = API[message.API_KEY]
     name = b"" if client_id is None else client_id.encode()
     if len(name) > _CLIENT_ID_MAX:

@@ -1,8 +1,8 @@
-"""Java's hash of a string, on which some of Kafka's placements and orders rest."""
+"""Java's hash of a string; some of Kafka's placements and orders depend on it."""
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 units, wrapping at 32 bits."""
+    """Return Java's `String.hashCode`: over UTF-16 units, wrapping at 32 bits."""
     result = 0
     if text.isascii():
         for unit in text.encode():

@@ -1,10 +1,11 @@
-"""Structs and messages: classes made of declared fields, with a codec made on first use.
+"""Structs and messages: classes made of declared fields, with a codec that is compiled on first
+use.
 
-    Struct     a group of fields within a message; declared as a class inside the message
-    Message    what stands on its own: decode, decode_from, encode, encode_parts
+A Struct is a group of fields within a message, declared as a class inside the message. A Message is
+encoded on its own: decode, decode_from, encode, encode_parts.
 
-Both are plain slotted classes with a keyword-only constructor; its source, like that of the
-decoders and encoders, is generated when it is first needed, so that importing costs little.
+Both are plain slotted classes with a keyword-only constructor; its source, like that of the readers
+and writers, is generated on first use, which keeps imports cheap.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast, dataclass_transform
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from barnabas.protocol.codec import Part, Reader, Writer
 
 Buffer = bytes | bytearray | memoryview
-"""What messages are decoded from."""
+"""The input of the decoders."""
 
 
 class _StructMeta(type):
-    """Turns the declarations in a class body into slots, and notes them in `FIELDS`."""
+    """Turns the declarations of a class body into slots, and lists them in `FIELDS`."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -44,14 +45,16 @@ class _StructMeta(type):
 
 
 class _Extensible:
-    """What type checkers must not take for a declared field."""
+    """Attributes that type checkers must not take for declared fields."""
 
     __slots__ = ("_unknown",)
     _unknown: dict[int, bytes] | None
 
     @property
     def unknown_tagged_fields(self) -> dict[int, bytes]:
-        """Tagged fields that the decoded version does not declare, by tag; encoded again as is."""
+        """Tagged fields that the decoded version does not declare, by tag; they are encoded
+        unchanged.
+        """
         if self._unknown is None:
             self._unknown = {}
         return self._unknown
@@ -59,14 +62,16 @@ class _Extensible:
 
 @dataclass_transform(kw_only_default=True)
 class Struct(_Extensible, metaclass=_StructMeta):
-    """A group of fields; compares by value, and shows in its repr what is not at its default."""
+    """A group of fields; it compares by value, and its repr shows the fields that are not at their
+    default.
+    """
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
     FIELDS: ClassVar[dict[str, Field]]
     STRUCTS: ClassVar[dict[str, "type[Struct]"]]
-    """The structs of the whole message, by name."""
+    """The structs of the message, by name."""
     VERSIONS: ClassVar[Versions]
 
     if not TYPE_CHECKING:
@@ -100,14 +105,16 @@ class Struct(_Extensible, metaclass=_StructMeta):
 
 
 class Message(Struct):
-    """A request, a response, or a record: what is encoded on its own, in one of its versions."""
+    """A request, a response, or a record: a unit that is encoded on its own, in one of its
+    versions.
+    """
 
     __slots__ = ()
 
     API_KEY: ClassVar[int] = -1
-    """The key of the api whose request or response this is, or -1."""
+    """The api key of a request or response, otherwise -1."""
     RECORD_TYPE: ClassVar[int] = -1
-    """The number that names a metadata, coordinator or remote-log record, or -1."""
+    """The type of a metadata, coordinator or remote log record, otherwise -1."""
     VERSIONS: ClassVar[Versions] = NO_VERSIONS
     FLEXIBLE: ClassVar[Versions] = NO_VERSIONS
     """The versions with compact lengths and tagged fields."""
@@ -123,7 +130,7 @@ class Message(Struct):
         api_key: int = -1,
         record_type: int = -1,
     ) -> None:
-        """Take what the class statement says of the whole message."""
+        """Read the arguments of the class statement."""
         cls.VERSIONS = Versions.parse(versions)
         cls.FLEXIBLE = Versions.parse(flexible)
         cls.API_KEY = api_key
@@ -133,7 +140,10 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, data: Buffer, version: int) -> Self:
-        """Read a message that fills `data`; ProtocolError when the bytes are not one."""
+        """Decode a message that fills `data`.
+
+        Raises ProtocolError for malformed bytes.
+        """
         reader: Any = cls._readers.get(version) or cls._new_reader(version)
         message, end = reader(data, 0)
         if end != len(data):
@@ -142,10 +152,10 @@ class Message(Struct):
 
     @classmethod
     def decode_from(cls, data: Buffer, pos: int, version: int) -> tuple[Self, int]:
-        """Read a message at `pos`; returns it and the position behind it.
+        """Decode a message at `pos`; return it and the position after it. Records fields are views
+        of `data`.
 
-        Raises ProtocolError when the bytes are no message of that version, ValueError when there
-        is no such version. Records fields are views of `data`.
+        Raises ProtocolError for malformed bytes, ValueError when there is no such version.
         """
         reader: Any = cls._readers.get(version) or cls._new_reader(version)
         return reader(data, pos)
@@ -158,7 +168,10 @@ class Message(Struct):
         return reader
 
     def encode(self, version: int) -> bytes:
-        """The message's bytes; EncodingError when it does not fit the version."""
+        """Return the message's bytes.
+
+        Raises EncodingError when the message does not fit the version.
+        """
         out: list[Any] = []
         self.write(out, version)
         try:
@@ -167,7 +180,10 @@ class Message(Struct):
             raise EncodingError(f"{type(self).__name__} v{version}: {error}") from error
 
     def encode_parts(self, version: int) -> "list[Part]":
-        """As `encode`, but large values and file slices stay parts of their own, uncopied."""
+        """Return the message as parts: large values and file slices are not copied.
+
+        Raises EncodingError when the message does not fit the version.
+        """
         from barnabas.protocol.codec import gathered
 
         out: list[Any] = []
@@ -175,7 +191,7 @@ class Message(Struct):
         return gathered(out)
 
     def write(self, out: list[Any], version: int) -> None:
-        """Append the message's chunks to `out`, uncopied; for frames that add their own."""
+        """Append the message's chunks to `out` without copying; frames add their own chunks."""
         writer = self._writers.get(version)
         if writer is None:
             from barnabas.protocol.codec import make_writer
@@ -188,7 +204,7 @@ _MISSING: Final = object()
 
 
 def default_value(owner: type[Struct], field: Field) -> Any:
-    """A new default value of a field of `owner`."""
+    """Return a new default value of a field of `owner`."""
     if field.default == () and field.kind is Kind.ARRAY:
         return []
     if field.default == () and field.kind is Kind.STRUCT:
@@ -197,7 +213,7 @@ def default_value(owner: type[Struct], field: Field) -> Any:
 
 
 def is_default(owner: Struct | type[Struct], field: Field, value: Any) -> bool:
-    """Whether `value` is what a field of `owner` holds when left out."""
+    """True when `value` is the default of a field of `owner`."""
     if field.default == () and field.kind is Kind.STRUCT:
         if value is None:
             return False

@@ -1,13 +1,13 @@
 """The construct form of the declarations: one construct `Struct` for each version of a message.
 
 This is the readable reference. The tests hold the compiled codec equal to it, byte for byte and
-error for error, and the inspector reads with it because it can tell where each field stands. It is
-an order of magnitude slower than the compiled codec, and the server never imports it.
+error for error; the inspector uses it because it knows the position of each field. It is ten times
+slower than the compiled codec, and the server never imports it.
 
-    construct_of(FetchRequest, 12)          the construct; its parse gives a Container
-    decode(FetchRequest, 12, data)          a message, as FetchRequest.decode
-    encode(message, 12)                     bytes, as message.encode
-    locate(FetchRequest, 12, data)          the fields with the positions of their bytes
+construct_of(FetchRequest, 12): the construct; its parse returns a Container
+decode(FetchRequest, 12, data): a message, like FetchRequest.decode
+encode(message, 12): bytes, like message.encode
+locate(FetchRequest, 12, data): the fields with the positions of their bytes
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ from barnabas.protocol.types import Uuid
 MessageT = TypeVar("MessageT", bound=Message)
 
 TAGGED: Final = "_tagged_fields"
-"""The name of the tagged section in a Container: declared fields by name, others by tag."""
+"""The key of the tagged section in a Container: declared fields by name, others by tag."""
 
 _STRING_MAX: Final = 0x7FFF
 _INT32_MAX: Final = 0x7FFF_FFFF
@@ -34,10 +34,10 @@ _UNFIT: Final = (c.ConstructError, TypeError, AttributeError, ValueError, Overfl
 
 
 class Located(NamedTuple):
-    """A field of a decoded message: its value, and the bytes `start` to `end` that hold it.
+    """A field of a decoded message: its value, and its bytes from `start` to `end`.
 
     The value of a struct is a dict of its fields, that of an array a list of its elements, all
-    Located again; of a tagged field the bytes include neither its tag nor its size.
+    Located. The bytes of a tagged field exclude its tag and size.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Located(NamedTuple):
     start: int
     end: int
     wire: WireField | None
-    """The declaration, None for tagged fields that are not declared."""
+    """The declaration; None for undeclared tagged fields."""
 
 
 def _read(form: Any, stream: Any, context: Any, path: str) -> Any:
@@ -53,7 +53,7 @@ def _read(form: Any, stream: Any, context: Any, path: str) -> Any:
 
 
 class UnsignedVarint(c.Construct):
-    """An unsigned integer of 32 bits, seven in a byte, the lowest first (KIP-482)."""
+    """An unsigned 32-bit integer, seven bits in a byte, lowest bits first (KIP-482)."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
         value = 0
@@ -109,9 +109,9 @@ class UuidBytes(c.Adapter):
 
 
 class Length(c.Adapter):
-    """How many bytes or elements follow, None for null.
+    """The length or count that follows; None for null.
 
-    Compact lengths are varints and stand one too high, null is 0; others have null as -1.
+    A compact length is a varint one higher than its value, and 0 is null; otherwise null is -1.
     """
 
     def __init__(self, number: Any, *, compact: bool, nullable: bool, most: int) -> None:
@@ -132,7 +132,7 @@ class Length(c.Adapter):
     def _encode(self, obj: int | None, context: Any, path: str) -> int:
         if obj is None:
             if not self.nullable:
-                raise c.ValidationError("null where there may be none", path=path)
+                raise c.ValidationError("null in a field that is not nullable", path=path)
             return self.null
         if obj > self.most:
             raise c.ValidationError(f"a length of {obj}", path=path)
@@ -140,7 +140,7 @@ class Length(c.Adapter):
 
 
 class Sized(c.Subconstruct):
-    """Bytes led by their length, or None."""
+    """Bytes after their length, or None."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> bytes | None:
         length = _read(self.subcon, stream, context, path)
@@ -154,7 +154,7 @@ class Sized(c.Subconstruct):
 
 
 class Text(c.Adapter):
-    """UTF-8 in sized bytes, or None."""
+    """UTF-8 text after its length, or None."""
 
     def _decode(self, obj: bytes | None, context: Any, path: str) -> str | None:
         return None if obj is None else str(obj, "utf-8")
@@ -164,7 +164,7 @@ class Text(c.Adapter):
 
 
 class Elements(c.Subconstruct):
-    """Elements led by their count, or None."""
+    """Elements after their count, or None."""
 
     def __init__(self, count: Any, element: Any) -> None:
         super().__init__(element)
@@ -184,7 +184,7 @@ class Elements(c.Subconstruct):
 
 
 class Nullable(c.Subconstruct):
-    """A struct led by a byte that says whether it is there."""
+    """A struct after a byte that says whether it is present."""
 
     def __init__(self, struct: Any, *, null: int) -> None:
         super().__init__(struct)
@@ -195,7 +195,7 @@ class Nullable(c.Subconstruct):
         if marker == self.null:
             return None
         if marker != 1:
-            raise c.ValidationError(f"a struct is marked {marker}", path=path)
+            raise c.ValidationError(f"a struct has the marker {marker}", path=path)
         return _read(self.subcon, stream, context, path)
 
     def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
@@ -206,9 +206,9 @@ class Nullable(c.Subconstruct):
 
 
 class TaggedSection(c.Construct):
-    """Fields that are left out at their default, each led by its tag and size.
+    """The tagged section: fields at their default are omitted; each has its tag and size.
 
-    Parses to a dict: what is declared by its name, what is not as bytes by its tag.
+    Parses to a dict: declared fields by name, others as bytes by tag.
     """
 
     def __init__(self, declared: dict[int, tuple[str, Any]], located: bool) -> None:
@@ -223,7 +223,7 @@ class TaggedSection(c.Construct):
             tag = _read(UVARINT, stream, context, path)
             size = _read(UVARINT, stream, context, path)
             if tag in found:
-                raise c.ValidationError(f"tag {tag} comes twice", path=path)
+                raise c.ValidationError(f"tag {tag} occurs twice", path=path)
             start = c.stream_tell(stream, path)
             if tag in self.declared:
                 found[tag] = _read(self.declared[tag][1], stream, context, path)
@@ -240,7 +240,7 @@ class TaggedSection(c.Construct):
         for tag, (name, field) in self.declared.items():
             if name in obj:
                 if tag in fields:
-                    raise c.ValidationError(f"tag {tag} is given twice", path=path)
+                    raise c.ValidationError(f"tag {tag} occurs twice", path=path)
                 fields[tag] = field.build(obj[name])
         UVARINT._build(len(fields), stream, context, path)
         for tag in sorted(fields):
@@ -253,7 +253,7 @@ class TaggedSection(c.Construct):
 
 
 class _Locator(c.Subconstruct):
-    """Gives what it parses as `Located`."""
+    """Wraps its result in `Located`."""
 
     def __init__(self, subcon: Any, name: str, wire: WireField) -> None:
         super().__init__(subcon)
@@ -268,7 +268,10 @@ class _Locator(c.Subconstruct):
 
 @lru_cache(maxsize=1024)
 def construct_of(message: type[Message], version: int, *, located: bool = False) -> Any:
-    """The construct of a version; ValueError when there is none. `located` wraps every field."""
+    """Return the construct of a version. `located` wraps every field.
+
+    Raises ValueError when there is no such version.
+    """
     return _struct(layout_of(message, version), located)
 
 
@@ -306,7 +309,7 @@ def _field(field: WireField, located: bool) -> Any:
 
 def _struct_field(field: WireField, located: bool) -> Any:
     if field.struct is None:
-        raise TypeError(f"{field.name} names no struct")
+        raise TypeError(f"{field.name} has no struct")
     made = _struct(field.struct, located)
     return Nullable(made, null=0 if field.field.varint_marker else -1) if field.nullable else made
 
@@ -325,7 +328,7 @@ def _value(kind: Kind | None, compact: bool, *, nullable: bool) -> Any:
 
 
 def decode(message: type[MessageT], version: int, data: bytes) -> MessageT:
-    """Read a message that fills `data`, as `Message.decode`, and with the same errors."""
+    """Decode a message that fills `data`, like `Message.decode` and with the same errors."""
     container, end = _parsed(construct_of(message, version), message, version, data)
     if end != len(data):
         raise ProtocolError(f"{len(data) - end} bytes follow a {message.__name__} v{version}")
@@ -335,9 +338,9 @@ def decode(message: type[MessageT], version: int, data: bytes) -> MessageT:
 def locate(
     message: type[Message], version: int, data: bytes, pos: int = 0
 ) -> tuple[dict[str, Any], int]:
-    """Read a message at `pos`: its fields as `Located`, by name, and the position behind it.
+    """Decode a message at `pos`: return its fields as `Located` by name, and the position after it.
 
-    The fields of a tagged section stand under `TAGGED`. ProtocolError as in `decode`.
+    The fields of a tagged section are under `TAGGED`. Raises ProtocolError as `decode` does.
     """
     return _parsed(construct_of(message, version, located=True), message, version, data, pos)
 
@@ -354,7 +357,7 @@ def _parsed(
 
 
 def _told(error: Exception) -> str:
-    """What construct says in two lines, the path of the field first, in one."""
+    """Return construct's two-line message as one line, starting with the path of the field."""
     path, newline, text = str(error).partition("\n")
     if not newline:
         return f": {error}"
@@ -362,7 +365,7 @@ def _told(error: Exception) -> str:
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The message's bytes, as `Message.encode`, and with the same errors."""
+    """Encode a message, like `Message.encode` and with the same errors."""
     layout = layout_of(type(message), version)
     try:
         return cast(bytes, construct_of(type(message), version).build(_as_dict(layout, message)))

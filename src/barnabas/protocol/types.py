@@ -1,4 +1,4 @@
-"""Values that the wire has and Python lacks."""
+"""Value types of the wire that Python lacks."""
 
 import base64
 import binascii
@@ -19,7 +19,10 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Kafka's text form; ValueError when it is none (`org.apache.kafka.common.Uuid`)."""
+        """Parse Kafka's text form (`org.apache.kafka.common.Uuid`).
+
+        Raises ValueError for any other text.
+        """
         try:
             value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -30,7 +33,9 @@ class Uuid(bytes):
 
     @classmethod
     def random(cls) -> Self:
-        """A new UUID of version 4 whose text does not begin with a dash, like an option would."""
+        """Return a new UUID of version 4 whose text does not begin with a dash, which would look
+        like an option.
+        """
         while True:
             value = bytearray(os.urandom(16))
             value[6] = value[6] & 0x0F | 0x40

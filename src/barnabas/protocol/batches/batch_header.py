@@ -143,9 +143,9 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     except struct.error:
         if len(buf) - pos > MAGIC_AT and buf[pos + MAGIC_AT] in LEGACY_MAGICS:
             raise UnsupportedMagic(f"message format {buf[pos + MAGIC_AT]}") from None
-        raise CorruptBatch(f"a batch header of {len(buf) - pos} bytes") from None
+        raise CorruptBatch(f"a truncated batch header of {len(buf) - pos} bytes") from None
     if header[1] < LENGTH_MIN and header[3] not in LEGACY_MAGICS:
-        raise CorruptBatch(f"a batch length of {header[1]} bytes")
+        raise CorruptBatch(f"an impossible batch length of {header[1]} bytes")
     return header
 
 
@@ -161,7 +161,7 @@ def iter_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         if size > end - pos:
             return
         if size <= LOG_OVERHEAD:
-            raise CorruptBatch(f"a batch length of {header[1]} bytes")
+            raise CorruptBatch(f"an impossible batch length of {header[1]} bytes")
         yield pos, header
         pos += size
 

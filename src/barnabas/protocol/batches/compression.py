@@ -1,8 +1,8 @@
-"""The codecs of record batches, with output and memory bounded by the caller.
+"""Compression of record batches, with output and memory bounded by the caller.
 
-cramjam is imported at the first compressed batch, so that starting a server does not pay for it.
-A size that the data declares is compared, never allocated: output goes to a buffer that the
-system backs with memory only as it is written.
+cramjam is imported at the first compressed batch, so start-up does not pay for it. A size that the
+data declares is compared, never allocated: output goes to a buffer that the system backs with
+memory only as it is written.
 """
 
 import mmap
@@ -15,7 +15,7 @@ from typing import Final
 Buffer = bytes | bytearray | memoryview
 
 DEFAULT_MAX_BYTES: Final = 128 << 20
-"""What one batch may unpack to, in bytes; past it a batch is refused."""
+"""The default limit, in bytes, of one uncompressed batch."""
 
 _FIRST_TRY_MAX: Final = 8 << 20
 _INT32: Final = struct.Struct(">i")
@@ -25,7 +25,7 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_MAGIC_INT: Final = _INT32.unpack_from(_XERIAL_MAGIC)[0]
 _XERIAL_BLOCK: Final = 32 * 1024  # SnappyOutputStream.DEFAULT_BLOCK_SIZE
-_SNAPPY_RATIO_MAX: Final = 32  # a three-byte copy makes 64 bytes: no input unpacks further
+_SNAPPY_RATIO_MAX: Final = 32  # a three-byte copy makes 64 bytes: the maximum expansion
 
 _LZ4_MAGIC: Final = 0x184D2204
 _LZ4_VERSION_INDEPENDENT: Final = 0x60  # version 01, blocks independent
@@ -37,7 +37,7 @@ _LZ4_HIGH_LEVEL_MIN: Final = 3
 
 
 class CompressionError(ValueError):
-    """Compressed data is damaged, or unpacks to more than the caller allows."""
+    """Compressed data is damaged, or its uncompressed size exceeds the limit."""
 
 
 class Codec(IntEnum):
@@ -51,7 +51,7 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Pack `data`; `level` counts for gzip (1-9), lz4 (1-17) and zstd (-131072-22)."""
+    """Compress `data`; `level` applies to gzip (1-9), lz4 (1-17) and zstd (-131072-22)."""
     if codec is Codec.NONE:
         return bytes(data)
     cramjam = _cramjam()
@@ -65,9 +65,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Buffer:
-    """Unpack `data` to at most `max_bytes` bytes.
+    """Uncompress `data` to at most `max_bytes` bytes.
 
-    Raises `CompressionError` when the data is damaged, ends early or would unpack to more.
+    Raises `CompressionError` when the data is damaged, truncated or exceeds the limit.
     """
     if codec is Codec.NONE:
         return data
@@ -81,7 +81,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
     return _lz4_decompress(cramjam, memoryview(data), max_bytes)
 
 
-def _cramjam() -> ModuleType:  # imported here, so that start-up does not pay for it
+def _cramjam() -> ModuleType:  # imported here to keep start-up cheap
     import cramjam
 
     return cramjam
@@ -93,9 +93,9 @@ def _decompress_stream(
     data: Buffer,
     max_bytes: int,
 ) -> Buffer:
-    """Unpack into a modest buffer first, then into an untouched mapping of the whole bound.
+    """Uncompress into a small buffer first, then into a mapping of the whole limit.
 
-    The system backs either with memory as it is written, so the first may well be generous.
+    The system backs both with memory only as it is written, so the first may be generous.
     """
     first = bytearray(min(max_bytes, _FIRST_TRY_MAX, max(4096, 32 * len(data))))
     try:
@@ -128,21 +128,21 @@ def _snappy_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) ->
     if bytes(data[:8]) != _XERIAL_MAGIC:
         return _snappy_block(cramjam, data, max_bytes)
     if len(data) < 16:
-        raise CompressionError("snappy header ends early")
+        raise CompressionError("truncated snappy header")
     if _INT32.unpack_from(data, 12)[0] < 1:
-        raise CompressionError("snappy framing of an unknown version")
+        raise CompressionError("unknown version of snappy framing")
     parts: list[Buffer] = []
     position, end, room = 16, len(data), max_bytes
     while position < end:
         if end - position < 4:
-            raise CompressionError("snappy block length ends early")
+            raise CompressionError("truncated snappy block length")
         size = _INT32.unpack_from(data, position)[0]
-        if size == _XERIAL_MAGIC_INT:  # streams put behind each other
+        if size == _XERIAL_MAGIC_INT:  # concatenated streams
             position += 16
             continue
         position += 4
         if not 0 <= size <= end - position:
-            raise CompressionError(f"snappy block of {size} bytes, {end - position} are left")
+            raise CompressionError(f"snappy block of {size} bytes has only {end - position}")
         part = _snappy_block(cramjam, data[position : position + size], room)
         room -= len(part)
         parts.append(part)
@@ -153,7 +153,7 @@ def _snappy_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) ->
 def _snappy_block(cramjam: ModuleType, block: memoryview, max_bytes: int) -> Buffer:
     size = _snappy_declared_size(block)
     if size > max_bytes:
-        raise CompressionError(f"snappy block unpacks to {size} bytes, {max_bytes} are allowed")
+        raise CompressionError(f"snappy block uncompresses to {size} bytes, more than {max_bytes}")
     if size > _SNAPPY_RATIO_MAX * len(block):
         raise CompressionError(f"snappy block of {len(block)} bytes declares {size}")
     output = bytearray(size)
@@ -193,10 +193,10 @@ def _lz4_compress(cramjam: ModuleType, data: memoryview, level: int | None) -> b
 
 
 def _lz4_block(cramjam: ModuleType, block: memoryview, level: int | None) -> bytes:
-    """A block by itself; Kafka's default level is the fast compressor (`Lz4BlockOutputStream`)."""
+    """A raw block; Kafka's default level is the fast compressor (`Lz4BlockOutputStream`)."""
     if level is None or level == _LZ4_LEVEL_DEFAULT:
         return bytes(cramjam.lz4.compress_block(block, store_size=False))
-    # cramjam's blocks know no level, its frames do: this is the one block of a frame.
+    # cramjam's raw blocks have no level, its frames do: take the single block of a frame.
     frame = bytes(cramjam.lz4.compress(block, level=max(level, _LZ4_HIGH_LEVEL_MIN)))
     start = _LZ4_HEADER_BYTES + 4
     size = _UINT32_LE.unpack_from(frame, _LZ4_HEADER_BYTES)[0] & ~_LZ4_RAW_BLOCK
@@ -211,14 +211,16 @@ def _lz4_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) -> Bu
     output = bytearray(min(block_max, max(room, 1), 255 * len(data) + 64))
     while True:
         if len(data) - position < 4:
-            raise CompressionError("lz4 frame ends early")
+            raise CompressionError("truncated lz4 frame")
         size = _UINT32_LE.unpack_from(data, position)[0]
         position += 4
         if size == 0:
             return b"".join(parts)
         is_raw, size = bool(size & _LZ4_RAW_BLOCK), size & ~_LZ4_RAW_BLOCK
         if size > block_max or size > len(data) - position:
-            raise CompressionError(f"lz4 block of {size} bytes does not fit")
+            raise CompressionError(
+                f"lz4 block of {size} bytes exceeds the frame or the maximum block size"
+            )
         block = data[position : position + size]
         position += size
         if has_block_checksum:
@@ -227,34 +229,34 @@ def _lz4_decompress(cramjam: ModuleType, data: memoryview, max_bytes: int) -> Bu
             part = bytes(block)
         else:
             try:
-                # Without its length, the block's first bytes would be looked at as a size.
+                # Without store_size=False, the first bytes of the block would be read as its size.
                 size = cramjam.lz4.decompress_block_into(block, output, output_len=len(output))
             except cramjam.DecompressionError as error:
                 raise CompressionError(str(error)) from None
             part = bytes(output[:size])
         room -= len(part)
         if room < 0:
-            raise CompressionError(f"lz4 frame unpacks to more than {max_bytes} bytes")
+            raise CompressionError(f"lz4 frame uncompresses to more than {max_bytes} bytes")
         parts.append(part)
 
 
 def _lz4_header(data: memoryview) -> tuple[int, int, bool]:
-    """Where the blocks start, their largest size in bytes, and whether each has a checksum."""
+    """Return the position and maximum size (bytes) of the blocks, and if each has a checksum."""
     import xxhash
 
     if len(data) < 7 or _UINT32_LE.unpack_from(data)[0] != _LZ4_MAGIC:
         raise CompressionError("not an lz4 frame")
     flags, block_descriptor = data[4], data[5]
     if flags >> 6 != 1 or flags & 0x03:
-        raise CompressionError("lz4 frame of an unknown version")
+        raise CompressionError("unknown version of lz4 frame")
     if not flags & 0x20:
-        raise CompressionError("lz4 blocks depend on each other, which Kafka does not read")
+        raise CompressionError("lz4 blocks depend on each other, which Kafka does not support")
     block_max = _LZ4_BLOCK_SIZES.get(block_descriptor >> 4)
     if block_max is None or block_descriptor & 0x0F:
         raise CompressionError("lz4 block descriptor has unknown bits")
-    end = 14 if flags & 0x08 else 6  # the content size, which decides nothing
+    end = 14 if flags & 0x08 else 6  # the content size, which is not used
     if len(data) <= end:
-        raise CompressionError("lz4 frame header ends early")
+        raise CompressionError("truncated lz4 frame header")
     if data[end] != (xxhash.xxh32_intdigest(data[4:end]) >> 8) & 0xFF:
         raise CompressionError("lz4 frame header does not match its checksum")
     return end + 1, block_max, bool(flags & 0x10)
@@ -264,7 +266,7 @@ def _check_lz4_block(data: memoryview, position: int, block: memoryview) -> int:
     import xxhash
 
     if len(data) - position < 4:
-        raise CompressionError("lz4 block checksum ends early")
+        raise CompressionError("truncated lz4 block checksum")
     if _UINT32_LE.unpack_from(data, position)[0] != xxhash.xxh32_intdigest(block):
         raise CompressionError("lz4 block does not match its checksum")
     return position + 4

@@ -40,7 +40,7 @@ def unpack_records(
     """
     end = pos + header.size
     if end > len(buf):
-        raise CorruptBatch(f"a batch of {header.size} bytes has only {len(buf) - pos}")
+        raise CorruptBatch(f"a batch of {header.size} bytes has only {len(buf) - pos} bytes left")
     data: Buffer = memoryview(buf)[pos + HEADER_SIZE : end]
     if header.attributes & CODEC_MASK:
         try:

@@ -1,13 +1,12 @@
-"""The compiled codec: straight-line Python, generated for one message and version on first use.
+"""The compiled codec: straight-line Python, generated for one message version on its first use.
 
-    layout    what a version of a message looks like, from its declarations
-    decoding  source text of a reader: (data, pos) -> (message, end)
-    encoding  source text of a writer: (message, append) appends chunks of bytes
-    runtime   what the generated code calls
+`layout` resolves the declarations for one version. `decoding` generates the source of a reader,
+(data, pos) -> (message, end); `encoding` generates the source of a writer, (message, append), which
+appends chunks of bytes. `runtime` holds the functions that generated code calls.
 
 Adjacent fields of fixed width, with the length or count that follows them, are one `struct` call.
-Readers are total: whatever the bytes, they return a message or raise ProtocolError, in time and
-memory bounded by the bytes that are there.
+For any bytes, a reader returns a message or raises ProtocolError, in time and memory bounded by the
+bytes that are present.
 """
 
 from barnabas.protocol.codec.decoding import Reader, make_reader

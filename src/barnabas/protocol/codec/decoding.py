@@ -1,8 +1,8 @@
 """Generates readers.
 
-Inside a reader, positions may run past the end of the data: slices are then short, `struct` and
-indexing raise, counts exceed what is left, and the last line compares the position with the size.
-So a single check at the end covers every string and every run of bytes.
+Inside a reader, a position may pass the end of the data: slices are then short, `struct` and
+indexing raise, counts exceed the remaining bytes, and the last line compares the position with the
+size. So one check at the end covers every string and byte field.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from barnabas.protocol.types import Uuid
 
 Reader = Callable[[Any, int], tuple[Message, int]]
 
-# Messages with more strings are large: their code is kept short, as compiling takes longer than
-# all that inlining saves.
+# Messages with more strings get shorter code: compiling inlined code would take longer than it
+# saves.
 _STRINGS_MAX = 10
 
 _NAMES: dict[str, Any] = {
@@ -48,7 +48,10 @@ _NAMES: dict[str, Any] = {
 
 
 def make_reader(message: type[Message], version: int) -> Reader:
-    """Compile the reader of a message's version; ValueError when there is no such version."""
+    """Compile the reader of one version of a message.
+
+    Raises ValueError when the message has no such version.
+    """
     layout = layout_of(message, version)
     what = f"{message.__name__} v{version}"
     source = _ReaderSource(dict(_NAMES), layout)
@@ -66,21 +69,23 @@ def make_reader(message: type[Message], version: int) -> Reader:
     source.line("except MALFORMED as error:")
     source.line("    raise ProtocolError(f'{what}: {error}') from error")
     source.line("if pos > size:")
-    source.line("    raise ProtocolError(f'{what} ends {pos - size} bytes too early')")
+    source.line("    raise ProtocolError(f'{what} is truncated by {pos - size} bytes')")
     source.line("return message, pos")
     source.finish()
     return source.compile("read", what)
 
 
 class _ReaderSource(Source):
-    """A run of fixed-width fields is collected, and read at once when something else follows."""
+    """The source of a reader; it collects runs of fixed-width fields and reads each run with one
+    call.
+    """
 
     def __init__(self, names: dict[str, Any], layout: Layout) -> None:
         super().__init__(names, layout)
         self._large = layout.flexible and strings(layout) > _STRINGS_MAX
-        self._run: list[tuple[str, str]] = []  # struct codes and what they are assigned to
-        self._after: list[str] = []  # lines that convert what was read
-        self._functions: list[tuple[str, Layout]] = []  # readers of tagged sections, to be written
+        self._run: list[tuple[str, str]] = []  # struct codes and their assignment targets
+        self._after: list[str] = []  # conversions of the values
+        self._functions: list[tuple[str, Layout]] = []  # tagged sections to write
 
     def finish(self) -> None:
         """Write the functions that the reader calls: for tagged sections and repeated structs."""
@@ -104,7 +109,7 @@ class _ReaderSource(Source):
         self.line("return owner, pos")
 
     def flush(self) -> None:
-        """Read the collected run."""
+        """Emit the read of the collected run."""
         if not self._run:
             return
         size = sum(FIXED_SIZES[code] for code, _ in self._run)
@@ -131,7 +136,7 @@ class _ReaderSource(Source):
             self.line(f"{target}, pos = {function}(data, pos, size)")
 
     def body(self, target: str, layout: Layout) -> None:
-        """Read a struct's fields, here."""
+        """Read a struct's fields inline."""
         self._new(target, layout.type)
         for field in (*layout.absent, *(tagged.field for tagged in layout.tagged)):
             self._default(target, layout.type, field)
@@ -161,9 +166,9 @@ class _ReaderSource(Source):
             self._run.append((FIXED_CODES[kind], target))
 
     def _length(self, code: str, compact: bool, most: int | None = None) -> str:
-        """Read a length or count; a compact one is left one too high, as it is on the wire.
+        """Read a length or count; a compact one stays one higher than its value, as on the wire.
 
-        A compact one may be limited; others cannot exceed what their width holds.
+        `most` limits a compact length; the width limits the others.
         """
         length = self.variable("n")
         self._run.append(("B" if compact else code, length))
@@ -186,7 +191,7 @@ class _ReaderSource(Source):
         *,
         empty: str | None = None,
     ) -> None:
-        """Open the branch for what has a length; null, negative and `empty` are dealt with."""
+        """Open the branch for a value with a length; handle null, negative and `empty`."""
         null, least, extra = (0, 1, " - 1") if compact else (-1, 0, "")
         if nullable:
             self.line(f"if {length} == {null}:")
@@ -220,7 +225,7 @@ class _ReaderSource(Source):
 
     def _struct_field(self, target: str, field: WireField, what: str) -> None:
         if field.struct is None:
-            raise TypeError(f"{what} names no struct")
+            raise TypeError(f"{what} has no struct")
         value = self.variable("s")
         if not field.nullable:
             self.flush()
@@ -333,7 +338,7 @@ class _ReaderSource(Source):
         self.line("if end > size:")
         self.line("    bad_length(length, f'tagged field {tag}')")
         self.line("if tag in seen:")
-        self.line("    raise ProtocolError(f'tag {tag} comes twice')")
+        self.line("    raise ProtocolError(f'tag {tag} occurs twice')")
         self.line("seen[tag] = True")
         for index, field in enumerate(layout.tagged):
             self.line(f"{'el' if index else ''}if tag == {field.field.tag}:")
@@ -356,7 +361,7 @@ class _ReaderSource(Source):
         self.line(f"{target}._unknown = None")
 
     def _default(self, target: str, owner: type[Struct], field: Field) -> None:
-        """Give a field its default; that of a struct is made here, as calling its class is slow."""
+        """Set a field's default; a struct is built inline, since calling its class is slow."""
         value = repr(field.default)
         if field.default == () and field.kind is Kind.ARRAY:
             value = "[]"

@@ -1,7 +1,6 @@
 """Generates writers: functions that append a message's chunks of bytes.
 
-A value that the version cannot hold raises EncodingError; of a value that has the wrong type, the
-Python error is turned into one.
+A value that the version cannot hold, and a value of a wrong type, raise EncodingError.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,10 @@ _NULLS = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 
 def make_writer(message: type[Message], version: int) -> Writer:
-    """Compile the writer of a message's version; ValueError when there is no such version."""
+    """Compile the writer of one version of a message.
+
+    Raises ValueError when the message has no such version.
+    """
     layout = layout_of(message, version)
     what = f"{message.__name__} v{version}"
     source = _WriterSource(dict(_NAMES), layout)
@@ -54,15 +56,17 @@ def make_writer(message: type[Message], version: int) -> Writer:
 
 
 class _WriterSource(Source):
-    """A run of fixed-width values is collected, and packed at once when something else follows."""
+    """The source of a writer; it collects runs of fixed-width values and packs each run with one
+    call.
+    """
 
     def __init__(self, names: dict[str, Any], layout: Layout) -> None:
         super().__init__(names, layout)
-        self._run: list[tuple[str, str]] = []  # struct codes and the expressions they pack
+        self._run: list[tuple[str, str]] = []  # struct codes and the packed expressions
         self._append = "append"
 
     def flush(self) -> None:
-        """Write the collected run."""
+        """Emit the write of the collected run."""
         if self._run:
             self.line(f"{self._append}({self._packed()})")
             self._run.clear()
@@ -73,7 +77,7 @@ class _WriterSource(Source):
         return f"{pack}({', '.join(value for _, value in run)})"
 
     def finish(self) -> None:
-        """Write the functions of repeated structs, which may ask for further ones."""
+        """Write the functions of repeated structs; they may request more functions."""
         written = 0
         while written < len(self.requested):
             name = list(self.requested)[written]
@@ -85,7 +89,7 @@ class _WriterSource(Source):
             self.flush()
 
     def struct(self, owner: str, layout: Layout) -> None:
-        """Write a struct that the variable `owner` holds."""
+        """Write the struct in the variable `owner`."""
         function = self.shared("write", layout)
         if function is None:
             self.body(owner, layout)
@@ -94,7 +98,7 @@ class _WriterSource(Source):
             self.line(f"{function}({owner}, {self._append})")
 
     def body(self, owner: str, layout: Layout) -> None:
-        """Write a struct's fields, here."""
+        """Write a struct's fields inline."""
         for field in layout.absent:
             if not field.ignorable:
                 what = f"{layout.type.__qualname__}.{field.name}"
@@ -125,7 +129,7 @@ class _WriterSource(Source):
         self._run.append((FIXED_CODES[kind], value))
 
     def _length(self, code: str, compact: bool, length: str) -> None:
-        """Write a length or count, together with the run before it."""
+        """Write a length or count together with the run before it."""
         if not compact:
             self._run.append((code, length))
             self.flush()
@@ -149,7 +153,7 @@ class _WriterSource(Source):
             self.line(f"{self._append}({_NULLS[code]!r})")
 
     def _nullable(self, value: str, code: str, compact: bool, nullable: bool) -> None:
-        """Open the branch in which the value is there, if it need not be."""
+        """Open the branch in which the value is present, if it is optional."""
         if nullable:
             self.flush()
             self.line(f"if {value} is None:")
@@ -176,7 +180,7 @@ class _WriterSource(Source):
 
     def _struct_field(self, value: str, field: WireField) -> None:
         if field.struct is None:
-            raise TypeError(f"{value} names no struct")
+            raise TypeError(f"{value} has no struct")
         held = self.variable("v")
         self.line(f"{held} = {value}")
         if field.nullable:
@@ -217,7 +221,7 @@ class _WriterSource(Source):
             self.indent -= 1
 
     def _number_array(self, held: str, code: str, compact: bool) -> None:
-        """Write an array of numbers; a short one together with its count."""
+        """Write an array of numbers; a short array is packed together with its count."""
         self.flush()
         self.names["pack"] = runtime.pack
         count = self.variable("n")
@@ -264,7 +268,7 @@ class _WriterSource(Source):
         self.indent -= 1
 
     def _differs(self, value: str, field: Field, owner: type[Struct]) -> str:
-        """An expression that tells whether a value is not the field's default."""
+        """Return an expression that is true when a value is not the field's default."""
         if field.default == ():
             if field.kind is Kind.ARRAY:
                 return f"{value} is None or len({value})"

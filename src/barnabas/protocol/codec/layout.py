@@ -1,6 +1,6 @@
-"""What one version of a message looks like on the wire: the declarations, resolved.
+"""The wire layout of one version of a message: the resolved declarations.
 
-Both codecs, the documentation and the tests against Kafka's own definitions read this.
+Both codecs, the documentation and the tests against Kafka's definitions read it.
 """
 
 from collections import Counter
@@ -12,20 +12,22 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class WireField(NamedTuple):
-    """A field as one version writes it."""
+    """A field in one version."""
 
     name: str
     field: Field
     kind: Kind
     compact: bool
-    """Its length is an unsigned varint, one too high; otherwise two or four bytes."""
+    """True when the length is an unsigned varint, one higher than its value; otherwise two or four
+    bytes.
+    """
     nullable: bool
     struct: "Layout | None"
-    """Of a struct, or of an array's elements where these are structs."""
+    """The layout of a struct, or of the elements of an array of structs."""
 
 
 class Layout(NamedTuple):
-    """A struct as one version writes it: `fields` in order, then the tagged section."""
+    """A struct in one version: `fields` in order, then the tagged section."""
 
     type: type[Struct]
     version: int
@@ -34,11 +36,11 @@ class Layout(NamedTuple):
     tagged: tuple[WireField, ...]
     """In the order of their tags."""
     absent: tuple[Field, ...]
-    """Fields that the version does not have."""
+    """Fields that are not in this version."""
 
     @property
     def size_min(self) -> int:
-        """The fewest bytes that the struct takes."""
+        """The minimum size of the struct in bytes."""
         return sum(field_size_min(field) for field in self.fields) + self.flexible
 
 
@@ -47,7 +49,10 @@ FIXED_SIZES = {"b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "?": 1, "
 
 
 def layout_of(message: type[Message], version: int) -> Layout:
-    """The layout of a message; ValueError when it has no such version."""
+    """Return the layout of a message.
+
+    Raises ValueError when the message has no such version.
+    """
     if not message.VERSIONS.has(version):
         low, high = message.VERSIONS
         raise ValueError(f"{message.__name__} has versions {low}-{high}, not {version}")
@@ -74,7 +79,7 @@ def _resolve(message: type[Message], field: Field, version: int, flexible: bool)
     if field.struct:
         found = message.STRUCTS.get(field.struct)
         if found is None:
-            raise TypeError(f"{message.__name__}.{field.name}: there is no struct {field.struct!r}")
+            raise TypeError(f"{message.__name__}.{field.name}: unknown struct {field.struct!r}")
         struct = _layout(message, found, version)
     return WireField(
         field.name,
@@ -87,7 +92,7 @@ def _resolve(message: type[Message], field: Field, version: int, flexible: bool)
 
 
 def has_records(layout: Layout) -> bool:
-    """Whether record batches stand anywhere in a struct."""
+    """True when the struct contains record batches, at any depth."""
     return any(
         field.kind is Kind.RECORDS or (field.struct is not None and has_records(field.struct))
         for field in (*layout.fields, *layout.tagged)
@@ -95,7 +100,7 @@ def has_records(layout: Layout) -> bool:
 
 
 def strings(layout: Layout) -> int:
-    """How many strings stand in a struct, arrays of them included."""
+    """Return the number of strings in a struct, including arrays of strings."""
     found = 0
     for field in (*layout.fields, *layout.tagged):
         found += Kind.STRING in (field.kind, field.field.element)
@@ -105,7 +110,7 @@ def strings(layout: Layout) -> int:
 
 
 def repeated(layout: Layout) -> set[type[Struct]]:
-    """The structs that stand in more than one place of a message."""
+    """Return the structs that occur at more than one place in a message."""
     found = Counter(_structs(layout))
     return {struct for struct, times in found.items() if times > 1}
 
@@ -118,7 +123,7 @@ def _structs(layout: Layout) -> Iterator[type[Struct]]:
 
 
 def field_size_min(field: WireField) -> int:
-    """The fewest bytes that a field outside the tagged section takes."""
+    """Return the minimum size, in bytes, of a field outside the tagged section."""
     if field.kind in FIXED_CODES:
         return FIXED_SIZES[FIXED_CODES[field.kind]]
     if field.kind is Kind.STRUCT:
@@ -130,7 +135,7 @@ def field_size_min(field: WireField) -> int:
 
 
 def element_size_min(field: WireField) -> int:
-    """The fewest bytes that an element of an array takes."""
+    """Return the minimum size, in bytes, of an element of an array."""
     element = field.field.element
     if element is Kind.STRUCT:
         return 0 if field.struct is None else field.struct.size_min

@@ -1,4 +1,4 @@
-"""What generated readers and writers call, and how a message's chunks become parts to send."""
+"""Functions that generated readers and writers call, and joining chunks into parts to send."""
 
 import struct
 from typing import Any, Final, NoReturn
@@ -6,27 +6,27 @@ from typing import Any, Final, NoReturn
 from barnabas.protocol.errors import EncodingError, ProtocolError
 
 Part = Any
-"""Bytes-like, or a slice of a file that the transport knows how to send."""
+"""Bytes-like, or a file slice that the transport can send."""
 
 MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError, OverflowError)
-"""What reading beyond the end, or text that is not UTF-8, raises inside a reader."""
+"""The exceptions of a reader at the end of the data, or at text that is not UTF-8."""
 
 pack = struct.pack
 
 UNFIT: Final = (struct.error, TypeError, AttributeError, OverflowError, ValueError)
-"""What a value of the wrong type or range raises inside a writer."""
+"""The exceptions of a writer for a value of a wrong type or range."""
 
 _BYTES_TYPES: Final = frozenset((bytes, bytearray, memoryview))
 # Shorter chunks are copied into one part: cheaper than another buffer in the system call.
 _COPIED_MAX: Final = 4096
 STRING_MAX: Final = 0x7FFF
-"""The most bytes of a string, in whichever encoding of its length."""
+"""The maximum bytes of a string, for every length encoding."""
 
 _COUNT_MAX: Final = 0x7FFF_FFFF
 
 
 def read_varint(data: Any, pos: int) -> tuple[int, int]:
-    """Read an unsigned varint of up to five bytes (32 bits); returns it and the position behind."""
+    """Read an unsigned varint of up to five bytes (32 bits); return it and the next position."""
     result = 0
     for shift in (0, 7, 14, 21):
         byte = data[pos]
@@ -41,9 +41,9 @@ def read_varint(data: Any, pos: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Return an unsigned varint."""
     if value < 0:
-        raise EncodingError(f"{value} is no unsigned varint")
+        raise EncodingError(f"{value} is not an unsigned varint")
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -53,11 +53,11 @@ def varint(value: int) -> bytes:
 
 
 VARINTS: Final = [bytes((value,)) for value in range(0x80)]
-"""The varints of one byte."""
+"""The one-byte varints."""
 
 
 def read_compact_text(data: Any, pos: int, nullable: bool, what: str) -> tuple[str | None, int]:
-    """Read a string with a compact length, or null; returns it and the position behind."""
+    """Read a string with a compact length, or null; return it and the position after it."""
     length, pos = read_varint(data, pos)
     if length == 0 and nullable:
         return None, pos
@@ -70,7 +70,7 @@ def read_compact_text(data: Any, pos: int, nullable: bool, what: str) -> tuple[s
 def read_compact_count(
     data: Any, pos: int, size: int, least: int, nullable: bool, what: str
 ) -> tuple[int, int]:
-    """Read how many elements of at least `least` bytes follow, -1 for null."""
+    """Read the count of an array with elements of at least `least` bytes; -1 for null."""
     count, pos = read_varint(data, pos)
     if count == 0 and not nullable:
         bad_length(-1, what)
@@ -80,22 +80,22 @@ def read_compact_count(
 
 
 def bad_length(length: int, what: str) -> NoReturn:
-    """Refuse a length that is negative, too high, or null where null may not be."""
+    """Raise ProtocolError for a length that is negative, too high, or an invalid null."""
     raise ProtocolError(f"{what} has length {length}")
 
 
 def bad_count(count: int, left: int, what: str) -> NoReturn:
-    """Refuse an array that cannot fit in the bytes that are left."""
-    raise ProtocolError(f"{what} announces {count} elements in {left} bytes")
+    """Raise ProtocolError for an array that cannot fit into the remaining bytes."""
+    raise ProtocolError(f"{what} declares {count} elements in {left} bytes")
 
 
 def bad_marker(marker: int, what: str) -> NoReturn:
-    """Refuse the byte before a nullable struct."""
-    raise ProtocolError(f"{what} is marked {marker}, neither null nor present")
+    """Raise ProtocolError for an invalid byte before a nullable struct."""
+    raise ProtocolError(f"{what} has the marker {marker}, neither null nor present")
 
 
 def read_unknown(data: Any, pos: int, count: int, owner: Any) -> int:
-    """Keep the `count` tagged fields at `pos`, none of which is declared; returns their end."""
+    """Store the `count` undeclared tagged fields at `pos`; return the position after them."""
     if count * 2 > len(data) - pos:
         bad_count(count, len(data) - pos, "a tagged section")
     unknown: dict[int, bytes] = {}
@@ -106,7 +106,7 @@ def read_unknown(data: Any, pos: int, count: int, owner: Any) -> int:
         if end > len(data):
             bad_length(size, f"tagged field {tag}")
         if tag in unknown:
-            raise ProtocolError(f"tag {tag} comes twice")
+            raise ProtocolError(f"tag {tag} occurs twice")
         unknown[tag] = bytes(data[pos:end])
         pos = end
     owner._unknown = unknown
@@ -114,12 +114,12 @@ def read_unknown(data: Any, pos: int, count: int, owner: Any) -> int:
 
 
 def write_tagged(append: Any, fields: list[tuple[int, bytes]]) -> None:
-    """Write a tagged section; the tags may come in any order, but once each."""
+    """Write a tagged section; tags may come in any order, but each only once."""
     append(varint(len(fields)))
     last = -1
     for tag, value in sorted(fields):
         if tag <= last:
-            raise EncodingError(f"tag {tag} is given twice, or negative")
+            raise EncodingError(f"tag {tag} is negative or occurs twice")
         last = tag
         append(varint(tag))
         append(varint(len(value)))
@@ -127,24 +127,24 @@ def write_tagged(append: Any, fields: list[tuple[int, bytes]]) -> None:
 
 
 def uuid_bytes(value: bytes) -> bytes:
-    """The value, which `struct` would pad or cut if it had another size."""
+    """Return the value; `struct` would pad or truncate another size."""
     if len(value) != 16:
         raise EncodingError(f"a UUID has 16 bytes, not {len(value)}")
     return value
 
 
 def too_long(length: int, what: str) -> NoReturn:
-    """Refuse to write a string whose length Kafka could not read."""
+    """Raise EncodingError for a string that is too long for Kafka."""
     raise EncodingError(f"{what} takes {length} bytes, more than {STRING_MAX}")
 
 
 def lacks(version: int, what: str) -> NoReturn:
-    """Refuse to drop a value in a version that has no place for it."""
-    raise EncodingError(f"version {version} has no {what}, which is not at its default")
+    """Raise EncodingError for a value that the version cannot hold."""
+    raise EncodingError(f"version {version} has no field {what}, whose value is not the default")
 
 
 def gathered(chunks: list[Any]) -> list[Part]:
-    """Join a message's chunks; large values and file slices stay parts of their own."""
+    """Join a message's chunks; large values and file slices stay separate parts."""
     parts: list[Part] = []
     start = 0
     for index, chunk in enumerate(chunks):

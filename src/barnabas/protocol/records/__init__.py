@@ -1,11 +1,8 @@
-"""Record batches, and the messages that Kafka keeps as the keys and values of records.
+"""The messages that Kafka stores as keys and values of records, and in files.
 
-batch, compression    batches as bytes: headers, checks, records, codecs
-metadata              what `__cluster_metadata` holds
-groups                what `__consumer_offsets` holds: `classic_groups` and, read when they are
-                      met, `consumer_groups`, `share_groups`, `streams_groups`
-transactions, shares  what `__transaction_state` and `__share_group_state` hold
-control               the records of control batches
-remote_log            what `__remote_log_metadata` holds
-files                 messages that stand in files of their own
+metadata_records: `__cluster_metadata`; group_records: `__consumer_offsets`; transaction_records:
+`__transaction_state`; share_state_records: `__share_group_state`; remote_log_records:
+`__remote_log_metadata`; control_records: control batches; file_messages: messages that are files of
+their own. The records of consumer, share and streams groups have modules of their own, which
+`group_records` imports when it meets such a record. A module here contains declarations only.
 """

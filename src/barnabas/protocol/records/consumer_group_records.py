@@ -1,4 +1,4 @@
-"""The records of consumer groups whose assignment the server makes (KIP-848)."""
+"""Records of consumer groups of the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from barnabas.protocol.types import Uuid
 
 
 class ConsumerGroupMetadataKey(Message, record_type=3, versions="0"):
-    """Names a consumer group."""
+    """The key of a consumer group's epoch record."""
 
     group_id: str = string()
 
 
 class ConsumerGroupMetadataValue(Message, record_type=3, versions="0", flexible="0+"):
-    """A consumer group's epoch, and the hash of the metadata that it was made for."""
+    """A consumer group's epoch, and the hash of the topic metadata that it is based on."""
 
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)
 
 
 class ConsumerGroupPartitionMetadataKey(Message, record_type=4, versions="0"):
-    """Names the topics that a group subscribes to; only older brokers write it."""
+    """The key of a group's topic metadata; only brokers before 4.1 write it."""
 
     group_id: str = string()
 
 
 class ConsumerGroupPartitionMetadataValue(Message, record_type=4, versions="0", flexible="0+"):
-    """The partitions and racks of a group's topics; only older brokers write it."""
+    """The partitions and racks of a group's topics; only brokers before 4.1 write it."""
 
     class PartitionMetadata(Struct):
         partition: int = int32()
@@ -45,14 +45,14 @@ class ConsumerGroupPartitionMetadataValue(Message, record_type=4, versions="0", 
 
 
 class ConsumerGroupMemberMetadataKey(Message, record_type=5, versions="0"):
-    """Names a member of a consumer group."""
+    """The key of a member of a consumer group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", flexible="0+"):
-    """What a member of a consumer group told about itself and its subscription."""
+    """A member's subscription and client information."""
 
     class ClassicProtocol(Struct):
         name: str = string()
@@ -78,7 +78,7 @@ class ConsumerGroupMemberMetadataValue(Message, record_type=5, versions="0", fle
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions="0"):
-    """Names the target assignment of a consumer group."""
+    """The key of a consumer group's target assignment epoch."""
 
     group_id: str = string()
 
@@ -86,21 +86,21 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, record_type=6, versions=
 class ConsumerGroupTargetAssignmentMetadataValue(
     Message, record_type=6, versions="0", flexible="0+"
 ):
-    """The epoch for which a consumer group's target assignment was made."""
+    """The epoch of a consumer group's target assignment."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, record_type=7, versions="0"):
-    """Names a member's part of a target assignment."""
+    """The key of a member's target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, record_type=7, versions="0", flexible="0+"):
-    """The partitions that a member shall have."""
+    """The partitions of a member's target assignment."""
 
     class TopicPartition(Struct):
         topic_id: Uuid = uuid()
@@ -112,7 +112,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, record_type=7, versions=
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, record_type=8, versions="0"):
-    """Names what a member has now."""
+    """The key of a member's current assignment."""
 
     group_id: str = string()
     member_id: str = string()
@@ -121,7 +121,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, record_type=8, versions="
 class ConsumerGroupCurrentMemberAssignmentValue(
     Message, record_type=8, versions="0", flexible="0+"
 ):
-    """The partitions that a member has, or still has to give up, and its epochs."""
+    """The partitions that a member owns or must still revoke, and its epochs."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -140,7 +140,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(
 
 
 class ConsumerGroupRegularExpressionKey(Message, record_type=16, versions="0"):
-    """Names a regular expression to which members subscribe."""
+    """The key of a regular expression that members subscribe to."""
 
     group_id: str = string()
     regular_expression: str = string()

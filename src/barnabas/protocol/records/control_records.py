@@ -1,4 +1,4 @@
-"""What control records hold: marks that the log's readers do not see."""
+"""Messages in control records, which consumers do not see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class EndTxnMarker(Message, versions="0"):
 
 
 class LeaderChangeMessage(Message, versions="0-1", flexible="0+"):
-    """The control record with which a new leader of the quorum opens its epoch."""
+    """The control record that starts the epoch of a new quorum leader."""
 
     class Voter(Struct):
         voter_id: int = int32()
@@ -27,27 +27,27 @@ class LeaderChangeMessage(Message, versions="0-1", flexible="0+"):
 
 
 class SnapshotHeaderRecord(Message, versions="0", flexible="0+"):
-    """The control record that opens a snapshot."""
+    """The first control record of a snapshot."""
 
     version: int = int16()
     last_contained_log_timestamp: int = int64()
 
 
 class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
-    """The control record that closes a snapshot: without it, the file is torn."""
+    """The last control record of a snapshot; a file without it is truncated."""
 
     version: int = int16()
 
 
 class KRaftVersionRecord(Message, versions="0", flexible="0+"):
-    """The control record that finalizes the quorum's own version."""
+    """The control record that finalizes kraft.version."""
 
     version: int = int16()
     kraft_version: int = int16()
 
 
 class VotersRecord(Message, versions="0", flexible="0+"):
-    """The control record that names all voters of the quorum."""
+    """The control record that lists all voters of the quorum."""
 
     class Endpoint(Struct):
         name: str = string()
@@ -69,6 +69,6 @@ class VotersRecord(Message, versions="0", flexible="0+"):
 
 
 class ControlRecordTypeSchema(Message, versions="0"):
-    """The key of a control record, telling its type."""
+    """The type in the key of a control record."""
 
     type: int = int16()

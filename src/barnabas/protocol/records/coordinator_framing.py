@@ -1,6 +1,7 @@
-"""How coordinators frame messages in records: a key led by its type, a value led by its version.
+"""How coordinators store messages in records: the key starts with its type, the value with its
+version.
 
-As Kafka's `CoordinatorRecordSerde`. Keys have one version, 0.
+Source: `CoordinatorRecordSerde`. Keys have one version, 0.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ RecordTypes = tuple[type[Message], type[Message]]
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A record of a type that this coordinator does not have; a newer one may have written it."""
+    """A record type that this coordinator does not know; a newer one may have written it."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"unknown record type {record_type}")
@@ -25,25 +26,25 @@ class UnknownRecordTypeError(ProtocolError):
 
 
 def encode_coordinator_key(message: Message) -> bytes:
-    """A record's key: the type of the record, then the message."""
+    """Return a record's key: the record type, then the message."""
     return _NUMBER.pack(message.RECORD_TYPE) + message.encode(0)
 
 
 def encode_coordinator_value(message: Message, version: int) -> bytes:
-    """A record's value: the version, then the message."""
+    """Return a record's value: the version, then the message."""
     return _NUMBER.pack(version) + message.encode(version)
 
 
 def decode_coordinator_record(
     types: Callable[[int], RecordTypes | None], key: bytes | None, value: bytes | None
 ) -> tuple[Message, Message | None]:
-    """Read a record; its value is None when it is a tombstone.
+    """Decode a record; its value is None when it is a tombstone.
 
-    `types` tells the classes of a record type, or None. Raises UnknownRecordTypeError, or
-    ProtocolError for bytes that are no record.
+    `types` returns the classes of a record type, or None.
+    Raises UnknownRecordTypeError, and ProtocolError for malformed bytes.
     """
     if key is None or len(key) < _NUMBER.size:
-        raise ProtocolError("a coordinator's record has no key")
+        raise ProtocolError("a coordinator record without a key")
     record_type: int = _NUMBER.unpack_from(key)[0]
     found = types(record_type)
     if found is None:
@@ -53,7 +54,7 @@ def decode_coordinator_record(
     if value is None:
         return key_message, None
     if len(value) < _NUMBER.size:
-        raise ProtocolError("a coordinator's record has no version")
+        raise ProtocolError("a coordinator record without a version")
     version: int = _NUMBER.unpack_from(value)[0]
     if not value_type.VERSIONS.has(version):
         raise ProtocolError(f"{value_type.__name__} has no version {version}")

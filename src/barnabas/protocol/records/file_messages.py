@@ -1,4 +1,4 @@
-"""Messages that stand in files of their own."""
+"""Messages that are stored as files of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ProducerSnapshot(Message, versions="1"):
-    """The file that keeps a partition's producers over restarts."""
+    """The snapshot file with the producer state of a partition."""
 
     class ProducerEntry(Struct):
         producer_id: int = int64()
@@ -25,7 +25,7 @@ class ProducerSnapshot(Message, versions="1"):
 
 
 class QuorumStateData(Message, versions="0-1", flexible="0+"):
-    """The file that keeps a quorum member's epoch, leader and vote; written as JSON."""
+    """The file with a quorum member's epoch, leader and vote, written as JSON."""
 
     class Voter(Struct):
         voter_id: int = int32()

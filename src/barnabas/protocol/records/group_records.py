@@ -1,6 +1,6 @@
-"""The records of classic groups and committed offsets, and how to read `__consumer_offsets`.
+"""Records of classic groups and committed offsets, and the decoder of `__consumer_offsets`.
 
-The records of other kinds of groups stand in modules of their own, imported when one is met.
+The records of other group types are declared in their own modules, which are imported on first use.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class LegacyOffsetCommitKey(Message, record_type=0, versions="0"):
-    """Names a committed offset, as old brokers wrote it."""
+    """The key of a committed offset, as old brokers wrote it."""
 
     group: str = string()
     topic: str = string()
@@ -50,7 +50,7 @@ class LegacyOffsetCommitValue(Message, record_type=0, versions="0"):
 
 
 class OffsetCommitKey(Message, record_type=1, versions="0"):
-    """Names the offset of a group in a partition."""
+    """The key of a group's committed offset in a partition."""
 
     group: str = string()
     topic: str = string()
@@ -58,7 +58,7 @@ class OffsetCommitKey(Message, record_type=1, versions="0"):
 
 
 class OffsetCommitValue(Message, record_type=1, versions="0-4", flexible="4+"):
-    """The offset that a group committed, with its metadata and times."""
+    """A committed offset with its metadata and timestamps (ms)."""
 
     offset: int = int64()
     leader_epoch: int = int32(versions="3+", default=-1, ignorable=True)
@@ -69,7 +69,7 @@ class OffsetCommitValue(Message, record_type=1, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, record_type=2, versions="0"):
-    """Names a classic group."""
+    """The key of a classic group."""
 
     group: str = string()
 
@@ -103,7 +103,7 @@ _CLASSIC: Final[dict[int, RecordTypes]] = {
     GroupMetadataKey.RECORD_TYPE: (GroupMetadataKey, GroupMetadataValue),
 }
 
-# The records of other kinds of groups: record type, module, name without Key or Value.
+# Records of other group types: record type, module, name without Key or Value.
 _OTHERS: Final = {
     3: ("consumer_group_records", "ConsumerGroupMetadata"),
     4: ("consumer_group_records", "ConsumerGroupPartitionMetadata"),
@@ -128,9 +128,9 @@ _OTHERS: Final = {
 
 
 def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[Message, Message | None]:
-    """Read a record of `__consumer_offsets`; the value is None when it is a tombstone.
+    """Decode a record of `__consumer_offsets`; the value is None when it is a tombstone.
 
-    Raises UnknownRecordTypeError, or ProtocolError for bytes that are no such record.
+    Raises UnknownRecordTypeError, and ProtocolError for malformed bytes.
     """
     return decode_coordinator_record(_types, key, value)
 

@@ -1,6 +1,6 @@
-"""The records of `__cluster_metadata`, and how they are framed.
+"""Records of `__cluster_metadata`, and their encoding.
 
-Replayed in order over an empty image they give the cluster's topics, partitions, brokers and
+Replaying them in order over an empty image gives the cluster's topics, partitions, brokers and
 configuration.
 """
 
@@ -29,7 +29,7 @@ from barnabas.protocol.types import Uuid
 
 
 class RegisterBrokerRecord(Message, record_type=0, versions="0-4", flexible="0+"):
-    """A broker has registered, with its addresses, features and directories."""
+    """A broker registers with its endpoints, features and directories."""
 
     class BrokerEndpoint(Struct):
         name: str = string()
@@ -58,21 +58,21 @@ class RegisterBrokerRecord(Message, record_type=0, versions="0-4", flexible="0+"
 
 
 class UnregisterBrokerRecord(Message, record_type=1, versions="0", flexible="0+"):
-    """A broker has left for good."""
+    """A broker is unregistered."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
 
 
 class TopicRecord(Message, record_type=2, versions="0", flexible="0+"):
-    """A topic has been created."""
+    """A topic is created."""
 
     name: str = string()
     topic_id: Uuid = uuid()
 
 
 class PartitionRecord(Message, record_type=3, versions="0-2", flexible="0+"):
-    """A partition has been created, or is written whole into a snapshot."""
+    """A partition is created; a snapshot holds its complete state."""
 
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
@@ -94,7 +94,7 @@ class PartitionRecord(Message, record_type=3, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(Message, record_type=4, versions="0", flexible="0+"):
-    """A property of a resource has been set, or removed with a null value."""
+    """A property of a resource is set, or removed with a null value."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -103,7 +103,7 @@ class ConfigRecord(Message, record_type=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, record_type=5, versions="0-2", flexible="0+"):
-    """Some of a partition's state has changed; what is left out stays."""
+    """Parts of a partition's state change; omitted fields stay."""
 
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
@@ -125,27 +125,27 @@ class PartitionChangeRecord(Message, record_type=5, versions="0-2", flexible="0+
 
 
 class FenceBrokerRecord(Message, record_type=7, versions="0", flexible="0+"):
-    """A broker has been fenced; newer controllers write BrokerRegistrationChangeRecord."""
+    """A broker is fenced; newer controllers write BrokerRegistrationChangeRecord."""
 
     id: int = int32()
     epoch: int = int64()
 
 
 class UnfenceBrokerRecord(Message, record_type=8, versions="0", flexible="0+"):
-    """A broker has been unfenced; newer controllers write BrokerRegistrationChangeRecord."""
+    """A broker is unfenced; newer controllers write BrokerRegistrationChangeRecord."""
 
     id: int = int32()
     epoch: int = int64()
 
 
 class RemoveTopicRecord(Message, record_type=9, versions="0", flexible="0+"):
-    """A topic has been deleted, with all that belongs to it."""
+    """A topic is deleted with its partitions and configuration."""
 
     topic_id: Uuid = uuid()
 
 
 class DelegationTokenRecord(Message, record_type=10, versions="0", flexible="0+"):
-    """A delegation token has been issued or prolonged."""
+    """A delegation token is issued or renewed."""
 
     owner: str = string()
     requester: str = string()
@@ -157,7 +157,7 @@ class DelegationTokenRecord(Message, record_type=10, versions="0", flexible="0+"
 
 
 class UserScramCredentialRecord(Message, record_type=11, versions="0", flexible="0+"):
-    """A user's SCRAM credential has been set."""
+    """A user's SCRAM credential is set."""
 
     name: str = string()
     mechanism: int = int8()
@@ -168,14 +168,14 @@ class UserScramCredentialRecord(Message, record_type=11, versions="0", flexible=
 
 
 class FeatureLevelRecord(Message, record_type=12, versions="0", flexible="0+"):
-    """A feature has been finalized at a level; level 0 removes it."""
+    """A feature is finalized at a level; level 0 removes it."""
 
     name: str = string()
     feature_level: int = int16()
 
 
 class ClientQuotaRecord(Message, record_type=14, versions="0", flexible="0+"):
-    """A quota of an entity has been set or removed."""
+    """A quota of an entity is set or removed."""
 
     class EntityData(Struct):
         entity_type: str = string()
@@ -188,7 +188,7 @@ class ClientQuotaRecord(Message, record_type=14, versions="0", flexible="0+"):
 
 
 class ProducerIdsRecord(Message, record_type=15, versions="0", flexible="0+"):
-    """A broker was given a block of producer ids; tells where the next block begins."""
+    """A broker gets a block of producer ids; states where the next block starts."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -196,7 +196,7 @@ class ProducerIdsRecord(Message, record_type=15, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(Message, record_type=17, versions="0-3", flexible="0+"):
-    """A broker's fencing, shutdown or directories have changed."""
+    """A broker's fencing, controlled shutdown or directories change."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
@@ -209,7 +209,7 @@ class BrokerRegistrationChangeRecord(Message, record_type=17, versions="0-3", fl
 
 
 class AccessControlEntryRecord(Message, record_type=18, versions="0", flexible="0+"):
-    """An access rule has been added."""
+    """An ACL is added."""
 
     id: Uuid = uuid()
     resource_type: int = int8()
@@ -222,52 +222,52 @@ class AccessControlEntryRecord(Message, record_type=18, versions="0", flexible="
 
 
 class RemoveAccessControlEntryRecord(Message, record_type=19, versions="0", flexible="0+"):
-    """An access rule has been removed."""
+    """An ACL is removed."""
 
     id: Uuid = uuid()
 
 
 class NoOpRecord(Message, record_type=20, versions="0", flexible="0+"):
-    """Nothing has happened; keeps the quorum's high watermark moving."""
+    """No change; keeps the high watermark of an idle quorum advancing."""
 
 
 class ZkMigrationStateRecord(Message, record_type=21, versions="0", flexible="0+"):
-    """How far a migration from ZooKeeper has come."""
+    """The state of a migration from ZooKeeper."""
 
     zk_migration_state: int = int8()
 
 
 class RemoveUserScramCredentialRecord(Message, record_type=22, versions="0", flexible="0+"):
-    """A user's SCRAM credential has been removed."""
+    """A user's SCRAM credential is removed."""
 
     name: str = string()
     mechanism: int = int8()
 
 
 class BeginTransactionRecord(Message, record_type=23, versions="0", flexible="0+"):
-    """The records that follow count only once their transaction ends."""
+    """A metadata transaction begins; its records take effect when it ends."""
 
     name: str | None = string(nullable=True, default=None, tag=0)
 
 
 class EndTransactionRecord(Message, record_type=24, versions="0", flexible="0+"):
-    """The records since the transaction's begin count now."""
+    """The metadata transaction commits."""
 
 
 class AbortTransactionRecord(Message, record_type=25, versions="0", flexible="0+"):
-    """The records since the transaction's begin do not count."""
+    """The metadata transaction aborts."""
 
     reason: str | None = string(nullable=True, default=None, tag=0)
 
 
 class RemoveDelegationTokenRecord(Message, record_type=26, versions="0", flexible="0+"):
-    """A delegation token has expired."""
+    """A delegation token is removed."""
 
     token_id: str = string()
 
 
 class RegisterControllerRecord(Message, record_type=27, versions="0", flexible="0+"):
-    """A controller has registered, with its addresses and features."""
+    """A controller registers with its endpoints and features."""
 
     class ControllerEndpoint(Struct):
         name: str = string()
@@ -288,7 +288,7 @@ class RegisterControllerRecord(Message, record_type=27, versions="0", flexible="
 
 
 class ClearElrRecord(Message, record_type=28, versions="0", flexible="0+"):
-    """Eligible leader replicas are forgotten, of one topic or of all."""
+    """The ELR of one topic, or of all topics, is cleared."""
 
     topic_name: str = string()
 
@@ -329,9 +329,9 @@ _RECORDS: Final[dict[int, type[Message]]] = {
 
 
 def encode_metadata_record(message: Message, version: int | None = None) -> bytes:
-    """A record's value: frame version, type and version as varints, then the message.
+    """Return a record's value: frame version, type and version as varints, then the message.
 
-    Without a `version`, the highest is taken. As Kafka's `MetadataRecordSerde`.
+    The default version is the highest. Source: `MetadataRecordSerde`.
     """
     if version is None:
         version = message.VERSIONS.high
@@ -340,18 +340,21 @@ def encode_metadata_record(message: Message, version: int | None = None) -> byte
 
 
 def decode_metadata_record(data: bytes) -> Message:
-    """Read a record's value; ProtocolError when it is none that Kafka 4.3 knows."""
+    """Decode a record's value.
+
+    Raises ProtocolError when it is not a record of Kafka 4.3.
+    """
     try:
         frame_version, pos = read_varint(data, 0)
         record_type, pos = read_varint(data, pos)
         version, pos = read_varint(data, pos)
     except IndexError:
-        raise ProtocolError("a metadata record ends within its frame") from None
+        raise ProtocolError("a truncated metadata record") from None
     if frame_version != _FRAME_VERSION:
         raise ProtocolError(f"a metadata record has frame version {frame_version}")
     found = _RECORDS.get(record_type)
     if found is None or not found.VERSIONS.has(version):
-        raise ProtocolError(f"there is no metadata record {record_type} v{version}")
+        raise ProtocolError(f"unknown metadata record type {record_type} v{version}")
     message, end = found.decode_from(data, pos, version)
     if end != len(data):
         raise ProtocolError(f"{len(data) - end} bytes follow a {found.__name__}")

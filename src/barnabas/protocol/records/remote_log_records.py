@@ -1,4 +1,4 @@
-"""The records of `__remote_log_metadata`, the catalogue of tiered storage (KIP-405)."""
+"""Records of `__remote_log_metadata`, the catalogue of tiered storage (KIP-405)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.types import Uuid
 
 
 class RemoteLogSegmentMetadataRecord(Message, record_type=0, versions="0", flexible="0+"):
-    """A segment has been copied to remote storage, or is about to be."""
+    """A segment's copy to remote storage starts or has finished."""
 
     class TopicIdPartitionEntry(Struct):
         name: str = string()
@@ -53,7 +53,7 @@ class RemoteLogSegmentMetadataRecord(Message, record_type=0, versions="0", flexi
 
 
 class RemoteLogSegmentMetadataUpdateRecord(Message, record_type=1, versions="0", flexible="0+"):
-    """A remote segment has come to another state."""
+    """The state of a remote segment changes."""
 
     class TopicIdPartitionEntry(Struct):
         name: str = string()
@@ -76,7 +76,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, record_type=1, versions="0",
 
 
 class RemotePartitionDeleteMetadataRecord(Message, record_type=2, versions="0", flexible="0+"):
-    """The remote segments of a partition are to be deleted."""
+    """The deletion of a partition's remote segments changes state."""
 
     class TopicIdPartitionEntry(Struct):
         name: str = string()
@@ -92,7 +92,7 @@ class RemotePartitionDeleteMetadataRecord(Message, record_type=2, versions="0", 
 
 
 class RemoteLogSegmentMetadataSnapshotRecord(Message, record_type=3, versions="0", flexible="0+"):
-    """A remote segment as it stands in a snapshot of a broker's cache."""
+    """A remote segment in a snapshot of a broker's cache."""
 
     class SegmentLeaderEpochEntry(Struct):
         leader_epoch: int = int32()

@@ -1,4 +1,4 @@
-"""The records of share groups in `__consumer_offsets` (KIP-932)."""
+"""Records of share groups in `__consumer_offsets` (KIP-932)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareGroupMemberMetadataKey(Message, record_type=10, versions="0"):
-    """Names a member of a share group."""
+    """The key of a member of a share group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupMemberMetadataValue(Message, record_type=10, versions="0", flexible="0+"):
-    """What a member of a share group told about itself and its subscription."""
+    """A member's subscription and client information."""
 
     rack_id: str | None = string(nullable=True)
     client_id: str = string()
@@ -24,40 +24,40 @@ class ShareGroupMemberMetadataValue(Message, record_type=10, versions="0", flexi
 
 
 class ShareGroupMetadataKey(Message, record_type=11, versions="0"):
-    """Names a share group."""
+    """The key of a share group's epoch record."""
 
     group_id: str = string()
 
 
 class ShareGroupMetadataValue(Message, record_type=11, versions="0", flexible="0+"):
-    """A share group's epoch, and the hash of the metadata that it was made for."""
+    """A share group's epoch, and the hash of the topic metadata that it is based on."""
 
     epoch: int = int32()
     metadata_hash: int = int64()
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message, record_type=12, versions="0"):
-    """Names the target assignment of a share group."""
+    """The key of a share group's target assignment epoch."""
 
     group_id: str = string()
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, record_type=12, versions="0", flexible="0+"):
-    """The epoch for which a share group's target assignment was made."""
+    """The epoch of a share group's target assignment."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, record_type=13, versions="0"):
-    """Names a member's part of a target assignment."""
+    """The key of a member's target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, record_type=13, versions="0", flexible="0+"):
-    """The partitions that a member shall have."""
+    """The partitions of a member's target assignment."""
 
     class TopicPartition(Struct):
         topic_id: Uuid = uuid()
@@ -69,14 +69,14 @@ class ShareGroupTargetAssignmentMemberValue(Message, record_type=13, versions="0
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, record_type=14, versions="0"):
-    """Names what a member has now."""
+    """The key of a member's current assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, record_type=14, versions="0", flexible="0+"):
-    """The partitions that a member has, and its epochs."""
+    """The partitions of a member's current assignment, and its epochs."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = uuid()
@@ -91,13 +91,13 @@ class ShareGroupCurrentMemberAssignmentValue(Message, record_type=14, versions="
 
 
 class ShareGroupStatePartitionMetadataKey(Message, record_type=15, versions="0"):
-    """Names what a share group knows of its stored state."""
+    """The key of a share group's state partition metadata."""
 
     group_id: str = string()
 
 
 class ShareGroupStatePartitionMetadataValue(Message, record_type=15, versions="0", flexible="0+"):
-    """The topics whose share state is being made, is there, or is being deleted."""
+    """The topics whose share state is being initialized, is initialized, or is being deleted."""
 
     class TopicPartitionsInfo(Struct):
         topic_id: Uuid = uuid()

@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`, the progress of share groups (KIP-932)."""
+"""Records of `__share_group_state`, the progress of share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.protocol.types import Uuid
 
 
 class ShareSnapshotKey(Message, record_type=0, versions="0"):
-    """Names a share partition's whole state."""
+    """The key of a share partition's snapshot."""
 
     group_id: str = string()
     topic_id: Uuid = uuid()
@@ -19,7 +19,7 @@ class ShareSnapshotKey(Message, record_type=0, versions="0"):
 
 
 class ShareSnapshotValue(Message, record_type=0, versions="0", flexible="0+"):
-    """The whole state of a share partition, from which a replay may begin."""
+    """The complete state of a share partition; a replay can start from it."""
 
     class StateBatch(Struct):
         first_offset: int = int64()
@@ -38,7 +38,7 @@ class ShareSnapshotValue(Message, record_type=0, versions="0", flexible="0+"):
 
 
 class ShareUpdateKey(Message, record_type=1, versions="0"):
-    """Names a change of a share partition's state."""
+    """The key of an update of a share partition's state."""
 
     group_id: str = string()
     topic_id: Uuid = uuid()
@@ -46,7 +46,7 @@ class ShareUpdateKey(Message, record_type=1, versions="0"):
 
 
 class ShareUpdateValue(Message, record_type=1, versions="0", flexible="0+"):
-    """What changed in a share partition since its snapshot."""
+    """The changes of a share partition since its snapshot."""
 
     class StateBatch(Struct):
         first_offset: int = int64()
@@ -68,8 +68,8 @@ _TYPES: Final[dict[int, RecordTypes]] = {
 
 
 def decode_share_record(key: bytes | None, value: bytes | None) -> tuple[Message, Message | None]:
-    """Read a record of `__share_group_state`; the value is None when it is a tombstone.
+    """Decode a record of `__share_group_state`; the value is None when it is a tombstone.
 
-    Raises UnknownRecordTypeError, or ProtocolError for bytes that are no such record.
+    Raises UnknownRecordTypeError, and ProtocolError for malformed bytes.
     """
     return decode_coordinator_record(_TYPES.get, key, value)

@@ -1,4 +1,4 @@
-"""The records of streams groups (KIP-1071)."""
+"""Records of streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class StreamsGroupMetadataKey(Message, record_type=17, versions="0"):
-    """Names a streams group."""
+    """The key of a streams group's epoch record."""
 
     group_id: str = string()
 
 
 class StreamsGroupMetadataValue(Message, record_type=17, versions="0", flexible="0+"):
-    """A streams group's epoch, and what it was made for."""
+    """A streams group's epoch, and the metadata and topology that it is based on."""
 
     class LastAssignmentConfig(Struct):
         key: str = string()
@@ -28,14 +28,14 @@ class StreamsGroupMetadataValue(Message, record_type=17, versions="0", flexible=
 
 
 class StreamsGroupMemberMetadataKey(Message, record_type=19, versions="0"):
-    """Names a member of a streams group."""
+    """The key of a member of a streams group."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class StreamsGroupMemberMetadataValue(Message, record_type=19, versions="0", flexible="0+"):
-    """What a member of a streams group told about itself."""
+    """A member's client and process information."""
 
     class Endpoint(Struct):
         host: str = string()
@@ -59,7 +59,7 @@ class StreamsGroupMemberMetadataValue(Message, record_type=19, versions="0", fle
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Message, record_type=20, versions="0"):
-    """Names the target assignment of a streams group."""
+    """The key of a streams group's target assignment epoch."""
 
     group_id: str = string()
 
@@ -67,21 +67,21 @@ class StreamsGroupTargetAssignmentMetadataKey(Message, record_type=20, versions=
 class StreamsGroupTargetAssignmentMetadataValue(
     Message, record_type=20, versions="0", flexible="0+"
 ):
-    """The epoch for which a streams group's target assignment was made."""
+    """The epoch of a streams group's target assignment."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(tag=0, ignorable=True)
 
 
 class StreamsGroupTargetAssignmentMemberKey(Message, record_type=21, versions="0"):
-    """Names a member's part of a target assignment."""
+    """The key of a member's target assignment."""
 
     group_id: str = string()
     member_id: str = string()
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message, record_type=21, versions="0", flexible="0+"):
-    """The tasks that a member shall have."""
+    """The tasks of a member's target assignment."""
 
     class TaskIds(Struct):
         subtopology_id: str = string()
@@ -93,7 +93,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message, record_type=21, versions=
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Message, record_type=22, versions="0"):
-    """Names what a member has now."""
+    """The key of a member's current assignment."""
 
     group_id: str = string()
     member_id: str = string()
@@ -102,7 +102,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message, record_type=22, versions="
 class StreamsGroupCurrentMemberAssignmentValue(
     Message, record_type=22, versions="0", flexible="0+"
 ):
-    """The tasks that a member has, or still has to give up, and its epochs."""
+    """The tasks that a member owns or must still revoke, and its epochs."""
 
     class TaskIds(Struct):
         subtopology_id: str = string()
@@ -127,13 +127,13 @@ class StreamsGroupCurrentMemberAssignmentValue(
 
 
 class StreamsGroupTopologyKey(Message, record_type=23, versions="0"):
-    """Names the topology of a streams group."""
+    """The key of a streams group's topology."""
 
     group_id: str = string()
 
 
 class StreamsGroupTopologyValue(Message, record_type=23, versions="0", flexible="0+"):
-    """The subtopologies of a streams group, with the topics they read and make."""
+    """The subtopologies of a streams group, with their source and sink topics."""
 
     class TopicConfig(Struct):
         key: str = string()

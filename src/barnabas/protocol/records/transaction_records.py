@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`."""
+"""Records of `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from barnabas.protocol.records.coordinator_framing import RecordTypes, decode_co
 
 
 class TransactionLogKey(Message, record_type=0, versions="0"):
-    """Names a transactional id."""
+    """The key of a transactional id."""
 
     transactional_id: str = string()
 
 
 class TransactionLogValue(Message, record_type=0, versions="0-1", flexible="1+"):
-    """A transactional id's producer, state and partitions."""
+    """A transactional id's producer, transaction state and partitions."""
 
     class PartitionsSchema(Struct):
         topic: str = string()
@@ -45,8 +45,8 @@ _TYPES: Final[dict[int, RecordTypes]] = {
 def decode_transaction_record(
     key: bytes | None, value: bytes | None
 ) -> tuple[Message, Message | None]:
-    """Read a record of `__transaction_state`; the value is None when it is a tombstone.
+    """Decode a record of `__transaction_state`; the value is None when it is a tombstone.
 
-    Raises UnknownRecordTypeError, or ProtocolError for bytes that are no such record.
+    Raises UnknownRecordTypeError, and ProtocolError for malformed bytes.
     """
     return decode_coordinator_record(_TYPES.get, key, value)
