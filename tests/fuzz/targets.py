@@ -7,7 +7,7 @@ as starting points of further ones. Whatever a target raises besides is a findin
 from collections.abc import Callable
 from random import Random
 
-from barnabas.inspect.frame_view import see_request
+from barnabas.inspect.frame_view import decode_request_frame
 from barnabas.inspect.rendering import Heading, Style, text_lines
 from barnabas.protocol.apis import API
 from barnabas.protocol.batches.batch_building import build_batch
@@ -70,18 +70,20 @@ def message(data: bytes) -> str:
 
 def inspector(data: bytes) -> str:
     """A request as the inspector shows it: it never raises, and reads what the codec reads."""
-    seen = see_request(data, led=False)
-    list(text_lines(seen, Heading(), Style()))
+    decoded = decode_request_frame(data, has_length=False)
+    list(text_lines(decoded, Heading(), Style()))
     try:
         told = request(data)
     except ProtocolError as error:
-        if not seen.problem:
+        if not decoded.problem:
             raise AssertionError(f"the inspector reads what the codec refuses: {error}") from None
         return "refused"
     # Bytes behind a request, and what is wrong with tags in a header, the server lets be.
-    let_be = seen.problem.endswith("bytes follow the message") or "RequestHeader" in seen.problem
-    if seen.problem and told != "another version" and not let_be:
-        raise AssertionError(f"the codec reads what the inspector refuses: {seen.problem}")
+    let_be = (
+        decoded.problem.endswith("bytes follow the message") or "RequestHeader" in decoded.problem
+    )
+    if decoded.problem and told != "another version" and not let_be:
+        raise AssertionError(f"the codec reads what the inspector refuses: {decoded.problem}")
     return told
 
 

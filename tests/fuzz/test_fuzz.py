@@ -11,7 +11,7 @@ from tests.fuzz.fuzzer import Corpus, Finding, fuzz, run, stored
 
 
 @pytest.mark.parametrize("target", targets.TARGETS)
-def test_what_was_once_kept_is_withstood(target: str) -> None:
+def test_corpus_has_no_finding(target: str) -> None:
     inputs = list(stored(target))
     assert inputs, f"the corpus of {target} is empty"
     for data in inputs:
@@ -19,18 +19,18 @@ def test_what_was_once_kept_is_withstood(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", targets.TARGETS)
-def test_a_short_run_has_no_finding(target: str) -> None:
+def test_short_run_has_no_finding(target: str) -> None:
     assert fuzz(Random(11), [target], Corpus(), executions=2000) == 2000
 
 
 @pytest.mark.parametrize("target", targets.TARGETS)
-def test_a_good_input_is_accepted(target: str) -> None:
+def test_valid_input_is_accepted(target: str) -> None:
     chance = Random(5)
     for _ in range(30):
         targets.TARGETS[target](targets.sample(chance, target))
 
 
-def test_another_exception_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undeclared_exception_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def faulty(data: bytes) -> str:
         if len(data) % 7 == 3:
             raise IndexError("off by one")
@@ -41,7 +41,7 @@ def test_another_exception_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
         fuzz(Random(1), ["request"], Corpus(), executions=1000)
 
 
-def test_an_input_that_takes_long_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_input_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(data: bytes) -> str:
         until = time.process_time() + 0.02
         while time.process_time() < until:

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from barnabas.inspect.capture import CaptureError, packets, sightings
+from barnabas.inspect.capture import CaptureError, captured_frames, packets
 from barnabas.inspect.conversation import Conversation, Frame
 from barnabas.protocol.framing import encode_request, encode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -23,7 +23,7 @@ TO_CLIENT = [
 
 
 def names(frames: list[Frame]) -> list[str]:
-    return [frame.look().name for frame in frames]
+    return [frame.decode().name for frame in frames]
 
 
 EXPECTED = [
@@ -34,7 +34,7 @@ EXPECTED = [
 ]
 
 
-def test_frames_are_cut_and_answers_find_their_requests() -> None:
+def test_conversation_cuts_frames_and_matches_responses_to_requests() -> None:
     for size in (1, 3, 7, 1000):
         conversation = Conversation()
         frames: list[Frame] = []
@@ -43,19 +43,19 @@ def test_frames_are_cut_and_answers_find_their_requests() -> None:
                 piece = stream[at : at + size]
                 frames += conversation.receive(piece, from_client=from_client)
         assert names(frames) == EXPECTED
-        assert all(frame.look().problem == "" for frame in frames)
+        assert all(frame.decode().problem == "" for frame in frames)
 
 
-def test_an_answer_to_nothing_is_said_to_be_one() -> None:
+def test_conversation_marks_a_response_without_a_request() -> None:
     (frame,) = Conversation().receive(TO_CLIENT[0], from_client=False)
-    assert frame.look().problem == "it answers no request that was seen"
+    assert frame.decode().problem == "no request with this correlation id was captured"
 
 
 @pytest.mark.parametrize(
     ("start", "reason"),
     [(b"\x16\x03\x01\x02\x00\x01", "TLS"), (b"GET / HTTP/1.1\r\n", "not Kafka's protocol")],
 )
-def test_what_is_not_kafkas_protocol_ends_the_looking_and_keeps_the_bytes(
+def test_conversation_of_another_protocol_ends_and_keeps_the_bytes(
     start: bytes, reason: str
 ) -> None:
     conversation = Conversation()
@@ -65,14 +65,14 @@ def test_what_is_not_kafkas_protocol_ends_the_looking_and_keeps_the_bytes(
     assert conversation.take_rest(from_client=True) == start + b"more"
 
 
-def test_frames_before_the_end_of_looking_are_not_lost() -> None:
+def test_conversation_returns_the_frames_before_its_end() -> None:
     conversation = Conversation()
     data = TO_SERVER[0] + b"\xff\xff\xff\xff rest"
     assert names(conversation.receive(data, from_client=True)) == EXPECTED[:1]
     assert conversation.take_rest(from_client=True) == b"\xff\xff\xff\xff rest"
 
 
-def test_raw_sasl_tokens_are_hidden() -> None:
+def test_conversation_hides_raw_sasl_tokens() -> None:
     conversation = Conversation()
     token = b"\0alice\0password"
     handshake = b"".join(encode_request(1, "me", SaslHandshakeRequest(mechanism="PLAIN"), 0))
@@ -84,8 +84,8 @@ def test_raw_sasl_tokens_are_hidden() -> None:
     frames += conversation.receive(b"\0\0\0\0", from_client=False)
     frames += conversation.receive(to_server[2], from_client=True)
     assert [frame.is_token for frame in frames] == [False, False, True, True, False]
-    assert all(b"password" not in str(frame.look()).encode() for frame in frames)
-    assert frames[-1].look().name == "Metadata v12 request"
+    assert all(b"password" not in str(frame.decode()).encode() for frame in frames)
+    assert frames[-1].decode().name == "Metadata v12 request"
 
 
 def exchange(chance: Random | None = None) -> list[Sent]:
@@ -102,43 +102,43 @@ def exchange(chance: Random | None = None) -> list[Sent]:
 
 
 def seen(data: bytes, port: int | None = None) -> list[str]:
-    found = list(sightings(data, port))
-    assert all(sighting.problem == "" for sighting in found)
-    return names([sighting.frame for sighting in found if sighting.frame is not None])
+    found = list(captured_frames(data, port))
+    assert all(captured.problem == "" for captured in found)
+    return names([captured.frame for captured in found if captured.frame is not None])
 
 
 @pytest.mark.parametrize("link", [0, 1, 12, 113, 276])
 @pytest.mark.parametrize("order", "<>")
-def test_a_capture_is_read(link: int, order: str) -> None:
+def test_captured_frames_of_a_pcap_file(link: int, order: str) -> None:
     assert seen(pcap(exchange(), link=link, order=order)) == EXPECTED
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_a_capture_of_the_newer_format_is_read(order: str) -> None:
+def test_captured_frames_of_a_pcapng_file(order: str) -> None:
     data = pcapng(exchange(), order=order)
     assert seen(data) == EXPECTED
     assert next(packets(data)).time == pytest.approx(TIME + 0.5)
 
 
-def test_a_capture_of_ipv6_is_read() -> None:
+def test_captured_frames_of_ipv6() -> None:
     data = pcap(exchange(), client=("fd00::1", 50000), server=("fd00::2", 9092))
     assert seen(data) == EXPECTED
-    assert next(sightings(data)).connection == "[fd00::1]:50000 - [fd00::2]:9092"
+    assert next(captured_frames(data)).connection == "[fd00::1]:50000 - [fd00::2]:9092"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_segments_are_put_in_order_and_repeated_ones_dropped(seed: int) -> None:
+def test_captured_frames_with_reordered_and_repeated_segments_are_complete(seed: int) -> None:
     assert seen(pcap(exchange(Random(seed)))) == EXPECTED
 
 
-def test_a_capture_without_the_opening_tells_sides_by_their_ports() -> None:
+def test_captured_frames_without_a_handshake_uses_ports() -> None:
     assert seen(pcap(exchange()[2:])) == EXPECTED
     swapped = pcap(exchange()[2:], client=("10.0.0.1", 9000), server=("10.0.0.2", 9092))
     assert seen(swapped, port=9092) == EXPECTED
     assert seen(swapped, port=1) == []
 
 
-def test_damaged_captures_are_refused_or_read_as_far_as_they_go() -> None:
+def test_captured_frames_of_damaged_files_returns_frames_or_raises_capture_error() -> None:
     for data in (pcap(exchange()), pcapng(exchange())):
         for seed in range(300):
             chance = Random(seed)
@@ -146,8 +146,8 @@ def test_damaged_captures_are_refused_or_read_as_far_as_they_go() -> None:
             for _ in range(5):
                 damaged[chance.randrange(4, len(damaged))] = chance.randrange(256)
             try:
-                for sighting in sightings(bytes(damaged)):
-                    if sighting.frame is not None:
-                        sighting.frame.look()
+                for captured in captured_frames(bytes(damaged)):
+                    if captured.frame is not None:
+                        captured.frame.decode()
             except CaptureError:
                 pass

@@ -76,7 +76,7 @@ class Scene:
             ("127.0.0.1", 0),
             ("127.0.0.1", port),
             show=self.show,
-            tell=self.told.append,
+            report=self.told.append,
             rewrite=rewrite,
         )
         self.port = await self.nursery.start(proxy.run)
@@ -111,20 +111,20 @@ def metadata(*brokers: tuple[int, str, int]) -> MetadataResponse:
     return answer
 
 
-def test_a_client_of_one_broker_stays_on_the_port_that_it_knows() -> None:
+def test_proxy_of_one_broker_keeps_clients_on_its_port() -> None:
     async def story(scene: Scene) -> None:
         server = Server({3: metadata((1, "unreachable.example", 9092))})
         await scene.proxy(await scene.server(server.serve))
         answer = await call(await scene.client(), MetadataRequest(topics=[]), 12)
         assert [(b.host, b.port) for b in answer.brokers] == [("127.0.0.1", scene.port)]
         assert answer.unknown_tagged_fields == {99: b"from a newer server"}
-        names = [frame.look().name for frame in scene.frames]
+        names = [frame.decode().name for frame in scene.frames]
         assert names == ["Metadata v12 request", "Metadata v12 response"]
 
     play(story)
 
 
-def test_each_broker_is_reached_through_a_port_of_its_own() -> None:
+def test_proxy_of_several_brokers_opens_a_port_for_each() -> None:
     async def story(scene: Scene) -> None:
         other = Server({10: FindCoordinatorResponse(error_code=15)})
         first = Server({})
@@ -154,7 +154,7 @@ def test_each_broker_is_reached_through_a_port_of_its_own() -> None:
     play(story)
 
 
-def test_without_rewriting_no_byte_changes_and_it_is_told_where_clients_go() -> None:
+def test_proxy_without_rewriting_changes_no_byte_and_reports_other_addresses() -> None:
     async def story(scene: Scene) -> None:
         server = Server({3: metadata((1, "elsewhere.example", 9092))})
         await scene.proxy(await scene.server(server.serve), rewrite=False)
@@ -169,7 +169,7 @@ def test_without_rewriting_no_byte_changes_and_it_is_told_where_clients_go() -> 
     play(story)
 
 
-def test_what_is_not_kafkas_protocol_passes_unseen() -> None:
+def test_proxy_relays_another_protocol_unchanged() -> None:
     async def echo(stream: trio.SocketStream) -> None:
         while data := await stream.receive_some():
             await stream.send_all(bytes(data)[::-1])
@@ -182,13 +182,13 @@ def test_what_is_not_kafkas_protocol_passes_unseen() -> None:
             assert await exactly(client, len(text)) == text[::-1]
         await client.send_eof()
         assert await client.receive_some() == b""
-        assert scene.told == ["connection 1 is passed on without a look: it is encrypted (TLS)"]
+        assert scene.told == ["connection 1 is relayed without decoding: it is encrypted (TLS)"]
         assert scene.frames == []
 
     play(story)
 
 
-def test_a_server_that_cannot_be_reached_is_told_of() -> None:
+def test_proxy_with_an_unreachable_server_reports_it() -> None:
     async def story(scene: Scene) -> None:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
@@ -201,7 +201,7 @@ def test_a_server_that_cannot_be_reached_is_told_of() -> None:
     play(story)
 
 
-def test_a_client_that_goes_leaves_the_proxy_standing() -> None:
+def test_proxy_survives_a_client_that_disconnects() -> None:
     async def story(scene: Scene) -> None:
         server = Server({3: metadata((1, "h", 1))})
         await scene.proxy(await scene.server(server.serve))

@@ -93,7 +93,9 @@ def batch_of(body: bytes, count: int) -> bytearray:
     base_offset=st.integers(0, 1 << 62),
 )
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_what_is_built_reads_back(values: list[tuple], codec: Codec, base_offset: int) -> None:
+def test_build_batch_reads_back_as_the_same_records(
+    values: list[tuple], codec: Codec, base_offset: int
+) -> None:
     records = records_from(values, base_offset)
     batch = build_batch(records, base_offset=base_offset, codec=codec)
     header = read_header(batch)
@@ -108,7 +110,7 @@ def test_what_is_built_reads_back(values: list[tuple], codec: Codec, base_offset
 
 @given(values=st.lists(record_values, min_size=1, max_size=10))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_kafka_python_builds_the_same_bytes(values: list[tuple]) -> None:
+def test_build_batch_equals_kafka_python(values: list[tuple]) -> None:
     values = [(abs(timestamp), *rest) for timestamp, *rest in values]
     theirs = DefaultRecordBatchBuilder(
         magic=2,
@@ -127,7 +129,7 @@ def test_kafka_python_builds_the_same_bytes(values: list[tuple]) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_kafka_python_reads_what_is_built(codec: Codec) -> None:
+def test_build_batch_is_readable_by_kafka_python(codec: Codec) -> None:
     records = [Record(i, NOW_MS, b"k", b"v" * i, (("h", b"x"), ("n", None))) for i in range(300)]
     read = list(DefaultRecordBatch(bytes(build_batch(records, codec=codec))))
     assert [(r.offset, r.timestamp, r.key, r.value) for r in read] == [
@@ -137,7 +139,7 @@ def test_kafka_python_reads_what_is_built(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_what_kafka_python_packs_is_read(codec: int) -> None:
+def test_read_records_of_a_kafka_python_batch_returns_its_records(codec: int) -> None:
     theirs = DefaultRecordBatchBuilder(2, codec, False, 7, 3, 9, 1 << 30)
     for offset in range(500):
         theirs.append(offset, NOW_MS + offset, b"key", b"value %d" % offset, [])
@@ -153,7 +155,7 @@ def test_what_kafka_python_packs_is_read(codec: int) -> None:
     ]
 
 
-def test_assigning_offsets_leaves_the_crc_right() -> None:
+def test_assign_offset_keeps_the_crc_valid() -> None:
     batch = build_batch(plain_records(5))
     assign_offset(batch, 0, 1 << 40, 17)
     header = read_header(batch)
@@ -163,7 +165,7 @@ def test_assigning_offsets_leaves_the_crc_right() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 5])
-def test_log_append_time_becomes_every_records_time(position: int) -> None:
+def test_set_log_append_time_changes_the_timestamp_of_every_record(position: int) -> None:
     batch = bytearray(position) + build_batch(plain_records(3)) + bytes(position)
     set_log_append_time(batch, position, NOW_MS + 99)
     header = read_header(batch, position)
@@ -172,7 +174,7 @@ def test_log_append_time_becomes_every_records_time(position: int) -> None:
     assert {r.timestamp for r in read_records(batch, position, header)} == {NOW_MS + 99}
 
 
-def test_the_attributes_say_what_kind_of_batch_it_is() -> None:
+def test_header_flags_match_the_attributes() -> None:
     batch = build_batch(
         plain_records(1),
         codec=Codec.ZSTD,
@@ -199,12 +201,12 @@ def test_the_attributes_say_what_kind_of_batch_it_is() -> None:
     assert plain.last_sequence == -1
 
 
-def test_sequences_wrap_behind_the_largest_int32() -> None:
+def test_last_sequence_wraps_after_int32_max() -> None:
     batch = build_batch(plain_records(4), producer_id=1, producer_epoch=0, base_sequence=2**31 - 2)
     assert read_header(batch).last_sequence == 1
 
 
-def test_batches_behind_each_other_are_found_and_a_torn_tail_ends_them() -> None:
+def test_iter_batches_stops_at_a_truncated_batch() -> None:
     first, second = build_batch(plain_records(2)), build_batch(plain_records(3), base_offset=0)
     both = bytes(first + second)
     positions = [(0, 2), (len(first), 3)]
@@ -213,7 +215,7 @@ def test_batches_behind_each_other_are_found_and_a_torn_tail_ends_them() -> None
         assert found == positions
 
 
-def test_a_batch_length_that_cannot_be_is_corrupt_and_never_loops() -> None:
+def test_iter_batches_with_an_impossible_length_raises_corrupt_batch() -> None:
     for length in (-1, 0, -12, 48, -(1 << 31)):
         batch = build_batch(plain_records(1))
         struct.pack_into(">i", batch, 8, length)
@@ -221,7 +223,7 @@ def test_a_batch_length_that_cannot_be_is_corrupt_and_never_loops() -> None:
             list(iter_batches(bytes(batch)))
 
 
-def test_an_old_message_of_impossible_length_never_loops() -> None:
+def test_iter_batches_with_an_impossible_legacy_length_raises_corrupt_batch() -> None:
     batch = build_batch(plain_records(1))
     struct.pack_into(">i", batch, 8, -12)
     batch[16] = 1
@@ -229,7 +231,7 @@ def test_an_old_message_of_impossible_length_never_loops() -> None:
         list(iter_batches(bytes(batch)))
 
 
-def test_an_endless_varint_is_refused_in_linear_time() -> None:
+def test_read_records_with_an_endless_varint_fails_in_linear_time() -> None:
     batch = batch_of(b"\xff" * 2_000_000, 1)
     started = time.process_time()
     with pytest.raises(InvalidRecords, match="ten bytes"):
@@ -237,7 +239,7 @@ def test_an_endless_varint_is_refused_in_linear_time() -> None:
     assert time.process_time() - started < 0.5
 
 
-def test_old_messages_are_told_from_damaged_batches() -> None:
+def test_read_header_of_a_legacy_message_raises_unsupported_magic() -> None:
     with pytest.raises(UnsupportedMagic):
         read_header(bytes(16) + b"\x01" + bytes(17))
     with pytest.raises(CorruptBatch) as caught:
@@ -247,7 +249,7 @@ def test_old_messages_are_told_from_damaged_batches() -> None:
         read_header(b"")
 
 
-def test_every_flipped_bit_behind_the_crc_is_noticed() -> None:
+def test_crc_matches_detects_every_flipped_bit() -> None:
     batch = build_batch(plain_records(2))
     header = read_header(batch)
     for at in range(17, len(batch)):
@@ -258,7 +260,7 @@ def test_every_flipped_bit_behind_the_crc_is_noticed() -> None:
     assert not crc_matches(batch[:-1], 0, header)
 
 
-def test_an_unknown_codec_is_an_invalid_record() -> None:
+def test_codec_of_an_unknown_id_raises_invalid_records() -> None:
     batch = build_batch(plain_records(1))
     batch[22] |= 0x05
     header = read_header(recrc(batch))
@@ -304,7 +306,7 @@ BROKEN: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize("reader", [read_records, validate_records])
 @pytest.mark.parametrize("damage", BROKEN)
-def test_records_that_break_their_own_statements_are_invalid(
+def test_read_records_that_contradict_the_header_raises_invalid_records(
     damage: str, reader: Callable[[bytearray, int, BatchHeader], object]
 ) -> None:
     body, count = BROKEN[damage]
@@ -315,7 +317,7 @@ def test_records_that_break_their_own_statements_are_invalid(
 
 @given(at=st.integers(HEADER_SIZE, 400), value=st.integers(0, 255), codec=st.sampled_from(Codec))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_a_changed_byte_gives_records_or_one_kind_of_error(
+def test_read_records_with_a_changed_byte_returns_records_or_raises_corrupt_batch(
     at: int, value: int, codec: Codec
 ) -> None:
     batch = build_batch(plain_records(20), codec=codec)
@@ -332,14 +334,14 @@ def test_a_changed_byte_gives_records_or_one_kind_of_error(
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_bomb_is_refused_at_the_bound() -> None:
+def test_read_records_of_a_decompression_bomb_stops_at_the_limit() -> None:
     batch = build_batch([Record(0, NOW_MS, None, bytes(1 << 20))], codec=Codec.ZSTD)
     assert len(batch) < 1000
     with pytest.raises(InvalidRecords):
         read_records(batch, 0, read_header(batch), max_bytes=1 << 19)
 
 
-def test_a_compacted_topic_wants_a_key_in_every_record() -> None:
+def test_validate_unpacked_of_a_compacted_topic_reports_null_keys() -> None:
     records = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")]
     batch = build_batch(records)
     header = read_header(batch)
@@ -348,31 +350,33 @@ def test_a_compacted_topic_wants_a_key_in_every_record() -> None:
     assert (fault.index, fault.kind) == (1, "key")
 
 
-def test_timestamps_out_of_bounds_are_told_by_record() -> None:
+def test_validate_unpacked_reports_each_timestamp_out_of_bounds() -> None:
     batch = build_batch([Record(i, NOW_MS + 10 * i, b"k", b"v") for i in range(4)])
     header = read_header(batch)
     faults = validate_records(batch, 0, header, timestamp_min=NOW_MS + 5, timestamp_max=NOW_MS + 25)
     assert [(fault.index, fault.kind) for fault in faults] == [(0, "timestamp"), (3, "timestamp")]
 
 
-def test_offsets_that_do_not_go_up_by_one_are_told_by_record() -> None:
+def test_validate_unpacked_reports_each_wrong_offset_delta() -> None:
     batch = batch_of(good_record() + good_record(offset=varint(2)), 2)
     (fault,) = validate_records(batch, 0, read_header(batch))
     assert (fault.index, fault.kind) == (1, "offset")
 
 
-def test_a_header_name_that_is_no_utf8_is_still_read() -> None:
+def test_read_records_replaces_invalid_utf8_in_header_names() -> None:
     batch = batch_of(good_record(headers=varint(1) + varint(1) + b"\xff" + varint(-1)), 1)
     (record,) = read_records(batch, 0, read_header(batch))
     assert record.headers == (("\ufffd", None),)
 
 
-def test_an_empty_batch_is_not_built() -> None:
+def test_build_batch_without_records_raises_value_error() -> None:
     with pytest.raises(ValueError, match="at least one"):
         build_batch([])
 
 
-def test_crc32c_is_there_where_no_path_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crc32c_loads_without_an_extension_file_on_the_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "crc32c._crc32c")
     monkeypatch.setattr(crc, "PathFinder", SimpleNamespace(find_spec=lambda *_: None))
     assert crc._extension().crc32c(b"123456789") == 0xE3069283

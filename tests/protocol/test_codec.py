@@ -70,7 +70,7 @@ def shown(message: Any) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 @given(chance=seeds)
 @quick
-def test_compiled_and_construct_write_and_read_the_same(name: str, chance: Random) -> None:
+def test_compiled_codec_equals_construct_on_random_messages(name: str, chance: Random) -> None:
     message = all_messages()[name]
     version = any_version(chance, message)
     value = random_message(chance, message, version, unknown=True)
@@ -85,7 +85,7 @@ def test_compiled_and_construct_write_and_read_the_same(name: str, chance: Rando
 @pytest.mark.parametrize("name", NAMES)
 @given(chance=seeds)
 @quick
-def test_damaged_bytes_end_the_same_in_both(name: str, chance: Random) -> None:
+def test_compiled_codec_equals_construct_on_damaged_bytes(name: str, chance: Random) -> None:
     message = all_messages()[name]
     version = any_version(chance, message)
     data = damaged(chance, random_message(chance, message, version, unknown=True).encode(version))
@@ -98,7 +98,9 @@ def test_damaged_bytes_end_the_same_in_both(name: str, chance: Random) -> None:
 
 @given(data=st.binary(max_size=60), chance=seeds)
 @settings(quick, max_examples=500)
-def test_any_bytes_give_a_message_or_a_protocol_error(data: bytes, chance: Random) -> None:
+def test_decode_of_any_bytes_returns_a_message_or_raises_protocol_error(
+    data: bytes, chance: Random
+) -> None:
     message = all_messages()[chance.choice(NAMES)]
     version = any_version(chance, message)
     ours = outcome(compiled, message, version, data)
@@ -106,7 +108,7 @@ def test_any_bytes_give_a_message_or_a_protocol_error(data: bytes, chance: Rando
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_truncated_message_is_a_protocol_error(name: str) -> None:
+def test_decode_of_a_truncated_message_raises_protocol_error(name: str) -> None:
     message, chance = all_messages()[name], Random(7)
     for version in versions_of(message):
         data = random_message(chance, message, version).encode(version)
@@ -117,7 +119,7 @@ def test_a_truncated_message_is_a_protocol_error(name: str) -> None:
 
 @given(chance=seeds)
 @settings(quick, max_examples=100)
-def test_unknown_tagged_fields_survive_a_round_trip(chance: Random) -> None:
+def test_decode_keeps_unknown_tagged_fields(chance: Random) -> None:
     flexible = [name for name in NAMES if all_messages()[name].FLEXIBLE.high >= 0]
     message = all_messages()[chance.choice(flexible)]
     version = message.VERSIONS.high
@@ -131,7 +133,7 @@ def test_unknown_tagged_fields_survive_a_round_trip(chance: Random) -> None:
 @pytest.mark.parametrize(
     ("message", "version"), [(ProduceRequest, 9), (StreamsGroupHeartbeatRequest, 0)]
 )
-def test_a_string_has_at_most_32767_bytes_in_both(message: type[Message], version: int) -> None:
+def test_string_length_limit_is_equal_in_both_codecs(message: type[Message], version: int) -> None:
     field = next(iter(message.FIELDS))
     longest = message(**{field: "x" * 32767})
     data = longest.encode(version)
@@ -156,23 +158,21 @@ WITHOUT_TAGS = FetchRequest().encode(12)[:-1]
         (b"\1\0\3\2ab", "wrong length|does not take"),
         (b"\1\0\1\2a", "wrong length|does not take"),  # shorter than its field
         (b"\1\x63\3ab", "length 3|read less"),  # over the end
-        (b"\2\x63\0", "announces|read less"),  # fewer fields than announced
-        (b"\xff\xff\xff\xff\x0f", "announces|read less"),
+        (b"\2\x63\0", "declares|read less"),  # fewer fields than declared
+        (b"\xff\xff\xff\xff\x0f", "declares|read less"),
         (b"\xff\xff\xff\xff\x1f", "more than 32 bits"),
         (b"\x80\x80\x80\x80\x80\0", "more than 32 bits"),
         (b"\0\0", "follow"),
     ],
 )
-def test_a_tagged_section_that_contradicts_itself_is_refused_by_both(
-    section: bytes, reason: str
-) -> None:
+def test_invalid_tagged_section_raises_in_both_codecs(section: bytes, reason: str) -> None:
     FetchRequest.decode(WITHOUT_TAGS + b"\1\0\2\2a", 12)
     for decode in (compiled, reference.decode):
         with pytest.raises(ProtocolError, match=reason):
             decode(FetchRequest, 12, WITHOUT_TAGS + section)
 
 
-def test_a_tag_of_a_struct_without_declared_tags_comes_once() -> None:
+def test_repeated_tag_in_a_struct_without_declared_tags_raises() -> None:
     data = MetadataRequest(topics=[]).encode(12)[:-1]
     for decode in (compiled, reference.decode):
         with pytest.raises(ProtocolError, match="twice"):
@@ -203,14 +203,14 @@ def misfits() -> list[tuple[Any, int]]:
 
 
 @pytest.mark.parametrize("value", range(len(misfits())))
-def test_what_does_not_fit_a_version_is_an_encoding_error_in_both(value: int) -> None:
+def test_encode_of_a_value_that_the_version_lacks_raises_in_both_codecs(value: int) -> None:
     message, version = misfits()[value]
     for encode in (message.encode, lambda version: reference.encode(message, version)):
         with pytest.raises(EncodingError):
             encode(version)
 
 
-def test_tagged_fields_in_a_version_without_them_are_an_encoding_error() -> None:
+def test_encode_of_tagged_fields_in_a_version_without_them_raises() -> None:
     message = MetadataRequest(topics=[])
     message.unknown_tagged_fields[1] = b""
     with pytest.raises(EncodingError):
@@ -219,7 +219,7 @@ def test_tagged_fields_in_a_version_without_them_are_an_encoding_error() -> None
         reference.encode(message, 8)
 
 
-def test_an_unknown_tag_that_is_a_declared_one_is_an_encoding_error() -> None:
+def test_encode_of_an_unknown_field_with_a_declared_tag_raises() -> None:
     message = FetchRequest(cluster_id="c")
     message.unknown_tagged_fields[0] = b""
     with pytest.raises(EncodingError):
@@ -229,7 +229,7 @@ def test_an_unknown_tag_that_is_a_declared_one_is_an_encoding_error() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_version_that_does_not_exist_is_no_peers_fault(name: str) -> None:
+def test_decode_of_an_unknown_version_raises_value_error(name: str) -> None:
     message = all_messages()[name]
     with pytest.raises(ValueError, match="has versions"):
         message.decode(b"", message.VERSIONS.high + 1)
@@ -287,7 +287,7 @@ def memory_of(message: type[Message], version: int, data: bytes) -> int:
     return peak
 
 
-def test_a_message_takes_a_small_multiple_of_its_bytes() -> None:
+def test_decoded_message_memory_is_a_small_multiple_of_its_bytes() -> None:
     ratios = {}
     for name, message in all_messages().items():
         version = message.VERSIONS.high
@@ -300,7 +300,7 @@ def test_a_message_takes_a_small_multiple_of_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("count", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x08", b"\x80\x7f"])
-def test_a_count_that_the_bytes_cannot_hold_allocates_nothing(count: bytes) -> None:
+def test_decode_of_an_impossible_count_allocates_nothing(count: bytes) -> None:
     tracemalloc.start()
     for name in NAMES:
         message = all_messages()[name]
@@ -315,7 +315,7 @@ def test_a_count_that_the_bytes_cannot_hold_allocates_nothing(count: bytes) -> N
     tracemalloc.stop()
 
 
-def test_decoding_takes_linear_time() -> None:
+def test_decode_takes_linear_time() -> None:
     def seconds(size: int) -> float:
         data = crowded(layout_of(MetadataResponse, 12), size)
         assert data is not None
@@ -329,7 +329,7 @@ def test_decoding_takes_linear_time() -> None:
     assert seconds(400_000) < 40 * seconds(40_000)
 
 
-def test_records_are_a_view_of_the_frame() -> None:
+def test_decode_returns_records_as_a_view_of_the_frame() -> None:
     frame = bytearray(
         FetchResponse(
             responses=[

@@ -11,17 +11,17 @@ from barnabas.protocol.errors import ErrorCode
 from tests.protocol.facts import all_messages, describe, differences, expected, facts, versions_in
 
 
-def test_the_messages_are_all_those_of_kafka_and_no_others() -> None:
+def test_declared_messages_are_exactly_those_of_kafka() -> None:
     assert sorted(all_messages()) == sorted(facts()["messages"])
     assert len(all_messages()) == 273
 
 
 @pytest.mark.parametrize("name", sorted(facts()["messages"]))
-def test_a_message_is_declared_as_kafka_declares_it(name: str) -> None:
+def test_declaration_equals_kafkas(name: str) -> None:
     assert differences(expected(name), describe(all_messages()[name])) == []
 
 
-def test_the_error_codes_are_kafkas() -> None:
+def test_error_codes_equal_kafkas() -> None:
     theirs = {row["name"]: (row["code"], row["retriable"]) for row in facts()["errors"]}
     assert {code.name: (code.value, code.retriable) for code in ErrorCode} == theirs
     assert len(theirs) == 135
@@ -60,13 +60,13 @@ def live_apis() -> list[dict[str, Any]]:
     return [fact for fact in facts()["apis"] if fact["valid"]]
 
 
-def test_the_apis_are_all_those_that_kafka_still_has() -> None:
+def test_api_table_has_exactly_the_apis_of_kafka() -> None:
     assert list(API) == [fact["key"] for fact in live_apis()]
     assert len(API) == 89
 
 
 @pytest.mark.parametrize("fact", live_apis(), ids=lambda fact: fact["name"])
-def test_an_api_has_kafkas_versions_listeners_and_headers(fact: dict[str, Any]) -> None:
+def test_api_has_kafkas_versions_listeners_and_headers(fact: dict[str, Any]) -> None:
     api = API[fact["key"]]
     assert differences(expected_api(fact), described_api(api)) == []
     for message in (api.request_type, api.response_type):
@@ -115,7 +115,7 @@ PLANTED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=list(PLANTED))
-def test_a_planted_difference_is_noticed(plant: Callable[[dict[str, Any]], Any]) -> None:
+def test_comparison_detects_a_planted_difference(plant: Callable[[dict[str, Any]], Any]) -> None:
     fact = copy.deepcopy(expected("FetchRequest"))
     ours = describe(all_messages()["FetchRequest"])
     assert differences(fact, ours) == []
@@ -123,7 +123,7 @@ def test_a_planted_difference_is_noticed(plant: Callable[[dict[str, Any]], Any])
     assert differences(fact, ours)
 
 
-def test_a_planted_difference_in_a_null_marker_is_noticed() -> None:
+def test_comparison_detects_a_planted_difference_in_a_null_marker() -> None:
     name = "ConsumerGroupMemberMetadataValue"
     fact = copy.deepcopy(expected(name))
     fact["schemas"]["0"][-1]["fields"][0]["null_marker"] = {"type": "INT8"}
@@ -141,6 +141,6 @@ def test_a_planted_difference_in_a_null_marker_is_noticed() -> None:
         ("response_header_versions", {"3-13": 1}),
     ],
 )
-def test_a_planted_difference_in_an_api_is_noticed(key: str, value: object) -> None:
+def test_comparison_detects_a_planted_difference_in_an_api(key: str, value: object) -> None:
     fact = next(fact for fact in live_apis() if fact["name"] == "Produce")
     assert differences(expected_api({**fact, key: value}), described_api(API[0]))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from barnabas.inspect.conversation import Frame
     from barnabas.inspect.field_tree import Node
-    from barnabas.inspect.frame_view import Seen
+    from barnabas.inspect.frame_view import DecodedFrame
     from barnabas.inspect.rendering import Heading, Style
     from barnabas.protocol.apis import ApiKey
     from barnabas.protocol.messages_base import Message
@@ -86,31 +86,31 @@ class _Screen:
         self.summary: bool = options["summary"]
         self.apis = {_api(name).key for name in options["apis"]}
 
-    def seen(self, seen: Seen, heading: Heading) -> None:
+    def show(self, decoded: DecodedFrame, heading: Heading) -> None:
         """Show a frame."""
         from barnabas.inspect.rendering import as_json, text_lines
 
-        if self.apis and (seen.api is None or seen.api.key not in self.apis):
+        if self.apis and (decoded.api is None or decoded.api.key not in self.apis):
             return
         if self.summary:
-            seen = seen._replace(fields=())
+            decoded = decoded._replace(fields=())
         if self.as_json:
-            click.echo(json.dumps(as_json(seen, heading), ensure_ascii=False))
+            click.echo(json.dumps(as_json(decoded, heading), ensure_ascii=False))
         else:
-            lines = "\n".join(text_lines(seen, heading, self.style))
+            lines = "\n".join(text_lines(decoded, heading, self.style))
             click.echo(lines if self.summary else f"{lines}\n", color=self.style.colours)
         sys.stdout.flush()
 
     def frame(self, frame: Frame, heading: Heading) -> None:
         """Show a frame of a conversation."""
         if not self.apis or (frame.api is not None and frame.api.key in self.apis):
-            self.seen(frame.look(), heading)
+            self.show(frame.decode(), heading)
 
     def message(self, message: type[Message], version: int, data: bytes) -> None:
         """Show a message that has no header; CliError where the bytes are none."""
-        from barnabas.inspect.frame_view import see_message
+        from barnabas.inspect.frame_view import decode_message
 
-        nodes, problem = see_message(message, version, data)
+        nodes, problem = decode_message(message, version, data)
         self._nodes(f"{message.__name__} v{version}", nodes)
         if problem:
             raise CliError(problem)
@@ -163,17 +163,17 @@ def _from_hex(text: str) -> bytes | None:
 
 
 def _frames(screen: _Screen, data: bytes, name: str, options: dict[str, Any]) -> None:
-    from barnabas.inspect.capture import CaptureError, is_capture, sightings
-    from barnabas.inspect.frame_view import see_request, see_response
+    from barnabas.inspect.capture import CaptureError, captured_frames, is_capture
+    from barnabas.inspect.frame_view import decode_request_frame, decode_response_frame
     from barnabas.inspect.rendering import Heading
 
     if is_capture(data):
         try:
-            for sighting in sightings(data, options["port"]):
-                if sighting.frame is not None:
-                    screen.frame(sighting.frame, Heading(sighting.time, sighting.connection))
+            for captured in captured_frames(data, options["port"]):
+                if captured.frame is not None:
+                    screen.frame(captured.frame, Heading(captured.time, captured.connection))
                 else:
-                    _say(f"{sighting.connection}: {sighting.problem}")
+                    _say(f"{captured.connection}: {captured.problem}")
         except CaptureError as error:
             raise CliError(f"{name}: {error}") from None
         return
@@ -181,13 +181,13 @@ def _frames(screen: _Screen, data: bytes, name: str, options: dict[str, Any]) ->
         raise CliError(f"{name}: there are no bytes")
     answered = _answered(options["response"]) if options["response"] else None
     problems = 0
-    for frame, led in _cut(data):
+    for frame, has_length in _cut(data):
         if answered is None:
-            seen = see_request(frame, led=led)
+            decoded = decode_request_frame(frame, has_length=has_length)
         else:
-            seen = see_response(frame, *answered, led=led)
-        screen.seen(seen, Heading())
-        problems += bool(seen.problem)
+            decoded = decode_response_frame(frame, *answered, has_length=has_length)
+        screen.show(decoded, Heading())
+        problems += bool(decoded.problem)
     if problems:
         raise CliError(f"{name}: {problems} frames could not be read whole")
 
@@ -256,7 +256,7 @@ def _proxy(screen: _Screen, options: dict[str, Any]) -> None:
         _address(options["listen"], "--listen", host="127.0.0.1"),
         target,
         show=screen.frame,
-        tell=_say,
+        report=_say,
         rewrite=not options["no_rewrite"],
     )
 

@@ -56,7 +56,7 @@ class Segment(NamedTuple):
     payload: bytes
 
 
-class Sighting(NamedTuple):
+class CapturedFrame(NamedTuple):
     """A frame of a capture, or the reason why decoding a connection ended."""
 
     time: float
@@ -70,7 +70,7 @@ def is_capture(start: bytes) -> bool:
     return start[:4] in _PCAP_MAGIC or start[:4] == _PCAPNG_MAGIC
 
 
-def sightings(data: bytes, port: int | None = None) -> Iterator[Sighting]:
+def captured_frames(data: bytes, port: int | None = None) -> Iterator[CapturedFrame]:
     """Yield the frames of a capture, in the order of their last bytes.
 
     `port` is the server's port; without it, the client is the side that opened the connection, or
@@ -107,7 +107,7 @@ class _Connection:
         self.conversation = Conversation()
         self.flows = {True: _Flow(), False: _Flow()}
 
-    def take(self, segment: Segment) -> Iterator[Sighting]:
+    def take(self, segment: Segment) -> Iterator[CapturedFrame]:
         """Insert a segment; yield the frames that it completes."""
         if self.conversation.lost:
             return
@@ -115,11 +115,11 @@ class _Connection:
         flow = self.flows[from_client]
         data = flow.take(segment)
         for frame in self.conversation.receive(data, from_client=from_client):
-            yield Sighting(segment.time, self.name, frame)
+            yield CapturedFrame(segment.time, self.name, frame)
         if len(flow.held) > _HELD_MAX:
             self.conversation.lost = "the capture lacks some of its bytes"
         if self.conversation.lost:
-            yield Sighting(segment.time, self.name, None, self.conversation.lost)
+            yield CapturedFrame(segment.time, self.name, None, self.conversation.lost)
 
 
 class _Flow:

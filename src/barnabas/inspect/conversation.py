@@ -11,7 +11,12 @@ import struct
 from typing import Final, NamedTuple
 
 from barnabas.inspect.field_tree import Node
-from barnabas.inspect.frame_view import API_VERSIONS, Seen, see_request, see_response
+from barnabas.inspect.frame_view import (
+    API_VERSIONS,
+    DecodedFrame,
+    decode_request_frame,
+    decode_response_frame,
+)
 from barnabas.protocol.apis import API, ApiKey
 
 FRAME_MAX: Final = 100 << 20
@@ -35,18 +40,18 @@ class Frame(NamedTuple):
     is_token: bool = False
     """True for a SASL token without a header, as after SaslHandshake v0."""
 
-    def look(self) -> Seen:
+    def decode(self) -> DecodedFrame:
         """Return the frame as fields. Never raises."""
         if self.is_token:
             hidden = f"{len(self.data) - 4} bytes, hidden"
             token = Node("sasl_token", "bytes", 4, len(self.data), hidden, hidden=True)
-            return Seen(self.is_request, None, 0, -1, None, len(self.data), (token,), "")
+            return DecodedFrame(self.is_request, None, 0, -1, None, len(self.data), (token,), "")
         if self.is_request:
-            return see_request(self.data)
+            return decode_request_frame(self.data)
         if self.api is None:
-            problem = "it answers no request that was seen"
-            return Seen(False, None, 0, -1, None, len(self.data), (), problem)
-        return see_response(self.data, self.api, self.version)
+            problem = "no request with this correlation id was captured"
+            return DecodedFrame(False, None, 0, -1, None, len(self.data), (), problem)
+        return decode_response_frame(self.data, self.api, self.version)
 
 
 class Conversation:
@@ -97,7 +102,7 @@ class Conversation:
         known = api is not None and (
             api.min_version <= version <= api.max_version or key == API_VERSIONS
         )
-        if self._raw_sasl and (not known or see_request(frame).problem):
+        if self._raw_sasl and (not known or decode_request_frame(frame).problem):
             return Frame(True, frame, None, 0, is_token=True)
         self._raw_sasl = key == _SASL_HANDSHAKE and version == 0
         if api is not None:

@@ -35,7 +35,7 @@ Around = tuple[dict[str, Any], ...]
 class Hook:
     """Decodes bytes fields that have a format of their own; this base class decodes nothing."""
 
-    def look(self, field: Located, around: Around) -> Node | None:
+    def decode(self, field: Located, around: Around) -> Node | None:
         """Return the node of a field, or None for the default one."""
         del field, around
         return None
@@ -71,7 +71,7 @@ def _node(field: Located, hook: Hook, around: Around) -> Node:
         return Node(field.name, kind, start, end, None)
     if is_secret(wire.field) or hides(field.name, around[-1]):
         return Node(field.name, kind, start, end, _size(field.value), hidden=True)
-    found = hook.look(field, around)
+    found = hook.decode(field, around)
     if found is not None:
         return found
     if wire.kind is Kind.ARRAY:

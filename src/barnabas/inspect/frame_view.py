@@ -27,7 +27,7 @@ _ASSIGNMENTS: Final = ("assignment", "member_assignment")
 _METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
 
 
-class Seen(NamedTuple):
+class DecodedFrame(NamedTuple):
     """One decoded frame; `fields` is what could be decoded before `problem`, if any."""
 
     is_request: bool
@@ -46,26 +46,28 @@ class Seen(NamedTuple):
         return f"{self.api.name} v{self.version} {what}" if self.api else what
 
 
-def see_request(frame: bytes, *, led: bool = True) -> Seen:
+def decode_request_frame(frame: bytes, *, has_length: bool = True) -> DecodedFrame:
     """Decode a request; `has_length` says whether its length precedes it. Never raises."""
-    pos = 4 if led else 0
-    fields = _length(frame) if led else ()
+    pos = 4 if has_length else 0
+    fields = _length(frame) if has_length else ()
     key = int.from_bytes(frame[pos : pos + 2], signed=True)
     version = int.from_bytes(frame[pos + 2 : pos + 4], signed=True)
     api = API.get(key)
     if api is None or len(frame) < pos + 4:
-        return Seen(True, None, version, -1, None, len(frame), fields, f"there is no api {key}")
+        return DecodedFrame(
+            True, None, version, -1, None, len(frame), fields, f"unknown api key {key}"
+        )
     try:
         header, body = reference.locate(
             RequestHeader, 2 if api.is_flexible(version) else 1, frame, pos
         )
     except ProtocolError as error:
-        return Seen(True, api, version, -1, None, len(frame), fields, str(error))
+        return DecodedFrame(True, api, version, -1, None, len(frame), fields, str(error))
     nodes = struct_nodes(header, Hook())
     nodes = (nodes[0]._replace(note=api.name), *nodes[1:])
     correlation_id, client_id = header["correlation_id"].value, header["client_id"].value
     found, problem = _body(api.request_type, version, frame, body)
-    return Seen(
+    return DecodedFrame(
         True,
         api,
         version,
@@ -77,16 +79,18 @@ def see_request(frame: bytes, *, led: bool = True) -> Seen:
     )
 
 
-def see_response(frame: bytes, api: ApiKey, version: int, *, led: bool = True) -> Seen:
+def decode_response_frame(
+    frame: bytes, api: ApiKey, version: int, *, has_length: bool = True
+) -> DecodedFrame:
     """Decode a response to a request of `api` in `version`. Never raises."""
-    pos = 4 if led else 0
-    fields = _length(frame) if led else ()
+    pos = 4 if has_length else 0
+    fields = _length(frame) if has_length else ()
     try:
         header, body = reference.locate(
             ResponseHeader, api.response_header_version(version), frame, pos
         )
     except ProtocolError as error:
-        return Seen(False, api, version, -1, None, len(frame), fields, str(error))
+        return DecodedFrame(False, api, version, -1, None, len(frame), fields, str(error))
     nodes = (*fields, *struct_nodes(header, Hook()))
     correlation_id = header["correlation_id"].value
     found, problem = _body(api.response_type, version, frame, body)
@@ -95,10 +99,14 @@ def see_response(frame: bytes, api: ApiKey, version: int, *, led: bool = True) -
         lowest, other = _body(api.response_type, 0, frame, body)
         if not other:
             version, found, problem = 0, lowest, ""
-    return Seen(False, api, version, correlation_id, None, len(frame), (*nodes, *found), problem)
+    return DecodedFrame(
+        False, api, version, correlation_id, None, len(frame), (*nodes, *found), problem
+    )
 
 
-def see_message(message: type[Message], version: int, data: bytes) -> tuple[tuple[Node, ...], str]:
+def decode_message(
+    message: type[Message], version: int, data: bytes
+) -> tuple[tuple[Node, ...], str]:
     """Decode a message without a header: its fields, and the problem if any. Never raises."""
     return _body(message, version, data, 0)
 
@@ -136,7 +144,7 @@ class _Embedded(Hook):
     def __init__(self, frame: bytes) -> None:
         self.frame = frame
 
-    def look(self, field: Located, around: Around) -> Node | None:
+    def decode(self, field: Located, around: Around) -> Node | None:
         """Return the node of a field whose bytes have a format of their own."""
         wire = field.wire
         if wire is None:
@@ -172,9 +180,9 @@ class _Embedded(Hook):
     def _enveloped(self, field: Located) -> Node:
         start = field.end - len(field.value)
         if field.name == "request_data":
-            seen = see_request(field.value, led=False)
-            children = tuple(shifted(node, start) for node in seen.fields)
-            return Node(field.name, "request", field.start, field.end, None, children, seen.name)
+            decoded = decode_request_frame(field.value, has_length=False)
+            children = tuple(shifted(node, start) for node in decoded.fields)
+            return Node(field.name, "request", field.start, field.end, None, children, decoded.name)
         hidden = f"{len(field.value)} bytes, hidden"
         return Node(field.name, "response", field.start, field.end, hidden, hidden=True)
 

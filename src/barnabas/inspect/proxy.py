@@ -25,8 +25,8 @@ _CONNECT_TIMEOUT_S: Final = 10.0
 class Proxy:
     """Listens on `listen` and relays connections to the server at `target`.
 
-    `show` is called with every frame and its source, `tell` with lines for the user. With `rewrite`
-    off no byte changes, and `tell` reports when clients are sent to another address.
+    `show` is called with every frame and its source, `report` with lines for the user. With
+    `rewrite` off no byte changes, and `report` says when clients are sent to another address.
     """
 
     def __init__(
@@ -35,19 +35,19 @@ class Proxy:
         target: Address,
         *,
         show: Callable[[Frame, Heading], None],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         rewrite: bool = True,
     ) -> None:
         self.listen = listen
         self.target = target
         self.show = show
-        self.tell = tell
+        self.report = report
         self.rewrite = rewrite
         self._nursery: trio.Nursery | None = None
         self._ports: dict[Address, int] = {}
         self._locks: dict[Address, trio.Lock] = {}
         self._numbers = 0
-        self._told_of: set[Address] = set()
+        self._reported: set[Address] = set()
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; report the port.
@@ -75,7 +75,7 @@ class Proxy:
         self._ports[target] = taken
         return taken
 
-    async def _local(self, connection: _Passage, broker: Address, only: bool) -> Address:
+    async def _local(self, connection: _RelayedConnection, broker: Address, only: bool) -> Address:
         """Return the proxy's address for a broker."""
         host = connection.local[0]
         if only and broker not in self._ports:
@@ -84,7 +84,7 @@ class Proxy:
         async with self._locks.setdefault(broker, trio.Lock()):
             if broker not in self._ports:
                 port = await self._listen_for(broker, 0)
-                self.tell(f"{_text(broker)} is reached at {_text((host, port))}")
+                self.report(f"{_text(broker)} is reached at {_text((host, port))}")
         return host, self._ports[broker]
 
     async def _serve(self, target: Address, client: trio.SocketStream) -> None:
@@ -94,63 +94,65 @@ class Proxy:
             with trio.fail_after(_CONNECT_TIMEOUT_S):
                 server = await trio.open_tcp_stream(*target)
         except (OSError, trio.TooSlowError) as error:
-            self.tell(f"{name}: {_text(target)} cannot be reached: {error or 'no answer'}")
+            self.report(f"{name}: {_text(target)} cannot be reached: {error or 'no answer'}")
             return
         local: Address = client.socket.getsockname()[:2]
-        passage = _Passage(name, client, server, local, Conversation())
+        relayed = _RelayedConnection(name, client, server, local, Conversation())
         async with server:
             try:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._from_client, passage)
-                    nursery.start_soon(self._from_server, passage, nursery.cancel_scope)
+                    nursery.start_soon(self._from_client, relayed)
+                    nursery.start_soon(self._from_server, relayed, nursery.cancel_scope)
             except* (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
 
-    async def _from_client(self, passage: _Passage) -> None:
-        while data := await passage.client.receive_some(_RECEIVE_MAX):
-            for frame in self._look(passage, bytes(data), from_client=True):
-                self.show(frame, Heading(time.time(), passage.name))
-            if passage.conversation.lost:
-                passage.conversation.take_rest(from_client=True)
-            await passage.server.send_all(data)
-        await passage.server.send_eof()
+    async def _from_client(self, relayed: _RelayedConnection) -> None:
+        while data := await relayed.client.receive_some(_RECEIVE_MAX):
+            for frame in self._completed(relayed, bytes(data), from_client=True):
+                self.show(frame, Heading(time.time(), relayed.name))
+            if relayed.conversation.lost:
+                relayed.conversation.take_rest(from_client=True)
+            await relayed.server.send_all(data)
+        await relayed.server.send_eof()
 
-    async def _from_server(self, passage: _Passage, scope: trio.CancelScope) -> None:
+    async def _from_server(self, relayed: _RelayedConnection, scope: trio.CancelScope) -> None:
         """Relay complete frames, so that they can be changed; relay other bytes as they come."""
-        while data := await passage.server.receive_some(_RECEIVE_MAX):
-            for frame in self._look(passage, bytes(data), from_client=False):
-                self.show(frame, Heading(time.time(), passage.name))
-                await passage.client.send_all(await self._passed(passage, frame))
-            if passage.conversation.lost:
-                await passage.client.send_all(passage.conversation.take_rest(from_client=False))
-        await passage.client.send_all(passage.conversation.take_rest(from_client=False))
+        while data := await relayed.server.receive_some(_RECEIVE_MAX):
+            for frame in self._completed(relayed, bytes(data), from_client=False):
+                self.show(frame, Heading(time.time(), relayed.name))
+                await relayed.client.send_all(await self._passed(relayed, frame))
+            if relayed.conversation.lost:
+                await relayed.client.send_all(relayed.conversation.take_rest(from_client=False))
+        await relayed.client.send_all(relayed.conversation.take_rest(from_client=False))
         scope.cancel()
 
-    def _look(self, passage: _Passage, data: bytes, *, from_client: bool) -> list[Frame]:
+    def _completed(
+        self, relayed: _RelayedConnection, data: bytes, *, from_client: bool
+    ) -> list[Frame]:
         """Return the frames that the bytes complete; report once when decoding ends."""
-        was_lost = passage.conversation.lost
-        frames = passage.conversation.receive(data, from_client=from_client)
-        if passage.conversation.lost and not was_lost:
-            self.tell(f"{passage.name} is passed on without a look: {passage.conversation.lost}")
+        was_lost = relayed.conversation.lost
+        frames = relayed.conversation.receive(data, from_client=from_client)
+        if relayed.conversation.lost and not was_lost:
+            self.report(f"{relayed.name} is relayed without decoding: {relayed.conversation.lost}")
         return frames
 
-    async def _passed(self, passage: _Passage, frame: Frame) -> bytes:
+    async def _passed(self, relayed: _RelayedConnection, frame: Frame) -> bytes:
         if not names_brokers(frame):
             return frame.data
         if self.rewrite:
-            return await with_local_addresses(frame, partial(self._local, passage))
+            return await with_local_addresses(frame, partial(self._local, relayed))
         await with_local_addresses(frame, self._leaves)
         return frame.data
 
     async def _leaves(self, broker: Address, only: bool) -> Address:
         del only
-        if broker not in self._told_of and broker[1] not in self._ports.values():
-            self._told_of.add(broker)
-            self.tell(f"clients are sent to {_text(broker)}, past this proxy (--no-rewrite)")
+        if broker not in self._reported and broker[1] not in self._ports.values():
+            self._reported.add(broker)
+            self.report(f"clients are sent to {_text(broker)}, past this proxy (--no-rewrite)")
         return broker
 
 
-class _Passage(NamedTuple):
+class _RelayedConnection(NamedTuple):
     """A client's connection and its connection to the server."""
 
     name: str

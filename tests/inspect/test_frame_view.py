@@ -8,7 +8,13 @@ import pytest
 
 from barnabas.inspect.batch_view import batch_nodes
 from barnabas.inspect.field_tree import Node
-from barnabas.inspect.frame_view import Seen, see_message, see_request, see_response, walk
+from barnabas.inspect.frame_view import (
+    DecodedFrame,
+    decode_message,
+    decode_request_frame,
+    decode_response_frame,
+    walk,
+)
 from barnabas.inspect.masking import is_sensitive
 from barnabas.inspect.rendering import Heading, Style, as_json, text_lines
 from barnabas.protocol.apis import API, api_by_name
@@ -71,29 +77,33 @@ def fetched(records: bytes, **topic: Any) -> FetchResponse:
     )
 
 
-def named(seen: Seen | tuple[Node, ...], name: str) -> list[Node]:
-    fields = seen.fields if isinstance(seen, Seen) else seen
+def named(decoded: DecodedFrame | tuple[Node, ...], name: str) -> list[Node]:
+    fields = decoded.fields if isinstance(decoded, DecodedFrame) else decoded
     return [node for _, node in walk(fields) if node.name == name]
 
 
-def everything(seen: Seen) -> str:
+def everything(decoded: DecodedFrame) -> str:
     """All that a person or a program gets to see of a frame."""
     style = Style(colours=False, length_max=0)
-    return "\n".join(text_lines(seen, Heading(), style)) + json.dumps(as_json(seen, Heading()))
+    return "\n".join(text_lines(decoded, Heading(), style)) + json.dumps(
+        as_json(decoded, Heading())
+    )
 
 
 @pytest.mark.parametrize("api", API.values(), ids=lambda api: api.name)
-def test_the_fields_of_every_api_lie_within_each_other_and_cover_the_frame(api: Any) -> None:
+def test_fields_of_every_api_are_nested_and_cover_the_frame(api: Any) -> None:
     chance = Random(api.key)
     for version in range(api.min_version, api.max_version + 1):
-        asked = see_request(request(random_message(chance, api.request_type, version), version))
+        asked = decode_request_frame(
+            request(random_message(chance, api.request_type, version), version)
+        )
         answer = random_message(chance, api.response_type, version)
-        answered = see_response(response(answer, version), api, version)
-        for seen in (asked, answered):
-            assert seen.problem == ""
-            assert (seen.api, seen.version, seen.correlation_id) == (api, version, 7)
-            assert_nested(seen.fields, 0, seen.size)
-            assert json.loads(json.dumps(as_json(seen, Heading(1.5, "c"))))["fields"]
+        answered = decode_response_frame(response(answer, version), api, version)
+        for decoded in (asked, answered):
+            assert decoded.problem == ""
+            assert (decoded.api, decoded.version, decoded.correlation_id) == (api, version, 7)
+            assert_nested(decoded.fields, 0, decoded.size)
+            assert json.loads(json.dumps(as_json(decoded, Heading(1.5, "c"))))["fields"]
 
 
 def assert_nested(nodes: tuple[Node, ...], start: int, end: int) -> None:
@@ -103,59 +113,59 @@ def assert_nested(nodes: tuple[Node, ...], start: int, end: int) -> None:
             assert_nested(node.children, node.start, node.end)
 
 
-def test_a_damaged_frame_is_looked_at_as_far_as_it_goes() -> None:
+def test_decode_of_a_damaged_frame_returns_its_valid_fields() -> None:
     for seed in range(400):
         chance = Random(seed)
         api = chance.choice(list(API.values()))
         version = chance.randint(api.min_version, api.max_version)
         frame = damaged(chance, request(random_message(chance, api.request_type, version), version))
-        everything(see_request(frame))
-        everything(see_response(frame, api, version))
+        everything(decode_request_frame(frame))
+        everything(decode_response_frame(frame, api, version))
 
 
-def test_values_are_shown_with_their_places() -> None:
-    seen = see_request(request(produce(b""), 9))
-    (topic,) = named(seen, "name")
+def test_text_lines_show_values_with_their_positions() -> None:
+    decoded = decode_request_frame(request(produce(b""), 9))
+    (topic,) = named(decoded, "name")
     assert (topic.value, topic.start, topic.end) == ("events", 25, 32)
-    lines = list(text_lines(seen, Heading(), Style()))
+    lines = list(text_lines(decoded, Heading(), Style()))
     assert lines[0] == "> Produce v9 request  correlation 7  client me  41 bytes"
     assert '     25-32         name  "events"  compact string' in lines
 
 
-def test_an_error_code_has_its_name() -> None:
+def test_error_code_is_shown_with_its_name() -> None:
     answer = FetchResponse(error_code=70)
-    seen = see_response(response(answer, 12), api_by_name("Fetch"), 12)
-    assert named(seen, "error_code")[0].note == "FETCH_SESSION_ID_NOT_FOUND"
+    decoded = decode_response_frame(response(answer, 12), api_by_name("Fetch"), 12)
+    assert named(decoded, "error_code")[0].note == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    seen = see_request(request(produce(b"", topic="a\x1b[2Jb\n"), 9))
-    text = "\n".join(text_lines(seen, Heading(), Style()))
+def test_text_lines_escape_control_characters() -> None:
+    decoded = decode_request_frame(request(produce(b"", topic="a\x1b[2Jb\n"), 9))
+    text = "\n".join(text_lines(decoded, Heading(), Style()))
     assert '"a\\x1b[2Jb\\n"' in text
     assert "\x1b" not in text
 
 
-def test_api_versions_falls_back_to_the_lowest_version() -> None:
+def test_api_versions_response_in_the_lowest_version_is_decoded() -> None:
     api = api_by_name("ApiVersions")
     frame = response(api.response_type(error_code=35), 0)
-    seen = see_response(frame, api, 4)
-    assert (seen.problem, seen.version) == ("", 0)
+    decoded = decode_response_frame(frame, api, 4)
+    assert (decoded.problem, decoded.version) == ("", 0)
 
 
 # Batches
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_are_read_from_batches(codec: Codec) -> None:
+def test_records_of_a_batch_are_decoded(codec: Codec) -> None:
     records = [Record(0, 5, b"key", b"value", (("h", b"x"),)), Record(1, 6, None, b"\xff")]
-    seen = see_request(request(produce(bytes(build_batch(records, codec=codec))), 9))
-    assert [node.value for node in named(seen, "key")] == [b"key", None]
-    assert [node.value for node in named(seen, "value")] == [b"value", b"\xff"]
-    assert named(seen, "header h")[0].value == b"x"
-    assert_nested(seen.fields, 0, seen.size)
+    decoded = decode_request_frame(request(produce(bytes(build_batch(records, codec=codec))), 9))
+    assert [node.value for node in named(decoded, "key")] == [b"key", None]
+    assert [node.value for node in named(decoded, "value")] == [b"value", b"\xff"]
+    assert named(decoded, "header h")[0].value == b"x"
+    assert_nested(decoded.fields, 0, decoded.size)
 
 
-def test_a_record_of_an_uncompressed_batch_has_its_own_place() -> None:
+def test_record_of_an_uncompressed_batch_has_its_position() -> None:
     batch = bytes(build_batch([Record(0, 5, b"key", b"one"), Record(1, 6, b"key", b"two")]))
     nodes = batch_nodes(batch, 0, len(batch))
     values = named(nodes, "value")
@@ -164,7 +174,7 @@ def test_a_record_of_an_uncompressed_batch_has_its_own_place() -> None:
     assert values[0].end == values[1].start
 
 
-def test_a_batch_that_is_cut_short_or_damaged_is_said_to_be() -> None:
+def test_truncated_or_damaged_batch_is_marked() -> None:
     batch = bytes(build_batch([Record(0, 5, b"key", b"value")]))
     whole, torn = batch_nodes(batch + batch[:-1], 0, 2 * len(batch) - 1)
     assert (whole.note, torn.note) == ("1 records, offsets 0-0, not compressed", "cut short")
@@ -172,25 +182,25 @@ def test_a_batch_that_is_cut_short_or_damaged_is_said_to_be() -> None:
     assert broken.note.endswith("WRONG CRC")
 
 
-def test_the_records_of_internal_topics_are_read() -> None:
+def test_records_of_internal_topics_are_decoded() -> None:
     key = encode_coordinator_key(OffsetCommitKey(group="readers", topic="events", partition=1))
     value = encode_coordinator_value(OffsetCommitValue(offset=42, metadata="m"), 3)
     batch = bytes(build_batch([Record(0, 5, key, value), Record(1, 5, key, None)]))
-    seen = see_response(
+    decoded = decode_response_frame(
         response(fetched(batch, topic="__consumer_offsets"), 12), api_by_name("Fetch"), 12
     )
-    assert [node.value for node in named(seen, "offset")] == [0, 42, 1]
-    assert named(seen, "group")[0].value == "readers"
+    assert [node.value for node in named(decoded, "offset")] == [0, 42, 1]
+    assert named(decoded, "group")[0].value == "readers"
 
 
-def test_what_group_members_tell_each_other_is_read() -> None:
+def test_embedded_consumer_protocol_is_decoded() -> None:
     subscription = b"\0\1" + ConsumerProtocolSubscription(topics=["events"]).encode(1)
     protocols = [
         JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription),
         JoinGroupRequest.JoinGroupRequestProtocol(name="own", metadata=b"\0\1something"),
     ]
-    seen = see_request(request(JoinGroupRequest(group_id="g", protocols=protocols), 5))
-    known, unknown = named(seen, "metadata")
+    decoded = decode_request_frame(request(JoinGroupRequest(group_id="g", protocols=protocols), 5))
+    known, unknown = named(decoded, "metadata")
     assert known.type == "ConsumerProtocolSubscription v1"
     assert unknown.value == b"\0\1something"
 
@@ -221,13 +231,13 @@ def altered(name: str) -> IncrementalAlterConfigsRequest:
         (EnvelopeRequest(request_data=request(UPSERT, 0)[4:], client_host_address=b"abcd"), 0),
     ],
 )
-def test_a_secret_is_never_shown(message: Message, version: int) -> None:
+def test_secret_in_a_request_is_hidden(message: Message, version: int) -> None:
     frame = request(message, version)
-    assert_hidden(see_request(frame), frame)
-    assert_hidden(see_request(frame[:-1]), frame)
+    assert_hidden(decode_request_frame(frame), frame)
+    assert_hidden(decode_request_frame(frame[:-1]), frame)
 
 
-def test_a_secret_in_an_answer_is_never_shown() -> None:
+def test_secret_in_a_response_is_hidden() -> None:
     synonym = DescribeConfigsResponse.DescribeConfigsSynonym(
         name="ssl.key.password", value=CANARY.decode()
     )
@@ -240,7 +250,7 @@ def test_a_secret_in_an_answer_is_never_shown() -> None:
         (CreateDelegationTokenResponse(hmac=CANARY), 3),
     ):
         frame = response(message, version)
-        assert_hidden(see_response(frame, API[message.API_KEY], version), frame)
+        assert_hidden(decode_response_frame(frame, API[message.API_KEY], version), frame)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +260,7 @@ def test_a_secret_in_an_answer_is_never_shown() -> None:
         ConfigRecord(name="ssl.truststore.password", value=CANARY.decode()),
     ],
 )
-def test_a_secret_in_a_metadata_record_is_never_shown(record: Message) -> None:
+def test_secret_in_a_metadata_record_is_hidden(record: Message) -> None:
     topic = TopicRecord(name="events")
     values = [encode_metadata_record(record), encode_metadata_record(topic)]
     records = [Record(n, 5, None, value) for n, value in enumerate(values)]
@@ -273,27 +283,27 @@ def test_a_secret_in_a_metadata_record_is_never_shown(record: Message) -> None:
         (by_id, "Fetch", 13),
         (snapshot, "FetchSnapshot", 0),
     ):
-        seen = see_response(frame, api_by_name(name), version)
-        assert_hidden(seen, frame)
-        assert '"events"' in everything(seen)
+        decoded = decode_response_frame(frame, api_by_name(name), version)
+        assert_hidden(decoded, frame)
+        assert '"events"' in everything(decoded)
 
 
-def assert_hidden(seen: Seen, frame: bytes) -> None:
+def assert_hidden(decoded: DecodedFrame, frame: bytes) -> None:
     assert CANARY in frame
-    shown = everything(seen)
+    shown = everything(decoded)
     assert CANARY.decode() not in shown
     assert CANARY.hex() not in shown
     assert "hidden" in shown
 
 
-def test_ordinary_properties_are_not_hidden() -> None:
+def test_property_without_a_secret_is_shown() -> None:
     assert is_sensitive("ssl.key.password")
     for name in ("retention.ms", "sasl.enabled.mechanisms", "log.dirs", "ssl.keystore.type"):
         assert not is_sensitive(name)
 
 
-def test_a_message_without_a_header_is_read() -> None:
-    nodes, problem = see_message(TopicRecord, 0, TopicRecord(name="events").encode(0))
+def test_message_without_a_header_is_decoded() -> None:
+    nodes, problem = decode_message(TopicRecord, 0, TopicRecord(name="events").encode(0))
     assert (named(nodes, "name")[0].value, problem) == ("events", "")
-    nodes, problem = see_message(TopicRecord, 7, b"")
+    nodes, problem = decode_message(TopicRecord, 7, b"")
     assert problem == "TopicRecord has versions 0-0, not 7"
