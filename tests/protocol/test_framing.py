@@ -85,7 +85,8 @@ def test_parse_request_header_of_damaged_bytes_equals_construct(seed: int) -> No
         declared, declared_end = headers.RequestHeader.decode_from(data, 0, version)
     except ProtocolError as error:
         # The parser skips tagged fields without comparing their tags, as Kafka does.
-        assert "occurs twice" in str(error)
+        if "occurs twice" not in str(error):
+            raise
         return
     assert (parsed.client_id, parsed.correlation_id, end) == (
         declared.client_id,
