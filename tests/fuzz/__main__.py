@@ -1,6 +1,7 @@
-"""`python -m tests.fuzz --seconds n`: damaged frames, batches and compressed data, no server.
+"""`python -m tests.fuzz --seconds n`: damaged frames, batches and compressed data, without a
+server.
 
-`--executions n` counts instead; `--keep` stores what led somewhere new in the corpus beside.
+`--executions n` limits the count instead; `--keep` stores inputs with a new outcome in the corpus.
 """
 
 import argparse
@@ -15,7 +16,7 @@ MEMORY_MAX = 3 << 30  # bytes of address space: a runaway allocation fails inste
 
 
 def main() -> int:
-    """Fuzz until the time is up; 1 when there was a finding."""
+    """Fuzz for the given time; return 1 after a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--executions", type=int, default=None)

@@ -1,8 +1,7 @@
-"""The loop: good inputs and kept ones, damaged, run, and judged.
+"""The fuzzing loop: damages known inputs, runs the targets, and checks the outcome.
 
-A run is repeated by its seed. An input is a finding when its target raises what it may not, takes
-longer than the limit twice, or needs more memory than the process may have (a limit that
-`__main__` sets).
+A seed repeats a run. An input is a finding when its target raises an undeclared exception, exceeds
+the time limit twice, or needs more memory than the process limit that `__main__` sets.
 """
 
 import re
@@ -31,7 +30,10 @@ class Finding(Exception):  # noqa: N818  (what a fuzzer calls it)
 
 
 def run(target: str, data: bytes) -> str:
-    """Run one input; returns how it went, raises Finding."""
+    """Run one input; return its outcome.
+
+    Raises Finding.
+    """
     began = time.perf_counter()
     try:
         told = TARGETS[target](data)
@@ -45,7 +47,7 @@ def run(target: str, data: bytes) -> str:
 
 
 def _again(target: str, data: bytes) -> None:
-    """Slow by itself, or only because the machine was busy?"""
+    """True when the input is slow in a second run too, not only because the machine was busy."""
     began = time.process_time()
     try:
         TARGETS[target](data)
@@ -57,7 +59,7 @@ def _again(target: str, data: bytes) -> None:
 
 
 class Corpus:
-    """Inputs of each target that led somewhere new, from the repository and of this run."""
+    """Inputs of each target with a new outcome, from the repository and from this run."""
 
     def __init__(self) -> None:
         self.inputs = {target: list(stored(target)) for target in TARGETS}
@@ -67,7 +69,7 @@ class Corpus:
                 self.note(target, data, run(target, data), keep=False)
 
     def note(self, target: str, data: bytes, told: str, *, keep: bool = True) -> None:
-        """Keep an input whose outcome, numbers aside, was not seen before."""
+        """Keep an input with a new outcome; numbers in the outcome do not count."""
         outcome = re.sub(r"0x\w+|\d+", "N", told)
         if outcome in self._seen[target]:
             return
@@ -76,7 +78,7 @@ class Corpus:
             self.inputs[target].append(data)
 
     def write(self) -> None:
-        """Store the first, and short ones, of each target."""
+        """Store the first inputs of each target, and short ones."""
         for target, inputs in self.inputs.items():
             short = [data for data in inputs if len(data) <= KEPT_SIZE_MAX][:KEPT_PER_TARGET]
             lines = "".join(f"{data.hex()}\n" for data in short)
@@ -84,7 +86,7 @@ class Corpus:
 
 
 def stored(target: str) -> Iterator[bytes]:
-    """The repository's inputs of a target: one a line, in hex."""
+    """Return the repository's inputs of a target: one per line, in hex."""
     path = CORPUS / f"{target}.txt"
     if path.exists():
         yield from map(bytes.fromhex, path.read_text().split())
@@ -98,7 +100,10 @@ def fuzz(
     seconds: float | None = None,
     executions: int | None = None,
 ) -> int:
-    """Run damaged inputs for so long, or so many; returns how many. Raises Finding."""
+    """Run damaged inputs for the given time or count; return the count.
+
+    Raises Finding.
+    """
     deadline = time.monotonic() + seconds if seconds is not None else float("inf")
     done = 0
     while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""What is fuzzed: functions over bytes, each with the one kind of error that it may raise.
+"""The fuzz targets: functions over bytes, each with the one kind of error that it may raise.
 
-A target returns a short text that says how it went; inputs whose text was not seen before are kept
-as starting points of further ones. Whatever a target raises besides is a finding.
+A target returns a short text about its outcome; inputs with a new text are kept as starting points.
+Any other exception is a finding.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _GROUP_KEYS = [
 
 
 def check_message(message: type[Message], version: int, data: bytes) -> str:
-    """Decode, and write what was read: reading that again must give the same bytes."""
+    """Decode, then encode the result: decoding that again must give the same bytes."""
     value, end = message.decode_from(data, 0, version)
     if not 0 <= end <= len(data):
         raise AssertionError(f"{message.__name__} v{version} ends at {end} of {len(data)}")
@@ -51,7 +51,7 @@ def check_message(message: type[Message], version: int, data: bytes) -> str:
 
 
 def request(data: bytes) -> str:
-    """A request as the server meets it: its header, then the body of the version it names."""
+    """Decode a request as the server does: its header, then the body of its version."""
     header, position = parse_request_header(data)
     api = API[header.api_key]
     if not api.min_version <= header.api_version <= api.max_version:
@@ -60,7 +60,7 @@ def request(data: bytes) -> str:
 
 
 def message(data: bytes) -> str:
-    """Any message: two bytes choose its type, one its version."""
+    """Decode any message: two bytes choose its type, one its version."""
     if len(data) < 3:
         return "too short"
     kind = all_messages()[_NAMES[int.from_bytes(data[:2]) % len(_NAMES)]]
@@ -69,22 +69,22 @@ def message(data: bytes) -> str:
 
 
 def inspector(data: bytes) -> str:
-    """A request as the inspector shows it: it never raises, and reads what the codec reads."""
+    """Decode a request in the inspector: it never raises, and agrees with the codec."""
     decoded = decode_request_frame(data, has_length=False)
     list(text_lines(decoded, Heading(), Style()))
     try:
-        told = request(data)
+        outcome = request(data)
     except ProtocolError as error:
         if not decoded.problem:
             raise AssertionError(f"the inspector reads what the codec refuses: {error}") from None
         return "refused"
-    # Bytes behind a request, and what is wrong with tags in a header, the server lets be.
-    let_be = (
+    # Bytes behind a request, and wrong tags in a header, are ignored by the server.
+    is_ignored = (
         decoded.problem.endswith("bytes follow the message") or "RequestHeader" in decoded.problem
     )
-    if decoded.problem and told != "another version" and not let_be:
+    if decoded.problem and outcome != "another version" and not is_ignored:
         raise AssertionError(f"the codec reads what the inspector refuses: {decoded.problem}")
-    return told
+    return outcome
 
 
 def metadata_record(data: bytes) -> str:
@@ -92,22 +92,22 @@ def metadata_record(data: bytes) -> str:
 
 
 def group_record(data: bytes) -> str:
-    """A key and a value, the key's length in the first two bytes."""
+    """Split key and value; the first two bytes are the key's length."""
     size = int.from_bytes(data[:2])
     key, value = decode_group_record(data[2 : 2 + size], data[2 + size :])
     return f"{type(key).__name__} {type(value).__name__}"
 
 
 def batch(data: bytes) -> str:
-    """Record batches: what the header says, the crc, each record."""
-    told: list[str] = []
+    """Decode record batches: the header, the crc, each record."""
+    outcome: list[str] = []
     for position, header in iter_batches(data):
         sound = crc_matches(data, position, header)
         records: list[Record] | None = None
         try:
             records = read_records(data, position, header, UNPACKED_MAX)
         except CorruptBatch as error:
-            told.append(str(error))
+            outcome.append(str(error))
         try:
             unpacked = unpack_records(data, position, header, UNPACKED_MAX)
             faults, _ = validate_unpacked(unpacked, header)
@@ -117,8 +117,8 @@ def batch(data: bytes) -> str:
             continue
         if records is not None and len(records) != header.record_count:
             raise AssertionError("not as many records as announced")
-        told.append(f"{sound} {header.codec_id} {len(faults)}")
-    return "; ".join(told)
+        outcome.append(f"{sound} {header.codec_id} {len(faults)}")
+    return "; ".join(outcome)
 
 
 def decompressor(codec: Codec) -> Callable[[bytes], str]:
@@ -155,7 +155,7 @@ TARGETS: dict[str, Callable[[bytes], str]] = {
 
 
 def sample(chance: Random, target: str) -> bytes:
-    """A good input of a target."""
+    """Return a valid input of a target."""
     match target:
         case "request" | "inspector":
             api = API[chance.choice(list(API))]

@@ -1,4 +1,4 @@
-"""The fuzzer's corpus holds, a short run has no finding, and a planted fault is one."""
+"""The fuzzer's corpus passes, a short run has no finding, and a planted fault is found."""
 
 import time
 from random import Random

@@ -1,4 +1,4 @@
-"""Captures made by hand: a TCP conversation as pcap or pcapng."""
+"""Hand-made captures: a TCP conversation as pcap or pcapng."""
 
 import struct
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ SYN, ACK = 0x02, 0x10
 
 
 class Sent(NamedTuple):
-    """A segment: who sent it, where its payload stands in that side's stream, and the payload."""
+    """A segment: its sender, the position of its payload in that side's stream, and the payload."""
 
     from_client: bool
     at: int
@@ -18,7 +18,7 @@ class Sent(NamedTuple):
 
 
 CLIENT, SERVER = ("10.0.0.1", 50000), ("10.0.0.2", 9092)
-# Sequence numbers near their end, so that every capture has them wrap.
+# Sequence numbers near their maximum, so that every capture has a wrap-around.
 FIRST = 0xFFFF_FFF0
 TIME = 1_700_000_000
 

@@ -1,4 +1,4 @@
-"""Conversations out of bytes and captures, in whatever pieces and order these come."""
+"""Conversations from bytes and captures, in pieces and orders of all kinds."""
 
 from random import Random
 
@@ -89,7 +89,7 @@ def test_conversation_hides_raw_sasl_tokens() -> None:
 
 
 def exchange(chance: Random | None = None) -> list[Sent]:
-    """Both streams in segments of ten bytes; disordered and repeated, if there is a chance."""
+    """Return both streams in segments of ten bytes; shuffled and repeated with a random source"""
     sent: list[Sent] = []
     for from_client, stream in ((True, b"".join(TO_SERVER)), (False, b"".join(TO_CLIENT))):
         pieces = [Sent(from_client, at, stream[at : at + 10]) for at in range(0, len(stream), 10)]

@@ -1,4 +1,4 @@
-"""Frames as fields: places that add up, batches and embedded messages, and no secret anywhere."""
+"""Frames as fields: positions, batches, embedded messages, and hidden secrets."""
 
 import json
 from random import Random
@@ -83,7 +83,7 @@ def named(decoded: DecodedFrame | tuple[Node, ...], name: str) -> list[Node]:
 
 
 def everything(decoded: DecodedFrame) -> str:
-    """All that a person or a program gets to see of a frame."""
+    """Return everything that the inspector prints of a frame, as text and JSON."""
     style = Style(colours=False, length_max=0)
     return "\n".join(text_lines(decoded, Heading(), style)) + json.dumps(
         as_json(decoded, Heading())

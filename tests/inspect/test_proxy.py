@@ -1,4 +1,4 @@
-"""The proxy: bytes pass, addresses are replaced, and what cannot be looked at passes as well."""
+"""The proxy: relays all bytes, replaces addresses, and relays what it cannot decode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Broker = MetadataResponse.MetadataResponseBroker
 
 
 class Server:
-    """Answers every request with the message prepared for its api; notes whom it was asked by."""
+    """Answers each request with the message prepared for its api, and notes its client."""
 
     def __init__(self, answers: dict[int, Message]) -> None:
         self.answers = answers
@@ -58,12 +58,12 @@ async def call(stream: trio.SocketStream, message: Message, version: int) -> Any
 
 
 class Scene:
-    """Servers, a proxy before the first of them, and what it showed and told."""
+    """Servers, a proxy for the first of them, and the frames and lines that it reports."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
         self.frames: list[Frame] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.port = 0
         self.clients: list[trio.SocketStream] = []
 
@@ -76,7 +76,7 @@ class Scene:
             ("127.0.0.1", 0),
             ("127.0.0.1", port),
             show=self.show,
-            report=self.told.append,
+            report=self.reported.append,
             rewrite=rewrite,
         )
         self.port = await self.nursery.start(proxy.run)
@@ -149,7 +149,7 @@ def test_proxy_of_several_brokers_opens_a_port_for_each() -> None:
         assert fetched.node_endpoints[0].port == there
         refused = await call(await scene.client(there), FindCoordinatorRequest(key="g"), 3)
         assert (refused.error_code, other.requests) == (15, 1)
-        assert scene.told == [f"127.0.0.1:{ports[1]} is reached at 127.0.0.1:{there}"]
+        assert scene.reported == [f"127.0.0.1:{ports[1]} is reached at 127.0.0.1:{there}"]
 
     play(story)
 
@@ -162,7 +162,7 @@ def test_proxy_without_rewriting_changes_no_byte_and_reports_other_addresses() -
         for _ in range(2):
             answer = await call(client, MetadataRequest(topics=[]), 12)
         assert answer == server.answers[3]
-        assert scene.told == [
+        assert scene.reported == [
             "clients are sent to elsewhere.example:9092, past this proxy (--no-rewrite)"
         ]
 
@@ -182,7 +182,7 @@ def test_proxy_relays_another_protocol_unchanged() -> None:
             assert await exactly(client, len(text)) == text[::-1]
         await client.send_eof()
         assert await client.receive_some() == b""
-        assert scene.told == ["connection 1 is relayed without decoding: it is encrypted (TLS)"]
+        assert scene.reported == ["connection 1 is relayed without decoding: it is encrypted (TLS)"]
         assert scene.frames == []
 
     play(story)
@@ -196,7 +196,7 @@ def test_proxy_with_an_unreachable_server_reports_it() -> None:
         await scene.proxy(port)
         client = await scene.client()
         assert await client.receive_some() == b""
-        assert "cannot be reached" in scene.told[0]
+        assert "cannot be reached" in scene.reported[0]
 
     play(story)
 

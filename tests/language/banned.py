@@ -18,7 +18,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"goes over to", "upgrades to"),
     (r"(?<!there )(is|are|was|were) no (?!longer|more than|less|fewer|greater|later|earlier)",
      "is not a"),
-    (r"(?<!there )(is|are|was|were) none", "is not one, is missing"),
+    (r"(?<!there )(is|are|was|were) (?-i:none)", "is not one, is missing"),
     (r"(not )?to be had", "available, unavailable"),
     (r"lets? be", "ignore"),
     (r"puts? (out|away)", "remove, fence, quarantine"),

@@ -1,7 +1,7 @@
-"""Kafka 4.3's own description of its messages, and ours in the same words.
+"""Kafka 4.3's description of its messages, and a description of our declarations in the same form.
 
-The oracle was read from Apache Kafka's classes by reflection; it is data, never imported by the
-package. `describe` says what our declarations say, and `differences` compares the two.
+The oracle was read from Apache Kafka's classes by reflection. It is data that the package never
+imports. `describe` describes our declarations, and `differences` compares the two.
 """
 
 import gzip
@@ -50,7 +50,7 @@ def versions_of(message: type[Message]) -> range:
 
 
 def describe(message: type[Message]) -> dict[str, Any]:
-    """What we declare of a message, version by version, in the oracle's words."""
+    """Return our declaration of a message, version by version, in the oracle's words."""
     number = message.API_KEY if message.API_KEY >= 0 else message.RECORD_TYPE
     flexible = [v for v in versions_of(message) if message.FLEXIBLE.has(v)]
     return {
@@ -62,7 +62,7 @@ def describe(message: type[Message]) -> dict[str, Any]:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """What the oracle says of a message, with one schema for each version."""
+    """Return the oracle's description of a message, with one schema for each version."""
     fact = facts()["messages"][name]
     return {
         "apiKey": fact["apiKey"],
@@ -77,7 +77,7 @@ def expected(name: str) -> dict[str, Any]:
 
 
 def versions_in(span: str) -> list[int]:
-    """The versions of "3-13", "4" or "none"."""
+    """Parse the versions in "3-13", "4" or "none"."""
     if span == "none":
         return []
     low, _, high = span.partition("-")
@@ -140,7 +140,7 @@ def _default(field: WireField) -> Any:
 
 
 def differences(theirs: Any, ours: Any, path: str = "") -> list[str]:
-    """Where two descriptions differ, as one line each."""
+    """Return the differences of two descriptions, one line each."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         return [
             line

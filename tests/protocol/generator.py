@@ -37,7 +37,7 @@ EXTREMES = (
 def random_message(
     chance: Random, message: type[Message], version: int, *, unknown: bool = False
 ) -> Any:
-    """A message that fits the version; with tagged fields nobody declared, if `unknown`."""
+    """Return a message that fits the version; with undeclared tagged fields if `unknown`."""
     return _Generator(chance, unknown).struct(layout_of(message, version), 0)
 
 
@@ -103,7 +103,7 @@ class _Generator:
 
 
 def damaged(chance: Random, data: bytes) -> bytes:
-    """The bytes with one to four damages."""
+    """Return the bytes with one to four damages."""
     out = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         if not out:

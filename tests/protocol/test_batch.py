@@ -1,4 +1,4 @@
-"""Record batches: header, in-place changes, records, and what damaged ones are answered with."""
+"""Record batches: header, in-place changes, records, and errors for damaged batches."""
 
 import struct
 import sys
@@ -57,7 +57,7 @@ def plain_records(count: int) -> list[Record]:
 
 
 def recrc(batch: bytearray) -> bytearray:
-    """The batch with a crc that is right for its bytes."""
+    """Return the batch with a crc that matches its bytes."""
     struct.pack_into(">I", batch, 17, crc32c(bytes(batch[21:])))
     return batch
 
@@ -79,7 +79,7 @@ def varint(value: int) -> bytes:
 
 
 def batch_of(body: bytes, count: int) -> bytearray:
-    """A batch with a sound header and crc over hand-made records."""
+    """Return a batch with a valid header and crc over given encoded records."""
     batch = build_batch(plain_records(1))[:HEADER_SIZE] + body
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">i", batch, 23, count - 1)

@@ -1,4 +1,4 @@
-"""The compiled codec: equal to the construct form in bytes and errors, total, and thrifty."""
+"""The compiled codec equals the construct form in bytes and errors, and bounds its memory."""
 
 import gc
 import time
@@ -32,8 +32,8 @@ from tests.protocol.facts import all_messages, versions_of
 from tests.protocol.generator import damaged, random_message
 
 NAMES = sorted(all_messages())
-# What a decoded message may take, in bytes for each byte it was decoded from. The worst, structs of
-# nothing but empty arrays in three bytes, takes 62 in CPython 3.11; most take less than 40.
+# The maximum size of a decoded message, in bytes for each encoded byte. The worst case, structs of
+# only empty arrays in three bytes, takes 62 in CPython 3.11; most messages take less than 40.
 MEMORY_RATIO_MAX = 80
 
 quick = settings(
@@ -51,7 +51,7 @@ def any_version(chance: Random, message: type[Message]) -> int:
 
 
 def outcome(decode: Any, message: type[Message], version: int, data: bytes) -> Any:
-    """The decoded message, or the class of the one error that there may be."""
+    """Return the decoded message, or the class of the one permitted error."""
     try:
         return decode(message, version, data)
     except ProtocolError:
@@ -63,7 +63,7 @@ def compiled(message: type[Message], version: int, data: bytes) -> Message:
 
 
 def shown(message: Any) -> Any:
-    """What tells two messages apart; NaN is equal to itself in text."""
+    """Return a text that differs for different messages; NaN is equal to itself in text."""
     return message if message is ProtocolError else repr(message)
 
 
@@ -138,7 +138,7 @@ def test_string_length_limit_is_equal_in_both_codecs(message: type[Message], ver
     longest = message(**{field: "x" * 32767})
     data = longest.encode(version)
     assert data == reference.encode(longest, version)
-    assert data[:3] == b"\x80\x80\x02"  # 32768, one too high, as compact lengths are
+    assert data[:3] == b"\x80\x80\x02"  # 32768, one higher, as in compact lengths
     for decode in (compiled, reference.decode):
         assert decode(message, version, data) == longest
         with pytest.raises(ProtocolError, match="32768"):
@@ -157,7 +157,7 @@ WITHOUT_TAGS = FetchRequest().encode(12)[:-1]
         (b"\1\0\3\2a", "wrong length|does not take|length 3"),  # longer than its field
         (b"\1\0\3\2ab", "wrong length|does not take"),
         (b"\1\0\1\2a", "wrong length|does not take"),  # shorter than its field
-        (b"\1\x63\3ab", "length 3|read less"),  # over the end
+        (b"\1\x63\3ab", "length 3|read less"),  # beyond the end
         (b"\2\x63\0", "declares|read less"),  # fewer fields than declared
         (b"\xff\xff\xff\xff\x0f", "declares|read less"),
         (b"\xff\xff\xff\xff\x1f", "more than 32 bits"),
@@ -179,11 +179,11 @@ def test_repeated_tag_in_a_struct_without_declared_tags_raises() -> None:
             decode(MetadataRequest, 12, data + b"\2\x63\0\x63\0")
 
 
-# Errors of writing
+# Errors of encoding
 
 
 def misfits() -> list[tuple[Any, int]]:
-    """Messages that do not fit the version beside them."""
+    """Return messages that do not fit the version beside them."""
     return [
         (MetadataRequest(topics=None), 0),
         (MetadataRequest(topics=[], allow_auto_topic_creation=False), 3),
@@ -242,7 +242,7 @@ def test_decode_of_an_unknown_version_raises_value_error(name: str) -> None:
 
 @cache
 def greedy(layout: Layout) -> bytes:
-    """The bytes of a struct that is all but empty."""
+    """Return the bytes of a nearly empty struct."""
     parts = [_least(field) for field in layout.fields]
     return b"".join(parts) + (b"\0" if layout.flexible else b"")
 
@@ -257,7 +257,9 @@ def _least(field: WireField) -> bytes:
 
 
 def crowded(layout: Layout, size: int) -> bytes | None:
-    """A message whose first array of structs has as many small elements as `size` bytes hold."""
+    """Return a message whose first array of structs has as many small elements as fit into `size`
+    bytes.
+    """
     out = b""
     filled = False
     for field in layout.fields:
@@ -275,7 +277,7 @@ def crowded(layout: Layout, size: int) -> bytes | None:
 
 
 def memory_of(message: type[Message], version: int, data: bytes) -> int:
-    gc.disable()  # a collection for each message would take most of the test's time
+    gc.disable()  # a garbage collection for each message would take most of the test's time
     tracemalloc.start()
     try:
         kept = message.decode(data, version)

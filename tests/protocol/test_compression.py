@@ -1,4 +1,4 @@
-"""Codecs: what goes in comes out, what others wrote is read, what is hostile stays small."""
+"""Compression: round trips, data of other libraries, and bounded memory for hostile data."""
 
 import gzip
 import struct

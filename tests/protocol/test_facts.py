@@ -1,4 +1,4 @@
-"""The declarations are Kafka's own, and the test that says so notices every kind of difference."""
+"""The declarations equal Kafka's, and the comparison detects every kind of difference."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Headers read and written by hand are the declared ones; frames survive, and refuse, any bytes."""
+"""Hand-written header codecs equal the declared headers; any bytes give a header or an error."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""docs/adding-an-api.md holds: what it declares works at once, and mistakes are told."""
+"""docs/adding-an-api.md is true: its declarations work as written, and mistakes raise errors."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "adding-an-api.md").read_text()
 
 @pytest.fixture(scope="module")
 def declared() -> dict[str, Any]:
-    """What the page's first block declares."""
+    """Return the declarations of the page's first block."""
     block = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     namespace: dict[str, Any] = {"__name__": "greet"}
     exec(compile(block, "greet.py", "exec", dont_inherit=True), namespace)

@@ -33,7 +33,7 @@ Around = tuple[dict[str, Any], ...]
 
 
 class Hook:
-    """Decodes bytes fields that have a format of their own; this base class decodes nothing."""
+    """Decodes bytes fields that contain another format; this base class decodes nothing."""
 
     def decode(self, field: Located, around: Around) -> Node | None:
         """Return the node of a field, or None for the default one."""

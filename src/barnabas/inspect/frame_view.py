@@ -145,7 +145,7 @@ class _Embedded(Hook):
         self.frame = frame
 
     def decode(self, field: Located, around: Around) -> Node | None:
-        """Return the node of a field whose bytes have a format of their own."""
+        """Return the node of a field whose bytes contain another format."""
         wire = field.wire
         if wire is None:
             return None

@@ -79,7 +79,7 @@ class Proxy:
         """Return the proxy's address for a broker."""
         host = connection.local[0]
         if only and broker not in self._ports:
-            # The only broker is the target, whatever address it advertises.
+            # The only broker is the target, with any advertised address.
             self._ports[broker] = self._ports[self.target]
         async with self._locks.setdefault(broker, trio.Lock()):
             if broker not in self._ports:

@@ -38,7 +38,7 @@ class Heading(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How text is rendered: whether with colours, and how many bytes or characters of a value."""
+    """Options of text: colours, and the maximum length of a value in bytes or characters."""
 
     colours: bool = False
     length_max: int = 80

@@ -1,4 +1,4 @@
-"""Batches that compaction writes anew: with some of their records, or with none (KIP-534)."""
+"""Batches that compaction rewrites with some of their records, or without any (KIP-534)."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Give the complete set of dynamic properties of each resource."""
+    """The complete set of dynamic properties of each resource."""
 
     class AlterableConfig(Struct):
         name: str = string()

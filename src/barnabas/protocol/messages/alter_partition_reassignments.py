@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", flexible="0+"):
-    """Give partitions new replicas, or cancel a reassignment with null."""
+    """Partitions new replicas, or cancel a reassignment with null."""
 
     class ReassignablePartition(Struct):
         partition_index: int = int32()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible="0+"):
-    """Give new start offsets for an empty group."""
+    """New start offsets for an empty group."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: int = int32()

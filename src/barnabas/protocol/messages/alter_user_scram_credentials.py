@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
-    """Give credentials to delete, and salted credentials to set."""
+    """Credentials to delete, and salted credentials to set."""
 
     class ScramCredentialDeletion(Struct):
         name: str = string()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
-    """Tell a voter the leader of the new epoch and its endpoints."""
+    """The leader of the new epoch and its endpoints, sent to a voter."""
 
     class PartitionData(Struct):
         partition_index: int = int32()

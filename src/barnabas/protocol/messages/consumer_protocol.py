@@ -1,6 +1,6 @@
-"""What consumers put inside JoinGroup and SyncGroup.
+"""The subscription and assignment of consumers inside JoinGroup and SyncGroup.
 
-Both are led by an int16 of their version, which is not part of the message.
+Each starts with its version, an int16 that is not part of the message.
 """
 
 from __future__ import annotations

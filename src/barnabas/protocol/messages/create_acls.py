@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
-    """Give the ACLs to add."""
+    """The ACLs to add."""
 
     class AclCreation(Struct):
         resource_type: int = int8()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"):
-    """Give each topic's new partition count and the replicas of the new partitions."""
+    """Each topic's new partition count and the replicas of the new partitions."""
 
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[int] = array(Kind.INT32)

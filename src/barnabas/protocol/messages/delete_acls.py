@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
-    """Give filters; every matching ACL is removed."""
+    """Filters; every matching ACL is removed."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: int = int8()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
-    """Give the new log start offset of each partition."""
+    """The new log start offset of each partition."""
 
     class DeleteRecordsPartition(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeAclsRequest(Message, api_key=29, versions="1-3", flexible="2+"):
-    """Give a filter."""
+    """A filter."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable=True)

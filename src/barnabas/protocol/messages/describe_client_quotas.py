@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """Give a filter by user, client id and address."""
+    """A filter by user, client id and address."""
 
     class ComponentData(Struct):
         entity_type: str = string()

@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """Tell voters that the leader resigns, and name the preferred successors."""
+    """Notify voters that the leader resigns, and name the preferred successors."""
 
     class ReplicaInfo(Struct):
         candidate_id: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
-    """Give operations on properties: set, delete, append, subtract."""
+    """Operations on properties: set, delete, append, subtract."""
 
     class AlterableConfig(Struct):
         name: str = string()

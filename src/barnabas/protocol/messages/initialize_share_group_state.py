@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """Give the start offset of each share partition."""
+    """The start offset of each share partition."""
 
     class PartitionData(Struct):
         partition: int = int32()

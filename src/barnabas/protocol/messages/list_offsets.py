@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class ListOffsetsRequest(Message, api_key=2, versions="1-11", flexible="6+"):
-    """Give a timestamp (ms) for each partition, or a negative constant for a special offset."""
+    """A timestamp (ms) for each partition, or a negative constant for a special offset."""
 
     class ListOffsetsPartition(Struct):
         partition_index: int = int32()

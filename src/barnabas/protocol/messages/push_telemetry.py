@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
-    """Give compressed metrics in OpenTelemetry's format."""
+    """Compressed metrics in OpenTelemetry's format."""
 
     client_instance_id: Uuid = uuid()
     subscription_id: int = int32()

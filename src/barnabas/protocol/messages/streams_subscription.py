@@ -1,4 +1,4 @@
-"""What Kafka Streams puts inside JoinGroup in its classic protocol."""
+"""The subscription of Kafka Streams inside JoinGroup, in the classic protocol."""
 
 from __future__ import annotations
 

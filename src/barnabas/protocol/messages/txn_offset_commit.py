@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
-    """Give offsets that are committed with the transaction."""
+    """Offsets that are committed with the transaction."""
 
     class TxnOffsetCommitRequestPartition(Struct):
         partition_index: int = int32()

@@ -7,7 +7,7 @@ from barnabas.protocol.messages_base import Message, Struct
 
 
 class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
-    """Give the requested levels, and whether only to validate them."""
+    """The requested levels, and whether only to validate them."""
 
     class FeatureUpdateKey(Struct):
         feature: str = string()

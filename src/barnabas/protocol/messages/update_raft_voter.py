@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
-    """Give the voter's current endpoints and versions."""
+    """The voter's current endpoints and versions."""
 
     class Listener(Struct):
         name: str = string()

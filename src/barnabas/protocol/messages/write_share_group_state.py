@@ -8,7 +8,7 @@ from barnabas.protocol.types import Uuid
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
-    """Give each partition's new start offset and batches."""
+    """Each partition's new start offset and batches."""
 
     class StateBatch(Struct):
         first_offset: int = int64()

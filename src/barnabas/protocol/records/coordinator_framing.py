@@ -1,4 +1,4 @@
-"""How coordinators store messages in records: the key starts with its type, the value with its
+"""Messages in coordinator records: the key starts with its type, the value with its
 version.
 
 Source: `CoordinatorRecordSerde`. Keys have one version, 0.

@@ -1,4 +1,4 @@
-"""Messages that are stored as files of their own."""
+"""Messages that are stored as separate files."""
 
 from __future__ import annotations
 
