@@ -37,9 +37,8 @@ def line_id(line: ServedApi) -> str:
 
 def dispatcher(kind: ListenerKind = "broker", *, slow_request_s: float = 1.0) -> Dispatcher:
     image = MetadataImage(features={"metadata.version": 30}, offset=12)
-    quorum = SimpleNamespace(core=SimpleNamespace(kraft_version=1))
-    node: Any = SimpleNamespace(image=image, quorum=quorum)
-    services = {line.family: node for line in SERVED}
+    metadata: Any = SimpleNamespace(image=lambda: image, kraft_version=lambda: 1)
+    services = {**{line.family: None for line in SERVED}, "metadata": metadata}
     return Dispatcher(kind, services, slow_request_s=slow_request_s)
 
 

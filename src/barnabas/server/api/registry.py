@@ -175,17 +175,16 @@ SERVED: Final = (
         (items("topic_names", "responses", "name"),),
     )),
     *_operation("CreatePartitions", errors=in_items((items("topics", "results", "name"),))),
-    _api("DescribeConfigs", _BOTH, "admin.config_handlers.describe_configs", errors=in_items(
-        (items("resources", "results", "resource_type", "resource_name"),),
-    )),
-    *_operation("AlterConfigs", "admin.config_handlers.alter_configs",
+    _api("DescribeConfigs", _BOTH, "configs.describe_configs_handler.describe_configs",
+         errors=in_items((items("resources", "results", "resource_type", "resource_name"),))),
+    *_operation("AlterConfigs", "admin.alter_configs_handler.alter_configs",
                 errors=in_items((_RESOURCES,))),
-    *_operation("IncrementalAlterConfigs", "admin.config_handlers.incremental_alter_configs",
+    *_operation("IncrementalAlterConfigs", "admin.alter_configs_handler.incremental_alter_configs",
                 errors=in_items((_RESOURCES,))),
-    _api("ListConfigResources", _BROKER, "admin.config_handlers.list_config_resources"),
-    _api("DescribeLogDirs", _BROKER, "admin.describe_log_dirs_handler.describe_log_dirs"),
+    _api("ListConfigResources", _BROKER, "configs.describe_configs_handler.list_config_resources"),
+    _api("DescribeLogDirs", _BROKER, "log_dirs.describe_log_dirs_handler.describe_log_dirs"),
     _api("AlterReplicaLogDirs", _BROKER,
-         "admin.alter_replica_log_dirs_handler.alter_replica_log_dirs", errors=in_items((
+         "log_dirs.alter_replica_log_dirs_handler.alter_replica_log_dirs", errors=in_items((
         items("dirs", ""),  # asked for by directory, answered by topic
         items("topics", "results", topic_name="name"),
         _PARTITIONS,

@@ -5,31 +5,54 @@ from random import randrange
 from typing import TYPE_CHECKING
 
 from barnabas.server.api.dispatch import Dispatcher
-from barnabas.server.api.handlers.data.data_services import DataServices
+from barnabas.server.api.handler_services import (
+    AdminServices,
+    ConfigServices,
+    DataServices,
+    LogDirServices,
+    MetadataServices,
+)
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
 
 # Families whose handlers take the whole node.
-_OF_NODE = ("admin", "groups", "metadata", "security", "transactions")
+_OF_NODE = ("groups", "transactions")
 
 
 def broker_dispatcher(node: "Node") -> Dispatcher:
     """Return the dispatcher of the listeners that clients use."""
-    services = {"data": _data_services(node), **dict.fromkeys(_OF_NODE, node)}
+    services = {
+        "admin": AdminServices(node.node_id, node.channel),
+        "configs": _config_services(node),
+        "data": _data_services(node),
+        "log_dirs": _log_dir_services(node),
+        "metadata": _metadata_services(node),
+        "security": None,
+        **dict.fromkeys(_OF_NODE, node),
+    }
     return Dispatcher("broker", services, slow_request_s=_slow_request_s(node))
 
 
 def controller_dispatcher(node: "Node") -> Dispatcher:
     """Return the dispatcher of the controller listeners and of the local controller channel."""
-    services = {"controller": node.quorum, **dict.fromkeys(_OF_NODE, node)}
+    services = {
+        "configs": _config_services(node),
+        "controller": node.quorum,
+        "metadata": _metadata_services(node),
+        "security": None,
+    }
     return Dispatcher("controller", services, slow_request_s=_slow_request_s(node))
 
 
 def _slow_request_s(node: "Node") -> float:
     slow_ms = node.config.get_int("barnabas.slow.request.ms")
     return slow_ms / 1000 if slow_ms >= 0 else float("inf")
+
+
+def _config_services(node: "Node") -> ConfigServices:
+    return ConfigServices(node.node_id, node.settings, lambda: node.quorum.image)
 
 
 def _data_services(node: "Node") -> DataServices:
@@ -46,4 +69,25 @@ def _data_services(node: "Node") -> DataServices:
         flush=node.disk.flush,
         checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),
         start_soon=node.transport.start_soon,
+    )
+
+
+def _log_dir_services(node: "Node") -> LogDirServices:
+    return LogDirServices(
+        node_id=node.node_id,
+        replicas=node.replicas,
+        logs=node.logs,
+        disk=node.disk,
+        start_relocation=node.background.relocation_worker.begin,
+    )
+
+
+def _metadata_services(node: "Node") -> MetadataServices:
+    from barnabas.server.coordinators.auto_topics import create_topics
+
+    return MetadataServices(
+        image=lambda: node.quorum.image,
+        kraft_version=lambda: node.quorum.core.kraft_version,
+        settings=node.settings,
+        create_topics=partial(create_topics, node),
     )

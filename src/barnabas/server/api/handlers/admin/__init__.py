@@ -1,1 +1,1 @@
-"""Handlers that change or describe topics, configurations, features, replicas and directories."""
+"""Handlers of administration: brokers forward these requests to the controller."""

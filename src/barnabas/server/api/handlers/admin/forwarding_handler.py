@@ -19,7 +19,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 )
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import AdminContext
 
 ForwardedRequest = (
     CreateTopicsRequest
@@ -33,9 +33,9 @@ ForwardedRequest = (
 )
 
 
-async def forward(ctx: RequestContext, request: ForwardedRequest) -> Message:
+async def forward(ctx: AdminContext, request: ForwardedRequest) -> Message:
     """Send the request to the controller, in the client's version and on the client's behalf."""
-    return await ctx.node.channel.send(
+    return await ctx.services.channel.send(
         request,
         API[ctx.api_key].response_type,
         version=ctx.version,

@@ -1,7 +1,7 @@
 """Who leads a partition, for answers that send a client on to its leader (KIP-951)."""
 
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.server.api.handlers.data.data_services import DataContext
+from barnabas.server.api.handler_services import DataContext
 
 
 def current_leader(

@@ -5,7 +5,7 @@ The new starts are in their checkpoint before the answer, so they survive any re
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from barnabas.server.api.handlers.data.data_services import DataContext
+from barnabas.server.api.handler_services import DataContext
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult

@@ -14,9 +14,9 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.current_leader import current_leader
-from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,

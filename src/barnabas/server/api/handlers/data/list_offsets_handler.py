@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from barnabas.server.api.handlers.data.data_services import DataContext
+from barnabas.server.api.handler_services import DataContext
 from barnabas.server.storage.record_helper import RecordHelperError
 
 if TYPE_CHECKING:

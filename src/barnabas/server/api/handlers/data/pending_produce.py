@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred
-from barnabas.server.api.handlers.data.data_services import DataContext
+from barnabas.server.api.handler_services import DataContext
 from barnabas.server.replication.request_deadlines import Deadline, Expiry
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred
+from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.current_leader import current_leader
-from barnabas.server.api.handlers.data.data_services import DataContext
 from barnabas.server.api.handlers.data.pending_produce import PendingProduce
 from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,

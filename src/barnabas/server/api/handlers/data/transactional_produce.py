@@ -6,7 +6,7 @@ from barnabas.protocol.batches.batch_header import attributes_of, producer_of
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE, TRANSACTIONAL
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.server.api.handlers.data.data_services import DataContext, DataServices
+from barnabas.server.api.handler_services import DataContext, DataServices
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
     Support,

@@ -12,8 +12,8 @@ from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION, SUPPORTED, s
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.server.api.context import NodeContext as RequestContext
 from barnabas.server.api.dispatch import API_VERSIONS
+from barnabas.server.api.handler_services import MetadataContext
 from barnabas.server.api.registry import REGISTRY
 
 # org.apache.kafka.common.requests.ApiVersionsRequest: software names and versions must match.
@@ -22,7 +22,7 @@ _SOFTWARE_SINCE = 3
 _FEATURES_FROM_ZERO_SINCE = 4
 
 
-def api_versions(ctx: RequestContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+def api_versions(ctx: MetadataContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     """Tell the apis of the listener; `request` is None when its version is not ours."""
     if request is None:
         low, high = API[API_VERSIONS].advertised
@@ -41,7 +41,7 @@ def api_versions(ctx: RequestContext, request: ApiVersionsRequest | None) -> Api
     return response
 
 
-def _api_keys(ctx: RequestContext) -> list[Any]:
+def _api_keys(ctx: MetadataContext) -> list[Any]:
     return [
         ApiVersionsResponse.ApiVersion(
             api_key=api.key, min_version=api.advertised[0], max_version=api.advertised[1]
@@ -50,7 +50,7 @@ def _api_keys(ctx: RequestContext) -> list[Any]:
     ]
 
 
-def _tell_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
+def _tell_features(ctx: MetadataContext, response: ApiVersionsResponse) -> None:
     lowest = 0 if ctx.version >= _FEATURES_FROM_ZERO_SINCE else 1
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(
@@ -58,9 +58,9 @@ def _tell_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
         )
         for name, (low, high) in SUPPORTED.items()
     ]
-    image, quorum = ctx.node.image, ctx.node.quorum
+    image = ctx.services.image()
     # The kraft.version stands in the quorum's control records, not in its metadata.
-    finalized = {**image.features, KRAFT_VERSION: quorum.core.kraft_version}
+    finalized = {**image.features, KRAFT_VERSION: ctx.services.kraft_version()}
     response.finalized_features_epoch = image.offset
     response.finalized_features = [
         ApiVersionsResponse.FinalizedFeatureKey(

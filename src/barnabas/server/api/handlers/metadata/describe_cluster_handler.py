@@ -13,7 +13,7 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import MetadataContext
 from barnabas.server.api.handlers.metadata.authorized_operations import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
@@ -32,12 +32,12 @@ Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseParti
 
 
 def describe_brokers(
-    ctx: RequestContext, request: DescribeClusterRequest
+    ctx: MetadataContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Answer on a broker listener: the cluster's id, its controller and its brokers."""
     if request.endpoint_type != _BROKERS:
         return _wrong_endpoint_type(request.endpoint_type, _BROKERS)
-    image, listener_name = ctx.node.image, ctx.connection.listener_name
+    image, listener_name = ctx.services.image(), ctx.connection.listener_name
     response = _described(image, request)
     response.controller_id = alive_controller(image)
     response.brokers = list(_brokers(image, listener_name, fenced=request.include_fenced_brokers))
@@ -45,12 +45,12 @@ def describe_brokers(
 
 
 def describe_controllers(
-    ctx: RequestContext, request: DescribeClusterRequest
+    ctx: MetadataContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Answer on a controller listener: the cluster's id, its active controller and all of them."""
     if request.endpoint_type != _CONTROLLERS:
         return _wrong_endpoint_type(request.endpoint_type, _CONTROLLERS)
-    image = ctx.node.image
+    image = ctx.services.image()
     response = _described(image, request)
     response.controller_id = image.controller_id
     response.brokers = list(_controllers(image, ctx.connection.listener_name))
@@ -103,10 +103,10 @@ def _controllers(image: MetadataImage, listener_name: str) -> Iterable[Broker]:
 
 
 def describe_topic_partitions(
-    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+    ctx: MetadataContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Topics in the order of their names from the cursor on, up to a number of partitions."""
-    image, cursor = ctx.node.image, request.cursor
+    image, cursor = ctx.services.image(), request.cursor
     start = cursor.topic_name if cursor is not None else ""
     asked = {topic.name for topic in request.topics}
     names = sorted(name for name in asked or image.topics_by_name if name >= start)
@@ -120,7 +120,7 @@ def describe_topic_partitions(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}",
         )
-    limit = ctx.node.config.get_int("max.request.partition.size.limit")
+    limit = ctx.services.settings.current.get_int("max.request.partition.size.limit")
     left = max(min(limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
@@ -148,14 +148,14 @@ def _unknown(name: str) -> Topic:
 
 
 def _describe(
-    ctx: RequestContext,
+    ctx: MetadataContext,
     response: DescribeTopicPartitionsResponse,
     topic: TopicImage,
     first: int,
     left: int,
 ) -> tuple[int, int | None]:
     """Add a topic's partitions from `first` on; gives what is left of the limit, and the next."""
-    brokers, listener_name = ctx.node.image.brokers, ctx.connection.listener_name
+    brokers, listener_name = ctx.services.image().brokers, ctx.connection.listener_name
     numbers = sorted(number for number in topic.partitions if number >= first)
     answer = Topic(
         name=topic.name,

@@ -11,12 +11,11 @@ from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import MetadataContext
 from barnabas.server.api.handlers.metadata.authorized_operations import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
 )
-from barnabas.server.coordinators.auto_topics import create_topics
 
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
@@ -30,7 +29,7 @@ _AUTO_CREATION_FLAG_SINCE = 4
 _IDS_ASKED_SINCE = 12
 
 
-async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataResponse:
     """What is asked for, out of one image: a topic that this request creates is not in it yet.
 
     Kafka, too, tells UNKNOWN_TOPIC_OR_PARTITION of it, and clients ask again.
@@ -38,7 +37,7 @@ async def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataRes
     wanted = request.topics
     if ctx.version < _IDS_ASKED_SINCE:
         _check_named(wanted or (), ctx.version)
-    image = ctx.node.image
+    image = ctx.services.image()
     if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
         topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
     else:
@@ -94,23 +93,23 @@ def _brokers(
             )
 
 
-async def _create_missing(ctx: RequestContext, request: MetadataRequest) -> dict[str, ErrorCode]:
+async def _create_missing(ctx: MetadataContext, request: MetadataRequest) -> dict[str, ErrorCode]:
     """Create the named topics that are not there; gives what was in the way, by name."""
     if ctx.version >= _AUTO_CREATION_FLAG_SINCE and not request.allow_auto_topic_creation:
         return {}
-    if not ctx.node.config.get_bool("auto.create.topics.enable"):
+    if not ctx.services.settings.current.get_bool("auto.create.topics.enable"):
         return {}
-    known = ctx.node.image.topics_by_name
+    known = ctx.services.image().topics_by_name
     missing = {
         topic.name: None
         for topic in request.topics or ()
         if topic.name is not None and topic.topic_id == ZERO_UUID and topic.name not in known
     }
-    return await create_topics(ctx.node, list(missing)) if missing else {}
+    return await ctx.services.create_topics(list(missing)) if missing else {}
 
 
 def _asked(
-    ctx: RequestContext,
+    ctx: MetadataContext,
     image: MetadataImage,
     wanted: Iterable[MetadataRequest.MetadataRequestTopic],
     errors: dict[str, ErrorCode],
@@ -143,7 +142,7 @@ def _asked(
             yield Topic(name=name, error_code=code)
 
 
-def _topic(ctx: RequestContext, image: MetadataImage, topic: TopicImage) -> Topic:
+def _topic(ctx: MetadataContext, image: MetadataImage, topic: TopicImage) -> Topic:
     listener_name, version = ctx.connection.listener_name, ctx.version
     return Topic(
         name=topic.name,

@@ -9,16 +9,14 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_acls import CreateAclsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.context import AnyContext
 
 
-def describe_acls(_context: RequestContext, _request: DescribeAclsRequest) -> NoReturn:
+def describe_acls(_context: AnyContext, _request: DescribeAclsRequest) -> NoReturn:
     """SECURITY_DISABLED, in the broker's words."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
-def change_acls(
-    _context: RequestContext, _request: CreateAclsRequest | DeleteAclsRequest
-) -> NoReturn:
+def change_acls(_context: AnyContext, _request: CreateAclsRequest | DeleteAclsRequest) -> NoReturn:
     """SECURITY_DISABLED, in the controller's words."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

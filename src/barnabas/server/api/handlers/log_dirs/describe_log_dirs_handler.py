@@ -2,17 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
-
-if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+from barnabas.server.api.handler_services import LogDirContext, LogDirServices
 
 DirResult = DescribeLogDirsResponse.DescribeLogDirsResult
 TopicResult = DescribeLogDirsResponse.DescribeLogDirsTopic
@@ -22,22 +18,22 @@ _DISK_SIZES_VERSION = 4
 
 
 async def describe_log_dirs(
-    context: RequestContext, request: DescribeLogDirsRequest
+    context: LogDirContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Describe the asked partitions, or all, by directory. Sizes in bytes."""
-    node = context.node
-    results = _results(node, request)
+    services = context.services
+    results = _results(services, request)
     if context.version >= _DISK_SIZES_VERSION:
         for path, result in results.items():
-            await node.disk.run(_measure, path, result)
+            await services.disk.run(_measure, path, result)
     return DescribeLogDirsResponse(results=list(results.values()))
 
 
-def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirResult]:
+def _results(services: LogDirServices, request: DescribeLogDirsRequest) -> dict[Path, DirResult]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
-    volumes = node.logs.volumes
+    volumes = services.logs.volumes
     results = {volume.path: DirResult(log_dir=os.path.abspath(volume.path)) for volume in volumes}
     for volume in volumes:
         if volume.failure is not None:
@@ -47,16 +43,16 @@ def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirRes
     emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
     by_id = {volume.directory_id: volume for volume in volumes}
     topics: dict[tuple[Path, str], TopicResult] = {}
-    for partition in node.replicas.partitions():
+    for partition in services.replicas.partitions():
         name, number = partition.topic, partition.partition
         if wanted is not None and (name, number) not in wanted:
             continue
-        log = node.logs.known(name, number)
+        log = services.logs.known(name, number)
         if log is not None:
             volume = log.volume
         else:
             image = partition.image
-            volume = by_id.get(image.directory(node.node_id)) if image is not None else None
+            volume = by_id.get(image.directory(services.node_id)) if image is not None else None
             volume = volume or emptiest
         if volume is None or volume.failure is not None:
             continue
@@ -66,15 +62,15 @@ def _results(node: "Node", request: DescribeLogDirsRequest) -> dict[Path, DirRes
             results[volume.path].topics.append(topic)
         size = log.size_bytes if log is not None else 0
         topic.partitions.append(PartitionResult(partition_index=number, partition_size=size))
-    _add_moves(node, wanted, results)
+    _add_moves(services, wanted, results)
     return results
 
 
 def _add_moves(
-    node: "Node", wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
+    services: LogDirServices, wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
 ) -> None:
     """The copies of logs that are on their way to another directory: KIP-113's future replicas."""
-    for log, move in node.logs.relocations.active.items():
+    for log, move in services.logs.relocations.active.items():
         if wanted is None or (log.topic, log.partition) in wanted:
             partition = PartitionResult(
                 partition_index=log.partition,

@@ -1,14 +1,13 @@
-"""DescribeConfigs v1-4, AlterConfigs v0-2, IncrementalAlterConfigs v0-1, ListConfigResources v0-1.
+"""DescribeConfigs v1-4 and ListConfigResources v0-1.
 
-What a property is, what it may be and where its value comes from is `barnabas.config`'s matter;
-what was altered stands in the metadata.
+`barnabas.config` declares the properties, their validators and the sources of their values. The
+metadata holds the altered values.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import TypeVar
 
-from barnabas.cluster.controller.config_changes import broker_id_of, parse_id
+from barnabas.cluster.controller.config_changes import parse_id
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
@@ -27,27 +26,26 @@ from barnabas.config.config_description import (
     describe_topic,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.alter_configs import AlterConfigsResponse
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
 from barnabas.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from barnabas.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import ConfigContext
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
 def describe_configs(
-    ctx: RequestContext, request: DescribeConfigsRequest
+    ctx: ConfigContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """The effective properties of each resource, all or those asked for."""
     results: list[Result] = []
@@ -65,10 +63,9 @@ def describe_configs(
 
 
 def _describe(
-    ctx: RequestContext, kind: int, name: str, keys: Collection[str] | None
+    ctx: ConfigContext, kind: int, name: str, keys: Collection[str] | None
 ) -> list[ConfigEntry]:
-    node = ctx.node
-    config, image = node.config, node.image
+    config, image = ctx.services.settings.current, ctx.services.image()
     if kind == RESOURCE_TOPIC:
         reason = refusal(name)
         if reason is not None:
@@ -92,22 +89,22 @@ def _describe(
 
 
 def _describe_broker(
-    ctx: RequestContext, name: str, keys: Collection[str] | None
+    ctx: ConfigContext, name: str, keys: Collection[str] | None
 ) -> list[ConfigEntry]:
-    node = ctx.node
+    config, node_id = ctx.services.settings.current, ctx.services.node_id
     if not name:
-        return describe_broker_defaults(node.config, keys)
+        return describe_broker_defaults(config, keys)
     broker_id = parse_id(name)
     if broker_id is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
         )
-    if broker_id != node.node_id:
+    if broker_id != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
-    return describe_broker(node.config, keys)
+    return describe_broker(config, keys)
 
 
 def _told(
@@ -131,72 +128,6 @@ def _told(
     )
 
 
-async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace the overrides of each resource."""
-    answer = AlterConfigsResponse.AlterConfigsResourceResponse
-    refused = _refuse_other_brokers(ctx.node.node_id, request.resources, answer)
-    return await _forward_others(ctx, request, AlterConfigsResponse, refused)
-
-
-async def incremental_alter_configs(
-    ctx: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    """Set or remove single properties, or change the members of list properties."""
-    answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    refused = _refuse_other_brokers(ctx.node.node_id, request.resources, answer)
-    return await _forward_others(ctx, request, IncrementalAlterConfigsResponse, refused)
-
-
-def _refuse_other_brokers(
-    node_id: int, resources: Iterable[Any], answer: Callable[..., Any]
-) -> dict[int, Any]:
-    """Return the answers to resources that this broker must not forward, by their position.
-
-    A broker forwards changes of its own configuration, but not of another broker's (Kafka's
-    `ConfigAdminManager#preprocess`). A resource that the request names twice is left to the
-    controller, which refuses it.
-    """
-    counts = Counter((each.resource_type, each.resource_name) for each in resources)
-    refused: dict[int, Any] = {}
-    for position, resource in enumerate(resources):
-        kind, name = resource.resource_type, resource.resource_name
-        if kind != RESOURCE_BROKER or not name or counts[kind, name] > 1:
-            continue
-        try:
-            if broker_id_of(name) != node_id:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Unexpected broker id, expected {node_id}, but received {name}",
-                )
-        except KafkaError as error:
-            refused[position] = answer(
-                resource_type=kind,
-                resource_name=name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-    return refused
-
-
-async def _forward_others(
-    ctx: RequestContext, request: Any, response_type: type[ResponseT], refused: dict[int, Any]
-) -> ResponseT:
-    """Forward what is not refused, and merge both kinds of answers in the request's order."""
-    resources = request.resources
-    request.resources = [r for position, r in enumerate(resources) if position not in refused]
-    response: Any = response_type()
-    if request.resources or not refused:
-        response = await ctx.node.channel.send(
-            request, response_type, version=ctx.version, on_behalf_of=ctx.connection
-        )
-    answers = iter(response.responses)
-    response.responses = [
-        refused[position] if position in refused else next(answers)
-        for position in range(len(resources))
-    ]
-    return response
-
-
 # What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.
 _LISTED = (
     RESOURCE_TOPIC,
@@ -208,7 +139,7 @@ _LISTED = (
 
 
 def list_config_resources(
-    ctx: RequestContext, request: ListConfigResourcesRequest
+    ctx: ConfigContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """The resources of some types that have a configuration (KIP-1142)."""
     if ctx.version == 0:
@@ -227,8 +158,8 @@ def list_config_resources(
     )
 
 
-def _resources(ctx: RequestContext, kind: int) -> list[str]:
-    image = ctx.node.image
+def _resources(ctx: ConfigContext, kind: int) -> list[str]:
+    image = ctx.services.image()
     if kind == RESOURCE_TOPIC:
         return list(image.topics_by_name)
     if kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER):

@@ -3,24 +3,19 @@
 The answer says that a move began; DescribeLogDirs shows it as a future replica until it is done.
 """
 
-from typing import TYPE_CHECKING
-
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
-
-if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+from barnabas.server.api.handler_services import LogDirContext, LogDirServices
 
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 
 
 def alter_replica_log_dirs(
-    context: RequestContext, request: AlterReplicaLogDirsRequest
+    context: LogDirContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Begin each move; those to where the replica is already are done."""
     results: dict[str, list[PartitionResult]] = {}
@@ -28,7 +23,7 @@ def alter_replica_log_dirs(
         for topic in directory.topics:
             answers = results.setdefault(topic.name, [])
             for number in topic.partitions:
-                code = _begin(context.node, directory.path, topic.name, number)
+                code = _begin(context.services, directory.path, topic.name, number)
                 answers.append(PartitionResult(partition_index=number, error_code=code))
     return AlterReplicaLogDirsResponse(
         results=[
@@ -37,15 +32,15 @@ def alter_replica_log_dirs(
     )
 
 
-def _begin(node: "Node", path: str, topic: str, number: int) -> ErrorCode:
-    hosted = node.replicas.hosted(topic, number)
+def _begin(services: LogDirServices, path: str, topic: str, number: int) -> ErrorCode:
+    hosted = services.replicas.hosted(topic, number)
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         _ = hosted.log  # opened, or made now
-        move = node.logs.relocations.begin(topic, number, path)
+        move = services.logs.relocations.begin(topic, number, path)
     except KafkaError as error:
         return error.code
     if move is not None:
-        node.background.relocation_worker.begin(move)
+        services.start_relocation(move)
     return ErrorCode.NONE

@@ -1,0 +1,97 @@
+"""The parts of the node that each family of handlers uses.
+
+A family is a package of `handlers`. Its handlers find these parts in `context.services`;
+`server.node.api_wiring` fills them in.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from barnabas.server.api.context import RequestContext
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication import Partition, ReplicaManager
+    from barnabas.config.subscriptions import ConfigSubscriptions
+    from barnabas.log import LogManager
+    from barnabas.log.directories.log_relocation import LogRelocation
+    from barnabas.protocol.errors import ErrorCode
+    from barnabas.server.coordinators.transactions.transaction_verification import (
+        Admission,
+        Support,
+    )
+    from barnabas.server.quorum.controller_channel import ControllerChannel
+    from barnabas.server.replication.fetch_sessions import FetchSessionCache
+    from barnabas.server.storage.disk_threads import DiskThreads
+    from barnabas.server.storage.record_helper import RecordHelper
+
+
+@attrs.frozen
+class AdminServices:
+    """For the apis that a broker forwards to the controller."""
+
+    node_id: int
+    channel: "ControllerChannel"
+
+
+@attrs.frozen
+class ConfigServices:
+    """For DescribeConfigs and ListConfigResources."""
+
+    node_id: int
+    settings: "ConfigSubscriptions"
+    image: "Callable[[], MetadataImage]"
+    """Returns the committed metadata."""
+
+
+@attrs.frozen
+class DataServices:
+    """For Produce, Fetch, ListOffsets, DeleteRecords and OffsetForLeaderEpoch."""
+
+    replicas: "ReplicaManager"
+    records: "RecordHelper"
+    fetch_sessions: "FetchSessionCache"
+    settings: "ConfigSubscriptions"
+    now_ms: Callable[[], int]
+    """Returns the wall clock."""
+    admission: "Callable[[Support, str, int, int, Iterable[tuple[str, int]]], Admission]"
+    """Prepares a transaction's first writes: support, transactional id, producer, partitions."""
+    flush: "Callable[[Partition], Awaitable[bool]]"
+    """Makes a partition's log durable; returns False when that failed."""
+    checkpoint_log_starts: Callable[[], Awaitable[object]]
+    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
+    """Starts a task that runs as long as clients are served."""
+
+
+@attrs.frozen
+class LogDirServices:
+    """For DescribeLogDirs and AlterReplicaLogDirs."""
+
+    node_id: int
+    replicas: "ReplicaManager"
+    logs: "LogManager"
+    disk: "DiskThreads"
+    start_relocation: "Callable[[LogRelocation], object]"
+    """Starts to copy a log to its new directory."""
+
+
+@attrs.frozen
+class MetadataServices:
+    """For ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+    image: "Callable[[], MetadataImage]"
+    """Returns the committed metadata."""
+    kraft_version: Callable[[], int]
+    """Returns the finalized kraft.version, which is not part of the metadata records."""
+    settings: "ConfigSubscriptions"
+    create_topics: "Callable[[list[str]], Awaitable[dict[str, ErrorCode]]]"
+    """Creates topics with default settings; returns the error of each that was not created."""
+
+
+AdminContext: TypeAlias = RequestContext[AdminServices]
+ConfigContext: TypeAlias = RequestContext[ConfigServices]
+DataContext: TypeAlias = RequestContext[DataServices]
+LogDirContext: TypeAlias = RequestContext[LogDirServices]
+MetadataContext: TypeAlias = RequestContext[MetadataServices]

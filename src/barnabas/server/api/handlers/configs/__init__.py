@@ -1,0 +1,1 @@
+"""Handlers that describe configurations: DescribeConfigs and ListConfigResources."""

@@ -1,0 +1,1 @@
+"""Handlers of the node's data directories: DescribeLogDirs and AlterReplicaLogDirs."""
