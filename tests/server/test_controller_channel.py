@@ -41,7 +41,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
-from barnabas.server.api.handlers.admin.config_handlers import incremental_alter_configs
+from barnabas.server.api.handlers.admin.alter_configs_handler import incremental_alter_configs
 from barnabas.server.quorum.controller_channel import raise_error
 from barnabas.testing import Node
 
@@ -331,7 +331,7 @@ def test_config_handler_other_brokers_resource_is_refused_and_not_forwarded() ->
     )
     channel = FakeChannel()
     node = SimpleNamespace(node_id=1, channel=channel)
-    context: Any = SimpleNamespace(node=node, version=1, connection=None)
+    context: Any = SimpleNamespace(services=node, version=1, connection=None)
     response = trio.run(incremental_alter_configs, context, request)
     told = [(answer.error_code, answer.error_message) for answer in response.responses]
     assert told == [
