@@ -136,7 +136,7 @@ def play(session: Session) -> None:
             table.volume.write_cleaner_offsets()
             manager.remove_deleted(manager.due_deletions(NOW_MS + number * 10_000))
         if number in (20, 45):
-            plain.delete_records(plain.log_end_offset - 12)
+            plain.advance_log_start(plain.log_end_offset - 12)
             manager.checkpoint_log_start_offsets()
             session.synced(plain, session.promised(PLAIN_TOPIC, session.recorder.events).synced_to)
             plain.apply_retention(NOW_MS)

@@ -32,7 +32,7 @@ def test_what_may_pass_is_tried_again_each_time_later() -> None:
 
 def test_bad_records_are_left_until_the_log_begins_elsewhere() -> None:
     failures, log = CompactionFailures(), a_log()
-    failures.give_up(log)
+    failures.mark_uncleanable(log)
     assert not failures.allows(log, 1e15)
     assert (list(failures.uncleanable()), list(failures.waiting())) == ([log], [])
     log.log_start_offset = 9
@@ -41,7 +41,7 @@ def test_bad_records_are_left_until_the_log_begins_elsewhere() -> None:
 
 def test_deleted_logs_are_forgotten() -> None:
     failures, log = CompactionFailures(), a_log()
-    failures.give_up(log)
+    failures.mark_uncleanable(log)
     log.is_gone = True
     failures.prune()
     assert list(failures.uncleanable()) == []

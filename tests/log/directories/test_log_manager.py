@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_is_told_and_everything_is_checked(path, caplog, na
     manager.close(clean=False)
     (path / name).write_text("0\n7\n")
     manager = start(path)
-    assert f"checkpoint ignored file={path / name}" in caplog.text
+    assert f"ignoring damaged checkpoint file={path / name}" in caplog.text
     assert manager.get("t", 0).log_end_offset == 20
     manager.close(clean=False)
 
@@ -164,7 +164,7 @@ def test_a_damaged_checkpoint_is_told_and_everything_is_checked(path, caplog, na
 def test_log_starts_inside_a_segment_survive_a_kill(path) -> None:
     manager = start(path)
     fill(manager)
-    manager.get("t", 0).delete_records(7)
+    manager.get("t", 0).advance_log_start(7)
     manager.checkpoint_log_start_offsets()
     manager.close(clean=False)
     manager = start(path)
@@ -254,7 +254,7 @@ def test_what_checkpoints_say_of_a_deleted_log_is_not_its_successors(path, resta
     manager = start(path)
     fill(manager, count=50)
     log, volume = manager.get("t", 0), manager.volumes[0]
-    log.delete_records(45)
+    log.advance_log_start(45)
     log.flush()
     volume.cleaner_offsets["t", 0] = 10
     volume.write_cleaner_offsets()
@@ -289,8 +289,8 @@ def test_what_a_kill_left_of_deleted_logs_is_removed(path) -> None:
 def test_stray_logs_are_set_aside_and_kept(path, caplog) -> None:
     manager = start(path)
     fill(manager)
-    manager.set_aside("t", 0)
-    assert "no topic has this log" in caplog.text
+    manager.quarantine("t", 0)
+    assert "no topic has it log" in caplog.text
     manager.close(clean=True)
     manager = start(path)
     assert list(manager.logs()) == []
@@ -306,8 +306,8 @@ def test_a_partition_in_two_directories_is_told_and_used_once(path, tmp_path, ca
         fill(manager, count=3)
         manager.close(clean=True)
     manager = start(path, other)
-    manager.settle(lambda _: ())
-    assert f"the same partition in two directories, ignored path={other}/t-0" in caplog.text
+    manager.resolve_duplicates(lambda _: ())
+    assert f"partition is in two directories path={other}/t-0" in caplog.text
     assert len(list(manager.logs())) == 1
     manager.close(clean=False)
 

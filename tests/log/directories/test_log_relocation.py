@@ -12,6 +12,7 @@ from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.log.directories import log_relocation
 from barnabas.log.directories.log_relocation import LogRelocation, StaleCopyError
+from barnabas.log.partition.log_state import LogState
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
@@ -53,7 +54,7 @@ def begin(manager: LogManager) -> LogRelocation:
 def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
     log, other = create(manager), manager.volumes[1]
     write(log, 0, 100)
-    log.delete_records(3)
+    log.advance_log_start(3)
     move = begin(manager)
     copying = threading.Thread(target=move.copy)
     copying.start()
@@ -106,7 +107,7 @@ def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_co
     move.copy()
     flushes: list[threading.Thread] = []
     names = ("volume", "directory", "segments", "cuts")  # one that begins later is of the copy
-    real = {name: PartitionLog.__dict__[name] for name in names}
+    real = {name: LogState.__dict__[name] for name in names}
     for name in names:
 
         def change(log: PartitionLog, value: object, slot=real[name]) -> None:
@@ -116,7 +117,7 @@ def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_co
                 flushes[-1].join(0.1)
             slot.__set__(log, value)
 
-        monkeypatch.setattr(PartitionLog, name, property(real[name].__get__, change))
+        monkeypatch.setattr(LogState, name, property(real[name].__get__, change))
     move.finish()
     synced = log.recovery_point
     for flush in flushes:
@@ -211,7 +212,7 @@ def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
     write(log, 0, 60)
     move = begin(manager)
     move.copy()
-    log.delete_records(30)
+    log.advance_log_start(30)
     log.apply_retention(NOW_MS)
     write(log, 60, 30)
     move.finish()
@@ -289,7 +290,7 @@ def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
 ) -> None:
     log = create(manager)
     write(log, 0, 60)
-    log.delete_records(3)
+    log.advance_log_start(3)
     for volume in manager.volumes:
         volume.write_checkpoints()
     values = [b"%04d" % number for number in range(3, 60)]
@@ -322,7 +323,7 @@ def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
         for volume in victim.volumes:
             volume.unlock()
         again = restarted(manager, root)
-        again.settle(lambda _: ())
+        again.resolve_duplicates(lambda _: ())
         for move in again.relocations.resume():
             resumed += 1
             move.resume()
@@ -400,14 +401,14 @@ def ready_copy_alone(manager: LogManager) -> LogManager:
     """The node was killed before the last step of a move, and the log's directory is gone."""
     log = create(manager)
     write(log, 0, 60)
-    log.delete_records(3)
+    log.advance_log_start(3)
     move = begin(manager)
     move.copy()
     move.make_ready()
     manager.close(clean=False)
     shutil.rmtree(log.directory)
     again = restarted(manager, manager.volumes[0].path.parent)
-    assert again.relocations.unfinished() == [("t", 0)]
+    assert again.relocations.interrupted() == [("t", 0)]
     again.volumes[1].properties = MetaProperties("cluster", 1, SECOND_ID)
     return again
 
@@ -447,7 +448,7 @@ def test_of_a_log_in_two_directories_the_one_that_goes_further_is_used(manager, 
     os.truncate(last, last.stat().st_size // 2)
     (behind / "notes.log").write_bytes(b"mine")
     again = restarted(manager, root)
-    again.settle(lambda _: ())
+    again.resolve_duplicates(lambda _: ())
     used = {"a": "b", "b": "a"}[stale]
     assert again.get("t", 0).directory == str(root / used / "t-0")
     assert len(read_values(again.get("t", 0))) == 30
@@ -465,7 +466,7 @@ def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(
     shutil.copytree(log.directory, root / "b" / "t-0")
     again = restarted(manager, root)
     write(again.volumes[0].logs["t", 0], 30, 20)
-    again.settle(lambda each: (each.volume is again.volumes[1],))
+    again.resolve_duplicates(lambda each: (each.volume is again.volumes[1],))
     assert again.get("t", 0).directory == str(root / "b" / "t-0")
     assert len(read_values(again.get("t", 0))) == 30
     assert [each[0] for each in directories(again) if each.endswith("-stray")] == ["a"]

@@ -91,7 +91,7 @@ def test_rolls_retention_and_checkpoints_fail_the_same_way(manager, monkeypatch,
     log = create(manager, "t")
     for number in range(9):
         append(log, b"%d" % number * 20)
-    log.delete_records(8)
+    log.advance_log_start(8)
     for segment in log.segments:
         segment.close()
     monkeypatch.setattr(os, what, broken(errno.EIO))

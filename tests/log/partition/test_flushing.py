@@ -157,7 +157,7 @@ def test_a_recovery_point_never_lies_behind_what_was_cut_meanwhile(tmp_path: Pat
             log.truncate_to(end)
             assert log.recovery_point <= end
         if number % 101 == 0:
-            log.delete_records(log.log_end_offset - 60)
+            log.advance_log_start(log.log_end_offset - 60)
             log.apply_retention(NOW_MS)
         if number % 331 == 0:
             log.truncate_fully_and_start_at(log.log_end_offset + 5)

@@ -106,7 +106,7 @@ def test_a_damaged_snapshot_goes_and_producers_are_found_in_the_batches(
     for file in files(log, ".snapshot"):
         file.write_bytes(content)
     again = reopen(log, recover=False)
-    assert "removing a damaged snapshot" in caplog.text
+    assert "removing damaged producer snapshot" in caplog.text
     assert again.producers.producers[5].last_sequence == 59
     is_whole(again)
 

@@ -63,7 +63,7 @@ def test_only_what_is_committed_goes(log) -> None:
 
 
 def test_below_the_logs_start_segments_go_whatever_the_policy(log) -> None:
-    log.delete_records(7)
+    log.advance_log_start(7)
     assert retain(log, NOW_MS + 10**9, is_deleted=False, is_compacted=True, retention_ms=0) == 3
     assert log.segments[0].base_offset == 6
     assert read_values(log)[0] == b"07" * 8
@@ -159,7 +159,7 @@ def test_a_preallocated_segment_takes_its_room_at_once_and_gives_the_rest_back(t
 def test_a_log_that_is_not_loaded_tells_whether_retention_is_due(
     log, deleted_below, retention_bytes, minutes, policy
 ) -> None:
-    log.delete_records(deleted_below)
+    log.advance_log_start(deleted_below)
     log.close()
     log.release()
     config = attrs.evolve(

@@ -257,7 +257,7 @@ def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
         data = batch(*[b"x" * 20] * 1000, timestamps=times, codec=Codec.ZSTD)
         log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
     log.advance_high_watermark(2000)
-    log.delete_records(1200)
+    log.advance_log_start(1200)
 
     def resolved(look: Callable[[dict[Job, Outcome]], object]) -> tuple[object, int]:
         done: dict[Job, Outcome] = {}

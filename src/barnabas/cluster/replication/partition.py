@@ -366,7 +366,7 @@ class Partition:
                 f"{self.topic}-{self.partition}",
             )
         if offset > log.log_start_offset:
-            log.delete_records(offset)
+            log.advance_log_start(offset)
             self.notify()
         return log.log_start_offset
 

@@ -150,7 +150,7 @@ class ReplicaManager:
 
     def _apply_all(self, image: MetadataImage) -> None:
         self._topic_configs.clear()
-        self.logs.settle(partial(self._fitness, image))
+        self.logs.resolve_duplicates(partial(self._rank, image))
         for topic_id, partitions in list(self._by_id.items()):
             if topic_id not in image.topics_by_id:
                 self._remove_topic(next(iter(partitions.values())).topic, topic_id)
@@ -159,7 +159,7 @@ class ReplicaManager:
                 self._update_partition(topic, number)
         self._set_strays_aside(image)
 
-    def _fitness(self, image: MetadataImage, log: PartitionLog) -> tuple[bool, bool]:
+    def _rank(self, image: MetadataImage, log: PartitionLog) -> tuple[bool, bool]:
         """Whether a log is of the topic that has its name, and where the metadata say it is."""
         topic = image.topics_by_name.get(log.topic)
         partition = topic.partitions.get(log.partition) if topic else None
@@ -175,7 +175,7 @@ class ReplicaManager:
             partition = topic.partitions.get(log.partition) if topic else None
             held = partition is not None and self.broker_id in partition.replicas
             if topic is None or not held:
-                self.logs.set_aside(log.topic, log.partition)
+                self.logs.quarantine(log.topic, log.partition)
             elif log.volume.failure is not None:
                 continue
             elif log.topic_id is None:
@@ -183,7 +183,7 @@ class ReplicaManager:
                 with suppress(KafkaError):  # which tells of the disk, and of this directory alone
                     log.adopt(topic.id)
             elif log.topic_id != topic.id:
-                self.logs.set_aside(log.topic, log.partition)
+                self.logs.quarantine(log.topic, log.partition)
 
     def _update_partition(self, topic: TopicImage, number: int) -> None:
         image = topic.partitions[number]

@@ -1,7 +1,7 @@
-"""Compaction: of each key only the last record stays (Kafka's `LogCleaner`).
+"""Compaction: keep only the last record of each key (Kafka's `LogCleaner`).
 
-`plan` decides in the node which log needs it and up to where; `cleaner` does the work on records
-in the helper process (`python -m barnabas.log.compaction`), which reads segments and writes
-`.cleaned` files beside them; `swap` puts those in place, in an order that a kill at any moment
-does not harm. Between the two go JSON lines: paths and numbers, never records.
+`cleaning_plan` decides in the node which log to clean and up to which offset. `cleaner` processes
+the records in a helper process (`barnabas.log.helper`), which reads segments and writes `.cleaned`
+files beside them. `segment_swap` puts these in place. The two processes exchange paths and numbers,
+never records.
 """

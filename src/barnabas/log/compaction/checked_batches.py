@@ -1,4 +1,4 @@
-"""Reading the batches that compaction copies, with every check that a copy needs."""
+"""Read the batches that compaction copies, with all checks that a copy needs."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,10 @@ from barnabas.protocol.batches.batch_layout import HEADER_SIZE, MAGIC
 
 
 def checked_batches(segment: Segment, chunk_bytes: int) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Every batch of a segment that is complete, read `chunk_bytes` at a time, or a batch.
+    """Yield every batch of a complete segment; `chunk_bytes` (or one batch) are read at a time.
 
-    Raises CorruptBatch when it holds anything else: what compaction copies gets a new crc, and
-    what it does not understand would be lost. OSError.
+    Raises CorruptBatch for anything that is not a valid batch: compaction writes a new crc, and
+    would lose bytes that it does not understand. Raises OSError.
     """
     file = segment.opened()
     block, at, position = b"", 0, 0
@@ -26,16 +26,16 @@ def checked_batches(segment: Segment, chunk_bytes: int) -> Iterator[tuple[bytes,
             block = read_at(file.fd, min(chunk_bytes, segment.size - position), position)
             at = 0
         if len(block) - at < HEADER_SIZE:
-            raise CorruptBatch(f"{segment.path} ends inside a batch at {position}")
+            raise CorruptBatch(f"{segment.path} ends inside a batch at position {position}")
         header = read_header(block, at)
         size = header.size
         if header.magic != MAGIC or size > segment.size - position:
-            raise CorruptBatch(f"{segment.path} has no batch at {position}")
+            raise CorruptBatch(f"{segment.path} has no valid batch at position {position}")
         if len(block) - at < size:
             wanted = min(max(chunk_bytes, size), segment.size - position)
             block, at = read_at(file.fd, wanted, position), 0
         if not crc_matches(block, at, header):
-            raise CorruptBatch(f"{segment.path} has a batch with a wrong crc at {position}")
+            raise CorruptBatch(f"{segment.path} has a wrong crc in the batch at {position}")
         yield block[at : at + size], header
         at += size
         position += size

@@ -1,7 +1,7 @@
-"""Which transactions still have records in a log that is cleaned (`CleanedTransactionMetadata`).
+"""Track which transactions still have records in a log being cleaned.
 
-Records of aborted transactions go; an abort marker goes when no batch of its transaction is left
-before it, and so does a commit marker: both not before their delete horizon.
+Kafka's `CleanedTransactionMetadata`. Records of aborted transactions are removed. A commit or abort
+marker is removed when no batch of its transaction remains before it and its delete horizon is over.
 """
 
 import heapq
@@ -12,13 +12,17 @@ from barnabas.protocol.batches.batch_header import BatchHeader
 
 
 class CleanedTransactions:
-    """Is shown every batch in the order of the log; `index` gathers what stays aborted."""
+    """Receives every batch in the order of the log.
+
+    `index` collects the aborted transactions that still have records.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._waiting = [(each.first_offset, each) for each in aborted]
         heapq.heapify(self._waiting)
         self._aborted: dict[int, AbortedTxn] = {}
-        self._has_records: set[int] = set()  # producers whose open aborted transaction has some
+        # Producers whose current aborted transaction has records.
+        self._has_records: set[int] = set()
         self._committed: set[int] = set()
         self.index: list[AbortedTxn] = []
 
@@ -28,7 +32,7 @@ class CleanedTransactions:
             self._aborted.setdefault(aborted.producer_id, aborted)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """See a batch of data; whether its transaction was aborted."""
+        """Record a data batch. Return True when its transaction was aborted."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -38,10 +42,10 @@ class CleanedTransactions:
         self._committed.add(header.producer_id)
         return False
 
-    def ends_nothing(self, header: BatchHeader, is_commit: bool | None) -> bool:
-        """See a control batch; whether its transaction has no batch before it any more.
+    def is_unneeded_marker(self, header: BatchHeader, is_commit: bool | None) -> bool:
+        """Record a control batch. Return True when no batch of its transaction remains before it.
 
-        `is_commit` is None for a batch that was emptied, and for other control records.
+        `is_commit` is None for an emptied batch and for other control records.
         """
         self._begin(header.last_offset)
         producer_id = header.producer_id

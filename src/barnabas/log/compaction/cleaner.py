@@ -1,7 +1,7 @@
-"""The work on records (Kafka's `Cleaner`): find the last offset of each key, then copy what stays.
+"""Clean a log (Kafka's `Cleaner`): find the last offset of each key, then copy the kept records.
 
-Runs in the helper process. Memory is bounded by the number of keys of one pass: where a log has
-more, the pass ends early, and the next one goes on from there.
+Runs in a helper process. The number of keys of one pass bounds the memory: a pass over a log with
+more keys ends early, and the next pass continues from there.
 """
 
 import os
@@ -27,14 +27,14 @@ CLEANED: Final = ".cleaned"
 
 
 class MapTooSmallError(Exception):
-    """The configuration leaves no room for the keys of a single batch."""
+    """The configured memory has no room for the keys of a single batch."""
 
 
 def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
-    """Do the pass; yields a message for each group of segments that is ready to be swapped.
+    """Run one pass; yield a message for each group of segments that is ready to be swapped.
 
-    The last message says up to which offset the log is clean. CorruptBatch, MapTooSmallError,
-    OSError, OrphanedError.
+    The last message has the offset up to which the log is clean. Raises CorruptBatch,
+    MapTooSmallError, OSError, OrphanedError.
     """
     files = FileCache(64, create=False)
     segments = [Segment(job.directory, base, files, size) for base, size in job.segments]
@@ -57,7 +57,7 @@ def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
 
 
 def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -> OffsetMap:
-    """The keys of the dirty part, up to where they fit (`Cleaner.buildOffsetMap`)."""
+    """Return the keys of the dirty part, as many as fit (`Cleaner.buildOffsetMap`)."""
     offsets = OffsetMap(job.slots, job.keys_max)
     offsets.end_offset = job.first_dirty
     dirty = [
@@ -71,7 +71,7 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
         for batch, header in checked_batches(segment, job.buffer_bytes):
             throttle(header.size)
             if header.is_control:
-                transactions.ends_nothing(header, _is_commit(batch, header))
+                transactions.is_unneeded_marker(header, _is_commit(batch, header))
             elif not transactions.is_aborted(header) and header.last_offset >= job.first_dirty:
                 for record in locate_records(unpack_records(batch, 0, header), header):
                     if (
@@ -79,19 +79,19 @@ def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -
                         and record.offset >= job.first_dirty
                         and not offsets.put(record.key, record.offset)
                     ):
-                        return _if_further(job, offsets)
+                        return _check_progress(job, offsets)
             if header.last_offset >= job.first_dirty:
                 offsets.end_offset = header.next_offset
-        offsets.end_offset = end_offset  # though its last records were compacted away
+        offsets.end_offset = end_offset  # compaction may have removed the segment's last records
     return offsets
 
 
-def _if_further(job: CleanJob, offsets: OffsetMap) -> OffsetMap:
-    """Check that the pass takes in a batch at least, or it would be repeated for ever."""
+def _check_progress(job: CleanJob, offsets: OffsetMap) -> OffsetMap:
+    """Raise MapTooSmallError when the map has no whole batch: the pass would repeat forever."""
     if offsets.end_offset == job.first_dirty:
         raise MapTooSmallError(
-            f"a batch has more than {job.keys_max} keys: raise log.cleaner.dedupe.buffer.size or "
-            "lower log.cleaner.threads"
+            f"a batch has more than {job.keys_max} keys: increase log.cleaner.dedupe.buffer.size "
+            "or decrease log.cleaner.threads"
         )
     return offsets
 
@@ -103,11 +103,12 @@ def _is_commit(batch: bytes, header: BatchHeader) -> bool | None:
 
 
 def _groups(job: CleanJob, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together (`Cleaner.groupSegmentsBySize`)."""
+    """Group adjacent segments that fit into one (`Cleaner.groupSegmentsBySize`)."""
     group: list[Segment] = []
     size = 0
     ends = [*(base for base, _ in job.segments), job.first_uncleanable][1:]
-    for segment, end_offset in zip(segments, ends, strict=False):  # it may end before the job
+    # A pass that ends early covers fewer segments than the job has.
+    for segment, end_offset in zip(segments, ends, strict=False):
         span = end_offset - 1 - group[0].base_offset if group else 0
         entries = (size + segment.size) // max(job.index_interval_bytes, 1)
         if group and (
@@ -124,7 +125,7 @@ def _groups(job: CleanJob, segments: Sequence[Segment]) -> Iterator[list[Segment
 
 
 class _Copy:
-    """One group of segments into one `.cleaned`."""
+    """Copies one group of segments into one `.cleaned` segment."""
 
     def __init__(
         self,
@@ -153,13 +154,13 @@ class _Copy:
         return f"{self._job.directory}/{file_name(self._base, suffix)}{CLEANED}"
 
     def run(self) -> int:
-        """Copy, sync, and return the bytes written."""
+        """Copy and sync; return the number of bytes written."""
         self._fd = os.open(self._path(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         already = len(self._transactions.index)
         try:
             for segment in self._group:
                 for batch, header in checked_batches(segment, self._job.buffer_bytes):
-                    kept = self._filtered(batch, header)
+                    kept = self._kept_part(batch, header)
                     self._throttle(len(batch) + len(kept))
                     if kept:
                         self._write(kept)
@@ -174,40 +175,40 @@ class _Copy:
         aborted = self._transactions.index[already:]
         if aborted:
             replace_file(self._path(".txnindex"), b"".join(map(encode_aborted, aborted)))
-        self._keep_time()
+        self._keep_modification_time()
         return self.position
 
-    def _keep_time(self) -> None:
-        """Let records without timestamps stay as old as they were."""
+    def _keep_modification_time(self) -> None:
+        """Keep the file's time: retention uses it as the age of records without timestamps."""
         newest = os.stat(self._group[-1].path)
         os.utime(self._path(".log"), ns=(newest.st_atime_ns, newest.st_mtime_ns))
 
-    def _filtered(self, batch: bytes, header: BatchHeader) -> bytes:
-        """What stays of a batch, perhaps nothing (`Cleaner.cleanInto`, `filterTo`)."""
+    def _kept_part(self, batch: bytes, header: BatchHeader) -> bytes:
+        """Return the kept part of a batch, which may be empty (`Cleaner.cleanInto`, `filterTo`)."""
         job = self._job
         horizon = header.base_timestamp if header.has_delete_horizon else None
         is_over = horizon is not None and horizon <= job.now_ms
         if header.is_control:
-            ends_nothing = self._transactions.ends_nothing(header, _is_commit(batch, header))
-            if ends_nothing and is_over:
+            is_unneeded = self._transactions.is_unneeded_marker(header, _is_commit(batch, header))
+            if is_unneeded and is_over:
                 return without_records(header) if self._is_last_of_producer(header) else b""
             if not header.record_count:
                 return batch if self._is_last_of_producer(header) else b""
-            if ends_nothing and horizon is None:
+            if is_unneeded and horizon is None:
                 return self._with_horizon(batch, header)
             return batch
         if self._transactions.is_aborted(header):
             return without_records(header) if self._is_last_of_producer(header) else b""
         if not header.record_count:
             return batch if self._is_last_of_producer(header) else b""
-        return self._without_old(batch, header, horizon, is_over)
+        return self._without_removed_records(batch, header, horizon, is_over)
 
-    def _without_old(
+    def _without_removed_records(
         self, batch: bytes, header: BatchHeader, horizon: int | None, is_over: bool
     ) -> bytes:
         data = unpack_records(batch, 0, header)
         records = locate_records(data, header)
-        kept = [record for record in records if self._stays(record, is_over)]
+        kept = [record for record in records if self._is_kept(record, is_over)]
         if not kept:
             return without_records(header) if self._is_last_of_producer(header) else b""
         new_horizon: int | None = None
@@ -217,7 +218,7 @@ class _Copy:
             return batch
         return with_records(batch, header, data, kept, new_horizon)
 
-    def _stays(self, record: LocatedRecord, is_over: bool) -> bool:
+    def _is_kept(self, record: LocatedRecord, is_over: bool) -> bool:
         if record.offset >= self._offsets.end_offset:
             return True
         if record.key is None or not self._offsets.is_last(record.key, record.offset):

@@ -1,4 +1,4 @@
-"""What the node asks of the helper process: one pass over one log."""
+"""The job of one cleaning pass over one log, as the node sends it to a helper process."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -12,10 +12,10 @@ from barnabas.log.segment.segment_index import AbortedTxn
 class CleanJob:
     """One pass over one log. Offsets; times in ms, sizes in bytes.
 
-    `segments` are those below `first_uncleanable`, from the log's first on: (base offset, size).
-    Keys are looked for from `first_dirty` on, at most `keys_max` in a table of `slots` places.
-    `producers` has the last offset of each active producer (-1: only a marker) and its epoch;
-    `aborted` the transactions that have records there.
+    `segments` are all segments below `first_uncleanable`, as (base offset, size). Keys are
+    collected from `first_dirty` on, at most `keys_max` in a map of `slots` slots. `producers` has
+    the last offset (-1: only a marker) and the epoch of each active producer; `aborted` has the
+    aborted transactions with records in these segments.
     """
 
     directory: str
@@ -36,7 +36,7 @@ class CleanJob:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """What `attrs.asdict` and JSON made of one."""
+        """Return the job from the JSON form of `attrs.asdict`."""
         producers = {int(key): (each[0], each[1]) for key, each in fields["producers"].items()}
         segments = [(each[0], each[1]) for each in fields["segments"]]
         aborted = [AbortedTxn(*each) for each in fields["aborted"]]

@@ -1,4 +1,4 @@
-"""Which log needs the cleaner most, and up to where it may be cleaned (`LogCleanerManager`)."""
+"""Choose the next log to clean, and the offsets of the pass (Kafka's `LogCleanerManager`)."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -8,17 +8,17 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segment.log_segment import Segment
 
 BYTES_PER_KEY: Final = 24
-"""What a place in the table of keys takes: 16 bytes of digest and 8 of offset."""
+"""Memory per slot of the offset map: 16 bytes of digest and 8 bytes of offset."""
 
 _BUFFER_BYTES_MIN: Final = 4096
-_MAP_BYTES_MAX: Final = (1 << 31) - 1  # as Kafka's, whose arrays end there
+_MAP_BYTES_MAX: Final = (1 << 31) - 1  # as in Kafka, where it is the size limit of an array
 
 
 class Limits(NamedTuple):
-    """What the configuration allows a cleaner: bytes for keys, bytes of traffic a second.
+    """Limits of one cleaner by the configuration: memory for keys, and bytes per second.
 
-    `load_factor` is the share of the places for keys that may be taken, `buffer_bytes` what is
-    read, and what is written, at a time.
+    `load_factor` is the part of the offset map's slots that may be used. `buffer_bytes` is the size
+    of a read and of a write.
     """
 
     map_bytes: int
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A log that may be cleaned; `ratio` is the share of its bytes that are not clean."""
+    """A log that can be cleaned; `ratio` is the part of its bytes that is dirty."""
 
     log: PartitionLog
     segments: list[Segment]
@@ -39,11 +39,11 @@ class Candidate(NamedTuple):
 
 
 def candidate(log: PartitionLog, now_ms: int) -> Candidate | None:
-    """What could be cleaned of a compacted log; None if there is nothing. OSError."""
+    """Return what can be cleaned in a compacted log; None if nothing. Raises OSError."""
     start = log.segments[0].base_offset
     first_dirty = log.first_dirty_offset
     if not start <= first_dirty <= log.log_end_offset:
-        first_dirty = max(log.log_start_offset, start)  # deleted or truncated since
+        first_dirty = max(log.log_start_offset, start)  # records were deleted or truncated since
     first_uncleanable = _first_uncleanable(log, first_dirty, now_ms)
     segments = [each for each in log.segments if each.base_offset < first_uncleanable]
     dirty = [each for each in segments if _end(log, each) > first_dirty]
@@ -68,9 +68,9 @@ def _end(log: PartitionLog, segment: Segment) -> int:
 
 
 def _first_uncleanable(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
-    """The base offset of the first segment that must stay as it is.
+    """Return the base offset of the first segment that must not be cleaned.
 
-    The active one, one with records that are not stable or not on the disk yet, or too young ones.
+    That is the active segment, or one with records that are unstable, not synced or too young.
     """
     limit = min(log.last_stable_offset, log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
@@ -84,7 +84,7 @@ def _first_uncleanable(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
 
 
 def _is_late(log: PartitionLog, dirty: Iterable[Segment], now_ms: int) -> bool:
-    """Whether max.compaction.lag.ms is over for the first record that is not clean."""
+    """True when max.compaction.lag.ms is over for the first dirty record."""
     for segment in dirty:
         segment.load_first_timestamp()
         if 0 <= segment.first_timestamp < now_ms - log.config.max_compaction_lag_ms:
@@ -93,7 +93,7 @@ def _is_late(log: PartitionLog, dirty: Iterable[Segment], now_ms: int) -> bool:
 
 
 def filthiest(candidates: Iterable[Candidate]) -> Candidate | None:
-    """The one to clean next: late ones first, then by their share of dirty bytes."""
+    """Return the log to clean next: late ones first, then by dirty ratio."""
     due = [
         each
         for each in candidates
@@ -103,7 +103,7 @@ def filthiest(candidates: Iterable[Candidate]) -> Candidate | None:
 
 
 def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
-    """What the helper process is told."""
+    """Return the job for the helper process."""
     log, config = chosen.log, chosen.log.config
     slots, keys_max = _room(limits, chosen.first_uncleanable - chosen.first_dirty)
     return CleanJob(
@@ -129,9 +129,9 @@ def job_for(chosen: Candidate, limits: Limits, now_ms: int) -> CleanJob:
 
 
 def _room(limits: Limits, records: int) -> tuple[int, int]:
-    """How many places the table of keys has, and how many of them may be taken.
+    """Return the number of slots of the offset map, and how many may be used.
 
-    A place for each record that there can be is enough.
+    One slot per offset of the dirty part is enough.
     """
     load_factor = min(max(limits.load_factor, 0.01), 1.0)
     slots = min(limits.map_bytes, _MAP_BYTES_MAX) // BYTES_PER_KEY

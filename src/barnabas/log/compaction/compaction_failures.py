@@ -1,10 +1,9 @@
-"""Which logs the cleaner leaves alone after a pass that failed, and until when.
+"""Logs that the cleaner skips after a failed pass, and until when.
 
-Kafka takes the directory offline when the system refuses (`LogCleaner.CleanerThread.cleanLog`),
-and leaves a log with bad records until a restart (`LogCleanerManager.markPartitionUncleanable`).
-Here a refusal that may pass, a full disk or a helper process that was killed, is tried again, each
-time later. Bad records do not get better: such a log is uncleanable until its start has moved,
-perhaps past them.
+Kafka takes the directory offline after an I/O error (`LogCleaner.CleanerThread.cleanLog`), and
+skips a log with corrupt records until a restart (`LogCleanerManager.markPartitionUncleanable`).
+Here an error that may pass (a full disk, a killed helper process) is retried with growing delays.
+A log with corrupt records is uncleanable until its start offset moves, perhaps past them.
 """
 
 from collections.abc import Iterator
@@ -20,59 +19,57 @@ RETRY_MS_MAX: Final = 3_600_000
 
 
 @attrs.define(slots=True)
-class _Setback:
-    """`retry_at_ms` is None for a log that cannot be cleaned as it is."""
+class _Failure:
+    """`retry_at_ms` is None for a log that is uncleanable."""
 
-    failures: int = 0
+    count: int = 0
     retry_at_ms: float | None = 0.0
     log_start_offset: int = 0
 
 
 class CompactionFailures:
-    """The logs whose last pass failed. Times are in ms of any clock that does not go back."""
+    """The logs whose last cleaning pass failed. Times are in ms of any monotonic clock."""
 
     def __init__(self) -> None:
-        self._by_log: dict[PartitionLog, _Setback] = {}
+        self._by_log: dict[PartitionLog, _Failure] = {}
 
     def retry(self, log: "PartitionLog", now_ms: float, backoff_ms: float) -> float:
-        """Put the log off for a reason that may pass; for how many ms.
+        """Delay the next pass after an error that may pass; return the delay in ms.
 
-        That is `backoff_ms` at first, twice as long after each further failure.
+        The delay is `backoff_ms` at first and doubles with each further failure.
         """
-        setback = self._by_log.setdefault(log, _Setback())
-        delay_ms = min(
-            max(backoff_ms, RETRY_MS_MIN) * 2.0 ** min(setback.failures, 20), RETRY_MS_MAX
-        )
-        setback.failures += 1
-        setback.retry_at_ms = now_ms + delay_ms
+        failure = self._by_log.setdefault(log, _Failure())
+        delay_ms = min(max(backoff_ms, RETRY_MS_MIN) * 2.0 ** min(failure.count, 20), RETRY_MS_MAX)
+        failure.count += 1
+        failure.retry_at_ms = now_ms + delay_ms
         return delay_ms
 
-    def give_up(self, log: "PartitionLog") -> None:
-        """Its records cannot be cleaned."""
-        self._by_log[log] = _Setback(0, None, log.log_start_offset)
+    def mark_uncleanable(self, log: "PartitionLog") -> None:
+        """The log has records that cannot be cleaned."""
+        self._by_log[log] = _Failure(0, None, log.log_start_offset)
 
     def forget(self, log: "PartitionLog") -> None:
-        """A pass over the log went well."""
+        """A pass over the log succeeded."""
         self._by_log.pop(log, None)
 
     def prune(self) -> None:
-        """Forget logs that are no more (`maintainUncleanablePartitions`)."""
+        """Forget deleted logs (`maintainUncleanablePartitions`)."""
         for log in [each for each in self._by_log if each.is_gone]:
             del self._by_log[log]
 
     def allows(self, log: "PartitionLog", now_ms: float) -> bool:
-        """Whether the log may be cleaned now."""
-        setback = self._by_log.get(log)
-        if setback is None:
+        """True when the log may be cleaned now."""
+        failure = self._by_log.get(log)
+        if failure is None:
             return True
-        if setback.retry_at_ms is None:
-            return setback.log_start_offset != log.log_start_offset
-        return setback.retry_at_ms <= now_ms
+        if failure.retry_at_ms is None:
+            return failure.log_start_offset != log.log_start_offset
+        return failure.retry_at_ms <= now_ms
 
     def uncleanable(self) -> Iterator["PartitionLog"]:
-        """The logs that are left alone for good."""
-        return (log for log, setback in self._by_log.items() if setback.retry_at_ms is None)
+        """Yield the uncleanable logs."""
+        return (log for log, failure in self._by_log.items() if failure.retry_at_ms is None)
 
     def waiting(self) -> Iterator["PartitionLog"]:
-        """The logs that are tried again later."""
-        return (log for log, setback in self._by_log.items() if setback.retry_at_ms is not None)
+        """Yield the logs that wait for a retry."""
+        return (log for log, failure in self._by_log.items() if failure.retry_at_ms is not None)

@@ -1,7 +1,7 @@
-"""The last offset of each key, in 24 bytes a key (Kafka's `SkimpyOffsetMap`).
+"""The last offset of each key, in 24 bytes per key (Kafka's `SkimpyOffsetMap`).
 
-Keys are known by a digest of 128 bits, so two of them are as good as never taken for one. It is
-seeded at random: what makes keys meet in one pass does not in the next.
+Keys are identified by a 128-bit digest, so a collision is practically impossible. The digest has a
+random seed: keys chosen to collide in one pass do not collide in the next.
 """
 
 import os
@@ -16,11 +16,11 @@ _GROWTH: Final = 8
 
 
 class OffsetMap:
-    """An open-addressing table of `slots` places, of which `keys_max` may be taken.
+    """An open-addressing hash table of `slots` slots, of which `keys_max` may be used.
 
-    It begins smaller and grows to that: few keys take little, and while it grows for the last time
-    it takes an eighth more. Places are probed by double hashing: with a prime number of them each
-    step visits all. Offsets are stored with one added, so that 0 is an empty place.
+    The table starts smaller and grows, so few keys use little memory; during the last growth it
+    uses an eighth more. Slots are probed by double hashing; their number is prime, so each step
+    size visits all slots. Offsets are stored plus one, so 0 is an empty slot.
     """
 
     def __init__(self, slots: int, keys_max: int) -> None:
@@ -28,7 +28,7 @@ class OffsetMap:
         self._keys_max = keys_max
         self._keys = 0
         self._seed = int.from_bytes(os.urandom(8), "little")
-        self.end_offset = -1  # behind the last batch that is in it
+        self.end_offset = -1  # after the last batch whose keys are in the map
         small = max(self._slots_max // _GROWTH**2, _SLOTS_MIN)
         self._allocate(min(small, self._slots_max))
 
@@ -51,7 +51,7 @@ class OffsetMap:
                 self._high[at], self._low[at], offsets[at] = high, low, offset
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Take a key in; False when there is no room for a new one."""
+        """Store a key's offset. Return False when there is no room for a new key."""
         digest = xxh3_128_intdigest(key, self._seed)
         high, low = digest >> 64, digest & _LOW
         slots, highs, offsets = self._slots, self._high, self._offsets
@@ -73,7 +73,7 @@ class OffsetMap:
         return True
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Whether no later record of the key is known."""
+        """True when the map has no later record of the key."""
         digest = xxh3_128_intdigest(key, self._seed)
         high, low = digest >> 64, digest & _LOW
         slots, highs, offsets = self._slots, self._high, self._offsets
@@ -87,7 +87,7 @@ class OffsetMap:
 
 
 def _prime_from(number: int) -> int:
-    """The first prime that is not below `number`, which is at least 3."""
+    """Return the first prime from `number` on, which is at least 3."""
     number |= 1
     while any(number % divisor == 0 for divisor in range(3, int(number**0.5) + 1, 2)):
         number += 2

@@ -1,8 +1,8 @@
-"""Cleaned segments take the place of the old ones, whatever moment a kill falls into.
+"""Replace segments by their cleaned version, in steps that a kill at any moment cannot corrupt.
 
-The order is Kafka's (`LocalLog.replaceSegments`): `.cleaned` becomes `.swap`, which says that it is
-whole; the old files become `.deleted`; `.swap` loses its suffix. A start (`complete`) drops what is
-`.cleaned`, and goes on with what is `.swap`.
+The order is Kafka's (`LocalLog.replaceSegments`): `.cleaned` files, once complete, are renamed to
+`.swap`; the old files are renamed to `.deleted`; then `.swap` files get their final names. At a
+start, `complete` removes `.cleaned` files and finishes the steps for `.swap` files.
 """
 
 import logging
@@ -24,48 +24,47 @@ logger = logging.getLogger(__name__)
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 _SNAPSHOT: Final = ".snapshot"
-# The log last: once it is there as `.swap`, all of its files are.
+# The log is last: once its `.swap` exists, all other `.swap` files of the segment exist.
 _ORDER: Final = (*(suffix for suffix in SUFFIXES if suffix != ".log"), ".log")
 
 
 def discard(directory: str, base_offset: int) -> None:
-    """Remove a cleaned segment that nobody wants any more; OSError."""
+    """Remove the files of a cleaned segment that is not used. Raises OSError."""
     remove_files(f"{directory}/{file_name(base_offset, suffix)}{CLEANED}" for suffix in SUFFIXES)
 
 
 def discard_all(directory: str) -> None:
-    """Remove what a pass that failed has left, which may be what fills the disk; OSError."""
+    """Remove all files of a failed pass; they may be what fills the disk. Raises OSError."""
     names = os.listdir(directory)
     remove_files(f"{directory}/{name}" for name in names if name.endswith(CLEANED))
 
 
 def cleaned_size(directory: str, base_offset: int) -> int:
-    """The size of a cleaned segment, -1 if it is not there; OSError."""
+    """Return the size of a cleaned segment; -1 if it does not exist. Raises OSError."""
     try:
         return os.stat(f"{directory}/{file_name(base_offset, '.log')}{CLEANED}").st_size
     except FileNotFoundError:
         return -1
 
 
-def take(log: "PartitionLog", group: Sequence[tuple[int, int]], size: int) -> bool:
-    """See `PartitionLog.swap_cleaned`; OSError."""
+def swap(log: "PartitionLog", group: Sequence[tuple[int, int]], size: int) -> bool:
+    """See `PartitionLog.swap_cleaned`. Raises OSError."""
     base = group[0][0]
     first = log.segment_number(base)
     old = log.segments[first : first + len(group)]
     if (
         [(segment.base_offset, segment.size) for segment in old] != list(group)
         or old[-1] is log.active
-        or cleaned_size(log.directory, base) != size  # it moved elsewhere
+        or cleaned_size(log.directory, base) != size  # the log moved to another directory
     ):
         discard(log.directory, base)
         return False
-    log.read_ends.clear()
-    log.segments[first : first + len(group)] = [_replace(log, old, size)]
+    log.replace_segments(first, len(group), [_swap_files(log, old, size)])
     return True
 
 
-def _replace(log: "PartitionLog", old: Sequence[Segment], size: int) -> Segment:
-    """Swap the files; the segment that stands for `old` from now on. OSError."""
+def _swap_files(log: "PartitionLog", old: Sequence[Segment], size: int) -> Segment:
+    """Rename the files and return the segment that replaces `old`. Raises OSError."""
     directory, base = log.directory, old[0].base_offset
     for suffix in _ORDER:
         _rename(f"{directory}/{file_name(base, suffix)}", CLEANED, SWAP)
@@ -93,10 +92,10 @@ def _rename(path: str, old_suffix: str, new_suffix: str) -> bool:
 
 
 def complete(directory: str) -> None:
-    """Finish or undo what a kill left half swapped; OSError.
+    """Finish or undo a swap that a kill interrupted. Raises OSError.
 
-    As `LogLoader.removeTempFilesAndCollectSwapFiles`: where the `.cleaned` of a segment are still
-    there, its `.swap` are not all.
+    As `LogLoader.removeTempFilesAndCollectSwapFiles`: when a segment still has `.cleaned` files,
+    its `.swap` files are incomplete.
     """
     names = os.listdir(directory)
     cleaned = {name.partition(".")[0] for name in names if name.endswith(CLEANED)}
@@ -108,12 +107,12 @@ def complete(directory: str) -> None:
         if name.endswith(f".log{SWAP}"):
             _remove_replaced(directory, name.removesuffix(SWAP), names)
     for name in sorted(swaps, key=lambda each: each.endswith(f".log{SWAP}")):
-        logger.warning("completing a compaction file=%s/%s", directory, name)
+        logger.warning("completing interrupted compaction file=%s/%s", directory, name)
         os.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
 
 
 def _remove_replaced(directory: str, name: str, names: Sequence[str]) -> None:
-    """Remove the old segments whose records the swapped one has."""
+    """Remove the old segments whose offsets the swapped segment covers."""
     base = int(name.partition(".")[0])
     swapped = _Swapped(directory, base, FileCache(4), os.stat(f"{directory}/{name}{SWAP}").st_size)
     end = base + 1
@@ -129,7 +128,7 @@ def _remove_replaced(directory: str, name: str, names: Sequence[str]) -> None:
 
 
 class _Swapped(Segment):
-    """A segment under its name of the moment."""
+    """A segment with its temporary `.swap` name."""
 
     @property
     def path(self) -> str:

@@ -1,5 +1,5 @@
-"""The data directories that hold the logs: locks, identity, checkpoints, relocation between them.
+"""The data directories of a node: locks, identity, checkpoints, and moves of logs between them.
 
-`LogManager` opens and finds logs over all directories; a `Volume` is one directory. Knows nothing
-of what a log contains: that is `log.partition` and `log.segment`.
+`LogManager` finds and opens the logs of all directories; a `Volume` is one directory. The contents
+of a log are in `log.partition` and `log.segment`.
 """

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 METADATA_LOG: Final = "__cluster_metadata-0"
 
-# Checking again takes 0.2 to 2.5 s a GB, the more the smaller the batches are.
+# A check after a kill takes 0.2 to 2.5 s per GB; small batches take longest.
 _CHECKPOINT_BYTES: Final = 1 << 30
 _UNSYNCED_BYTES_MAX: Final = 16 << 20
 
@@ -32,8 +32,8 @@ def _each(call: Callable[[PartitionLog], object], logs: Iterator[PartitionLog]) 
         call(log)
 
 
-def _reach(log: PartitionLog) -> tuple[int, int]:
-    """How far a log goes that may not be loaded: its last segment's first offset and size."""
+def _last_segment(log: PartitionLog) -> tuple[int, int]:
+    """Return base offset and size of the last segment of a log that may not be loaded."""
     try:
         return max(sizes_on_disk(log.directory).items(), default=(0, 0))
     except OSError as error:
@@ -46,22 +46,22 @@ def _recover(log: PartitionLog) -> None:
         log.load(recover=True)
     except KafkaError as error:
         logger.error("recovery failed log=%s error=%s", log.directory, error)
-    except Exception:  # of this log: the others are recovered all the same
+    except Exception:  # fails this log only: the others are recovered
         logger.exception("recovery failed log=%s", log.directory)
 
 
-def _tell_of_flush(log: PartitionLog, error: KafkaError) -> None:
-    if not log.is_gone:  # deleted meanwhile: nobody misses it
+def _log_flush_failure(log: PartitionLog, error: KafkaError) -> None:
+    if not log.is_gone:  # a log deleted meanwhile needs no flush
         logger.error("flush failed log=%s error=%s", log.directory, error)
 
 
 class LogManager:
     """Finds, creates, deletes and checkpoints logs.
 
-    `volumes` are locked and their checkpoints read; the `metadata_volume`, one of them or not, has
-    the quorum's log, which is none of these. `config` is for logs whose topic is not known yet.
-    After a kill every log is recovered by `open`, `recovery_threads` at a time in each directory;
-    otherwise a log is loaded when it is first asked for.
+    `volumes` are locked and their checkpoints are read. `metadata_volume` has the metadata log,
+    which is not managed here; it may be one of `volumes`. `config` is for logs whose topic is not
+    known yet. After a kill, `open` recovers all logs, with `recovery_threads` threads for each
+    directory; otherwise a log is loaded on first use.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class LogManager:
         self.broker_epoch = -1
         self._config = config
         self._recovery_threads = recovery_threads
-        self._synced_bytes = 0  # behind the checkpoints that were last written
+        self._synced_bytes = 0  # synced since the checkpoints were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self.relocations = RelocationRegistry(volumes, self.get)
-        self._doubles: list[PartitionLog] = []  # of partitions that another directory has too
+        self._duplicates: list[PartitionLog] = []  # a second directory has the same partition
 
     def open(self) -> None:
-        """Find the logs that are there; recover those of a directory that was not stopped."""
+        """Find the existing logs; recover those of directories without a clean shutdown."""
         killed: list[Volume] = []
         for volume in self._working():
             try:
@@ -105,26 +105,29 @@ class LogManager:
             return
         copied = copied_partition_of(name)
         if copied is not None:
-            self.relocations.found(volume, path, copied)
+            self.relocations.add_interrupted(volume, path, copied)
             return
         key = partition_of(name)
         if key is None or name == METADATA_LOG or not os.path.isdir(path):
             return
         if key in self._logs:
-            self._doubles.append(self._logs[key])
-        self._take_in(PartitionLog(volume, *key, self._config))
+            self._duplicates.append(self._logs[key])
+        first_dirty = volume.cleaner_offsets.get(key, 0)
+        self._add_existing(PartitionLog(volume, *key, self._config), first_dirty)
 
-    def _take_in(self, log: PartitionLog) -> None:
-        """A log that is there, of which its directory's checkpoints tell."""
+    def _add_existing(self, log: PartitionLog, first_dirty_offset: int) -> None:
+        """Add a log whose files exist, with the offsets in its directory's checkpoints."""
         volume, key = log.volume, (log.topic, log.partition)
-        log.recovery_point = volume.recovery_points.get(key, 0)
-        log.high_watermark = volume.high_watermarks.get(key, 0)
-        log.log_start_offset = volume.log_starts.get(key, 0)
-        log.first_dirty_offset = volume.cleaner_offsets.get(key, 0)
+        log.restore_checkpoints(
+            recovery_point=volume.recovery_points.get(key, 0),
+            high_watermark=volume.high_watermarks.get(key, 0),
+            log_start_offset=volume.log_starts.get(key, 0),
+            first_dirty_offset=first_dirty_offset,
+        )
         volume.logs[key] = self._logs[key] = log
 
     def _recover(self, volumes: list[Volume]) -> None:
-        """Check what a kill may have left torn, before anybody reads it."""
+        """Check the logs of directories without a clean shutdown, before they are read."""
         started = time.monotonic()
         self._in_threads(volumes, _recover)
         logger.info(
@@ -135,7 +138,7 @@ class LogManager:
         )
 
     def _in_threads(self, volumes: list[Volume], call: Callable[[PartitionLog], object]) -> None:
-        """Do this to all logs; each directory has its threads, as it may be a disk of its own."""
+        """Call `call` for all logs; each directory, which may be a disk, has separate threads."""
         threads: list[Thread] = []
         for volume in volumes:
             logs = iter(list(volume.logs.values()))  # each thread takes the next
@@ -146,30 +149,34 @@ class LogManager:
         for thread in threads:
             thread.join()
 
-    def settle(self, fitness: Callable[[PartitionLog], tuple[bool, ...]]) -> None:
-        """Of a partition in two directories, use the log that is fitter, or else goes further.
+    def resolve_duplicates(self, rank: Callable[[PartitionLog], tuple[bool, ...]]) -> None:
+        """For a partition in two directories, use the log of higher rank; quarantine the other.
 
-        The other is set aside. There are two after a move whose old directory could not be renamed,
-        and where a directory comes back: its topic may have been deleted and created again, or a
-        copy taken for its log. To be called once the metadata are known, before any log is used.
+        With equal ranks, the log with the higher last segment is used. Two logs exist after a move
+        whose old directory could not be renamed, and when a directory comes back after its topic
+        was created again or its log was replaced by a copy. Call it when the metadata are known and
+        before any log is used.
         """
-        doubles, self._doubles = self._doubles, []
-        for log in doubles:
+        duplicates, self._duplicates = self._duplicates, []
+        for log in duplicates:
             key = (log.topic, log.partition)
             both = (log, self._logs[key])
-            used, other = sorted(both, key=lambda each: (fitness(each), _reach(each)), reverse=True)
+            used, other = sorted(
+                both, key=lambda each: (rank(each), _last_segment(each)), reverse=True
+            )
             self._logs[key] = used
             logger.error(
-                "the same partition in two directories, ignored path=%s used=%s set_aside=%s",
+                "quarantining duplicate log, partition is in two directories"
+                " path=%s used=%s renamed_to=%s",
                 other.directory,
                 used.directory,
-                self._put_away(other, "stray"),
+                self._remove_log(other, "stray"),
             )
 
     # Logs
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The partition's log, loaded; None if there is none here.
+        """Return the partition's log, loaded; None if this node has none.
 
         Raises KafkaError KAFKA_STORAGE_ERROR or CORRUPT_MESSAGE when it cannot be read.
         """
@@ -186,20 +193,20 @@ class LogManager:
         config: LogConfig,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """A new log, in the directory of that id, or in the working one that has the fewest.
+        """Create a log in the directory with that id, or in the one with the fewest logs.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR when that one is offline, without any, or when the
-        disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR when that directory is offline, when no directory is
+        online, and after an I/O error.
         """
         volume = self._place(directory_id)
         log = PartitionLog(volume, topic, partition, config)
         try:
-            if directory_id is not None and self.relocations.take_copy(log, topic_id):
-                self._take_in(log)
-                log.first_dirty_offset = LONG_MAX  # what compaction took out is no tear
+            if directory_id is not None and self.relocations.use_copy(log, topic_id):
+                # LONG_MAX: any gap between segments is a result of compaction, not damage.
+                self._add_existing(log, first_dirty_offset=LONG_MAX)
                 log.load(recover=True)
                 return log
-            volume.make_room((topic, partition))
+            volume.clear_checkpoints((topic, partition))
         except OSError as error:
             raise volume.refused(error) from error
         log.create(topic_id)
@@ -212,50 +219,54 @@ class LogManager:
             for volume in working:
                 if volume.directory_id == directory_id:
                     return volume
-            # It may have the log: a new one elsewhere would hide it.
+            # That directory may have the log: a new log in another directory would hide it.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"directory {directory_id} is offline")
         if not working:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
         return min(working, key=lambda each: len(each.logs))
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
-        """The partition's log, loaded or not; None if there is none here."""
+        """Return the partition's log, loaded or not; None if this node has none."""
         return self._logs.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> None:
-        """Rename a log away at once; its files go after file.delete.delay.ms.
+        """Rename a log's directory at once; remove its files after file.delete.delay.ms.
 
-        Nothing happens where there is none; a disk that refuses goes offline.
+        Nothing happens when the log does not exist. An I/O error takes the directory offline.
         """
         log = self._logs.pop((topic, partition), None)
-        aside = log and self._put_away(log, "delete")
-        if log and aside:
-            remove = partial(shutil.rmtree, aside, ignore_errors=True)
+        renamed = log and self._remove_log(log, "delete")
+        if log and renamed:
+            remove = partial(shutil.rmtree, renamed, ignore_errors=True)
             log.volume.deletions.add(log.config.file_delete_delay_ms, remove)
 
-    def set_aside(self, topic: str, partition: int) -> None:
-        """Rename a log that no topic owns, and keep its files (Kafka's stray logs)."""
+    def quarantine(self, topic: str, partition: int) -> None:
+        """Rename a log that belongs to no topic, and keep its files (Kafka's stray logs)."""
         log = self._logs.pop((topic, partition), None)
-        aside = log and self._put_away(log, "stray")
-        if log and aside:
-            logger.warning("no topic has this log=%s set_aside=%s", log.directory, aside)
+        renamed = log and self._remove_log(log, "stray")
+        if log and renamed:
+            logger.warning(
+                "quarantining stray log, no topic has it log=%s renamed_to=%s",
+                log.directory,
+                renamed,
+            )
 
-    def _put_away(self, log: PartitionLog, purpose: str) -> str | None:
-        """Rename a log's directory; its name then, None if it stays. The disk may go offline."""
+    def _remove_log(self, log: PartitionLog, purpose: str) -> str | None:
+        """Rename a removed log's directory and return its new path; None after an I/O error."""
         volume = log.volume
         volume.forget((log.topic, log.partition))
-        log.is_gone = True
+        log.mark_deleted()
         log.release()
         if volume.failure is not None:
             return None
-        return volume.put_aside(log.directory, (log.topic, log.partition), purpose)
+        return volume.rename_directory(log.directory, (log.topic, log.partition), purpose)
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every log, loaded or not."""
+        """Yield every log, loaded or not."""
         yield from self._logs.values()
 
     def due_deletions(self, now_ms: int) -> list[tuple[Volume, Callable[[], object]]]:
-        """What was deleted long enough ago, for `remove_deleted`."""
+        """Return the deletions whose delay is over, for `remove_deleted`."""
         return [
             (volume, remove)
             for volume in self._working()
@@ -263,7 +274,7 @@ class LogManager:
         ]
 
     def remove_deleted(self, deletions: Iterable[tuple[Volume, Callable[[], object]]]) -> None:
-        """Remove the files of what was deleted. For a thread."""
+        """Remove the files of deleted logs and segments. For a thread."""
         for volume, remove in deletions:
             try:
                 remove()
@@ -271,48 +282,49 @@ class LogManager:
                 volume.refused(error)
 
     def flush_rolled(self, logs: Iterable[PartitionLog]) -> None:
-        """Make complete segments durable, which moves the recovery points. For a thread.
+        """Make complete segments durable, which advances the recovery points. For a thread.
 
-        The points are written down whenever that was much, so that a start after a kill does not
-        check it again.
+        After 1 GiB the checkpoints are written, so that a start after a kill does not check these
+        segments again.
         """
         for log in logs:
             try:
                 self._synced_bytes += log.flush_rolled()
             except KafkaError as error:
-                _tell_of_flush(log, error)
+                _log_flush_failure(log, error)
         if self._synced_bytes >= _CHECKPOINT_BYTES:
             self._write_checkpoints()
 
     def take_rolled(self) -> list[PartitionLog]:
-        """The logs that rolled since the last call."""
+        """Return the logs that rolled since the last call."""
         logs: list[PartitionLog] = []
         for volume in self._working():
             logs += volume.rolled
             volume.rolled.clear()
         return logs
 
-    # Failures, checkpoints and the end
+    # Failures, checkpoints and shutdown
 
     @property
     def is_lost(self) -> bool:
-        """Whether the disks that are left do not do: none, or not the quorum's."""
+        """True when no directory is online, or the metadata log's directory is offline."""
         return self.metadata_volume.failure is not None or not self._working()
 
     def _working(self) -> list[Volume]:
         return [volume for volume in self.volumes if volume.failure is None]
 
     def checkpoint(self) -> None:
-        """Write recovery points, high watermarks and log starts. For a thread.
+        """Write recovery points, high watermarks and log start offsets. For a thread.
 
-        Logs of which a start after a kill would have much to check are synced before.
+        Logs with more than 16 MiB of unsynced bytes are synced first, so that a start after a kill
+        has little to check.
         """
         for log in list(self._logs.values()):
             if log.is_loaded and log.unsynced_bytes > _UNSYNCED_BYTES_MAX:
                 try:
                     log.flush()
                 except KafkaError as error:
-                    _tell_of_flush(log, error)
+                    _log_flush_failure(log, error)
         self._write_checkpoints()
 
     def _write_checkpoints(self) -> None:
@@ -324,9 +336,9 @@ class LogManager:
                 volume.refused(error)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write where logs begin, durably. For a thread.
+        """Write the log start offsets durably. For a thread.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR when a disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR after an I/O error.
         """
         for volume in self._working():
             try:
@@ -335,9 +347,9 @@ class LogManager:
                 raise volume.refused(error) from error
 
     def close(self, clean: bool) -> None:
-        """Make all durable and let others use the directories. For a thread.
+        """Make all logs durable and unlock the directories. For a thread.
 
-        Without `clean` nothing is written: the next start recovers.
+        Without `clean`, nothing is written, and the next start recovers the logs.
         """
         if clean:
             self._close_logs(self._working())
@@ -348,7 +360,7 @@ class LogManager:
         self.metadata_volume.unlock()
 
     def _close_logs(self, volumes: list[Volume]) -> None:
-        # Where a log could not be checked after a kill, the next start has to try again.
+        # A log that could not be recovered after a kill must be recovered by the next start.
         failed = {
             volume
             for volume in volumes
@@ -360,7 +372,7 @@ class LogManager:
                 log.close()
             except Exception as error:
                 failed.add(log.volume)
-                logger.error("not stopped cleanly log=%s error=%s", log.directory, error)
+                logger.error("cannot close log=%s error=%s", log.directory, error)
 
         self._in_threads(volumes, close)
         for volume in volumes:

@@ -1,11 +1,11 @@
-"""A log moves to another data directory while it is written (Kafka's future log, KIP-113).
+"""Move one log to another data directory while it is written (Kafka's future log, KIP-113).
 
-The copy grows in a directory named `-future`: whole segments and most of the active one in a
-thread, which syncs them, the last bytes in the loop, where nothing is appended meanwhile. Then the
-directory gets the log's name, the old one goes, and the `PartitionLog` works on in its new place.
-The metadata name the new directory before this last step (KIP-858), so the copy must be fit to be
-taken for the log by then (`make_ready`). One that the end of the node interrupted is gone on with
-at the next start, once it was compared with the log.
+A copy grows in a directory named `-future`. A thread copies and syncs complete segments and most of
+the active one; the loop copies the last bytes, when no append can happen. Then the copy is renamed
+to the log's name, the old directory is removed, and the `PartitionLog` uses the new files. The
+metadata name the new directory before this last step (KIP-858), so by then the copy must be usable
+as the log (`make_ready`). An interrupted move resumes at start-up, after the copy is compared with
+the log.
 """
 
 import logging
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LAST_STEP_MAX: Final = 1 << 20
-"""Bytes that are left to copy when the loop does the rest."""
+"""The loop copies the rest when at most this number of bytes remains."""
 
 _SNAPSHOT: Final = ".snapshot"
 _COPY_BYTES: Final = 4 << 20
@@ -39,14 +39,14 @@ _COMPARE_BYTES: Final = 1 << 18
 
 
 class StaleCopyError(Exception):
-    """The log was cut, compacted or deleted while it was copied: the copy is of no use."""
+    """The log was truncated, compacted or deleted during the copy, so the copy is useless."""
 
 
 class LogRelocation:
-    """One log on its way to `target`. `copied` says how much of each segment is there.
+    """The move of one log to the volume `target`; `copied` has the copied bytes of each segment.
 
-    `is_stopped` makes a copy that runs in a thread return soon; it can be resumed. The constructor
-    makes the directory, if it is not there; OSError.
+    `is_stopped` makes a copy that runs in a thread return soon; the copy can be resumed. The
+    constructor creates the directory if necessary. Raises OSError.
     """
 
     def __init__(self, log: "PartitionLog", target: Volume, directory: str) -> None:
@@ -60,24 +60,24 @@ class LogRelocation:
 
     @property
     def left_bytes(self) -> int:
-        """Bytes that the copy lacks."""
+        """The number of bytes that remain to be copied."""
         return sum(each.size - self.copied.get(each, 0) for each in tuple(self.log.segments))
 
     @property
     def reached_offset(self) -> int:
-        """Where the segment begins that is copied now."""
+        """The base offset of the last segment in the copy."""
         return max((segment.base_offset for segment in tuple(self.copied)), default=0)
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes that the copy has."""
+        """The number of bytes in the copy."""
         return sum(self.copied.values())
 
     def resume(self) -> None:
-        """Find out what an earlier node left of the copy. For a thread. StaleCopyError, OSError.
+        """Keep the part of an interrupted copy that equals the log. For a thread.
 
-        Nothing of it is believed: the log may have been compacted or cut after it was copied, and
-        what was not synced may be anything.
+        All bytes are compared: the log may have been compacted or truncated after the copy, and
+        bytes that were not synced may be wrong. Raises StaleCopyError, OSError.
         """
         wanted = {file_name(segment.base_offset, ".log"): segment for segment in self.log.segments}
         for name in os.listdir(self.directory):
@@ -91,7 +91,7 @@ class LogRelocation:
                 self.copied[wanted[name]] = same
 
     def _same_bytes(self, path: str, copy: str) -> int:
-        """How many bytes two files have in common from their beginning on, in whole blocks."""
+        """Return the number of equal bytes at the start of two files, in whole blocks."""
         same = 0
         try:
             with open(path, "rb", buffering=0) as source, open(copy, "rb", buffering=0) as target:
@@ -105,14 +105,14 @@ class LogRelocation:
         return same
 
     def copy(self) -> None:
-        """Copy what there is. For a thread. StaleCopyError, OSError."""
+        """Copy what the copy lacks. For a thread. Raises StaleCopyError, OSError."""
         segments = tuple(self.log.segments)
         for segment in segments:
             if self.is_stopped:
                 return
             self._copy_batches(segment, segment.size)
             if segment is segments[-1]:
-                sync_path(self._path(segment, ".log"))  # or the last step would take long
+                sync_path(self._path(segment, ".log"))  # keeps the last step short
             elif self.copied[segment] == segment.size and segment not in self._synced:
                 self._copy_indexes(segment)
                 self._sync(segment)
@@ -131,7 +131,7 @@ class LogRelocation:
             raise StaleCopyError
         source = os.open(segment.path, os.O_RDONLY)
         try:
-            # From its start on, whatever lay there before compaction is another segment.
+            # At position 0, truncate: an older file may be of a segment before compaction.
             flags = os.O_WRONLY | os.O_CREAT | (0 if start else os.O_TRUNC)
             target = os.open(self._path(segment, ".log"), flags, 0o644)
             try:
@@ -148,7 +148,10 @@ class LogRelocation:
         self.copied[segment] = start
 
     def make_ready(self) -> None:
-        """Let a start that finds no log, but the copy, take that for it. For a thread. OSError."""
+        """Make the copy usable as the log, for a start that finds only the copy. For a thread.
+
+        Raises OSError.
+        """
         self._copy_small_files()
         sync_path(f"{self.directory}/{PARTITION_METADATA}")
         sync_path(self.directory)
@@ -156,11 +159,11 @@ class LogRelocation:
     # The last step, in the loop
 
     def finish(self) -> None:
-        """Copy the rest and let the log go on in its new directory. StaleCopyError, OSError."""
+        """Copy the rest and switch the log to its new directory. Raises StaleCopyError, OSError."""
         log, self.is_stopped = self.log, False
         if log.is_gone or any(each.size < size for each, size in self.copied.items()):
             raise StaleCopyError
-        self._drop_what_is_gone()
+        self._drop_deleted_segments()
         rest = [each for each in log.segments if not self._is_complete(each)]
         for segment in rest:
             self._synced.discard(segment)
@@ -168,7 +171,7 @@ class LogRelocation:
             self._copy_indexes(segment)
         self._copy_small_files()
         if log.recovery_point > rest[0].base_offset:
-            # What was on the disk, as flush.messages asks, stays so: the old files go.
+            # Records that were durable (flush.messages) stay durable when the old files go.
             for segment in rest:
                 self._sync(segment)
             sync_path(f"{self.directory}/{LEADER_EPOCHS}")
@@ -178,7 +181,7 @@ class LogRelocation:
         sync_path(self.directory)
         os.rename(self.directory, new_directory)
         try:
-            # A power loss must not find the old name gone and this one not there yet.
+            # After a power loss, one of the two directory names must exist.
             sync_path(self.target.path)
         except OSError:
             os.rename(new_directory, self.directory)
@@ -199,20 +202,20 @@ class LogRelocation:
         return is_whole and segment is not self.log.active
 
     def _write_checkpoints(self) -> None:
-        """Tell the target of the log, as a kill may come before its next checkpoint.
+        """Write the log's offsets to the target's checkpoints, as a kill may come at any time.
 
-        Records that were deleted stay so, and what compaction took away is not believed torn.
+        After it, deleted records stay deleted, and gaps of compaction are not taken for damage.
         """
         key = (self.log.topic, self.log.partition)
-        self.target.make_room(key)
+        self.target.clear_checkpoints(key)
         self.target.logs[key] = self.log
         try:
             self.target.write_checkpoints()
         finally:
             del self.target.logs[key]
 
-    def _drop_what_is_gone(self) -> None:
-        """Retention went on meanwhile."""
+    def _drop_deleted_segments(self) -> None:
+        """Remove copies of segments that retention deleted meanwhile."""
         current = set(self.log.segments)
         bases = {segment.base_offset for segment in current}
         for segment in [each for each in self.copied if each not in current]:
@@ -250,7 +253,7 @@ class LogRelocation:
         log.volume.forget(key)
         if dirty is not None:
             target.cleaner_offsets[key] = dirty
-        log.moved_to(target, directory, segments, synced_to)
+        log.move_to(target, directory, segments, synced_to)
         target.logs[key] = log
         target.rolled.add(log)
 
@@ -270,10 +273,13 @@ def _remove(path: str) -> None:
 
 
 def find_volume(volumes: Iterable[Volume], path: str) -> Volume:
-    """The data directory at `path`; LOG_DIR_NOT_FOUND, or KAFKA_STORAGE_ERROR when offline."""
+    """Return the data directory at `path`.
+
+    Raises KafkaError LOG_DIR_NOT_FOUND, or KAFKA_STORAGE_ERROR when it is offline.
+    """
     for volume in volumes:
         if os.path.abspath(volume.path) == path:
             if volume.failure is not None:
                 raise volume.offline()
             return volume
-    raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is none of log.dirs")
+    raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of log.dirs")

@@ -1,6 +1,6 @@
-"""Which logs move between the data directories (the future logs of Kafka's `LogManager`).
+"""The moves of logs between data directories that are in progress (Kafka's future logs).
 
-How one of them gets there is in `moving`.
+`log_relocation` has the steps of one move.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class RelocationRegistry:
-    """Begins, resumes and ends moves; `get` gives a partition's log, loaded, or None."""
+    """Begins, resumes and ends moves; `get` returns a partition's log, loaded, or None."""
 
     def __init__(
         self, volumes: Sequence[Volume], get: Callable[[str, int], PartitionLog | None]
@@ -29,29 +29,29 @@ class RelocationRegistry:
         self.active: dict[PartitionLog, LogRelocation] = {}
         self._volumes = volumes
         self._get = get
-        self._unfinished: list[tuple[Volume, str, tuple[str, int]]] = []
+        self._interrupted: list[tuple[Volume, str, tuple[str, int]]] = []
 
-    def found(self, volume: Volume, path: str, key: tuple[str, int]) -> None:
+    def add_interrupted(self, volume: Volume, path: str, key: tuple[str, int]) -> None:
         """The last run left a copy of this partition's log at `path`."""
-        self._unfinished.append((volume, path, key))
+        self._interrupted.append((volume, path, key))
 
     def is_active(self, move: LogRelocation) -> bool:
-        """Whether it was neither finished nor called off."""
+        """True until the move is finished or cancelled."""
         return self.active.get(move.log) is move
 
     def begin(self, topic: str, partition: int, path: str) -> LogRelocation | None:
-        """Begin to move a log to the data directory at `path`; None if it is there already.
+        """Begin to move a log to the data directory at `path`; None if it is already there.
 
-        A move of it to elsewhere ends. Raises KafkaError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR,
-        INVALID_TOPIC_EXCEPTION for a name that is too long, or UNKNOWN_TOPIC_OR_PARTITION when
-        there is no such log.
+        A move of this log to another directory ends. Raises KafkaError LOG_DIR_NOT_FOUND,
+        KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION for a name that is too long, or
+        UNKNOWN_TOPIC_OR_PARTITION when the log does not exist.
         """
         name = future_name(topic, partition)
         target = find_volume(self._volumes, path)
         log = self._get(topic, partition)
         if log is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {topic}-{partition}"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition} has no log here"
             )
         self.end(self.active.get(log))
         if log.volume is target:
@@ -62,34 +62,35 @@ class RelocationRegistry:
             raise target.fail(error) from error
         return move
 
-    def unfinished(self) -> list[tuple[str, int]]:
-        """The partitions of which the last run left a copy on its way."""
-        return [key for _, _, key in self._unfinished]
+    def interrupted(self) -> list[tuple[str, int]]:
+        """Return the partitions of which the last run left a copy."""
+        return [key for _, _, key in self._interrupted]
 
-    def take_copy(self, log: PartitionLog, topic_id: Uuid) -> bool:
-        """Let the copy of a move that was not finished be the log; whether there is one. OSError.
+    def use_copy(self, log: PartitionLog, topic_id: Uuid) -> bool:
+        """Rename the copy of an interrupted move to the log. Return False when there is none.
 
-        The node ended between telling of the move and its last step, and now the old directory is
-        not there (`LogManager.recoverAbandonedFutureLogs`, KAFKA-16082).
+        For a node that ended after the metadata named the new directory and before the last step,
+        when the old directory is missing now (`LogManager.recoverAbandonedFutureLogs`,
+        KAFKA-16082). Raises OSError.
         """
-        for volume, path, key in self._unfinished:
+        for volume, path, key in self._interrupted:
             if key != (log.topic, log.partition) or volume is not log.volume:
                 continue
             if log_loading.read_topic_id(path) == topic_id:
-                logger.warning("taking the copy of a move for the log copy=%s", path)
+                logger.warning("using the copy of an interrupted move as the log copy=%s", path)
                 os.rename(path, log.directory)
-                self._unfinished.remove((volume, path, key))
+                self._interrupted.remove((volume, path, key))
                 return True
         return False
 
     def resume(self) -> list[LogRelocation]:
-        """Take up the moves that the last run did not finish; the copies have to be compared.
+        """Begin the moves that the last run did not finish; `LogRelocation.resume` must follow.
 
-        One of a log that moved or began anew is removed, one without a log is set aside, for it may
-        be all there is, and one whose log is offline is left as it is.
+        A copy is removed when its log already moved there or was created again. A copy without a
+        log is quarantined, because it may be the only one. A copy whose log is offline stays.
         """
         moves: list[LogRelocation] = []
-        for volume, path, key in self._unfinished:
+        for volume, path, key in self._interrupted:
             try:
                 log = self._get(*key)
                 if log is not None and log.volume.failure is not None:
@@ -100,21 +101,23 @@ class RelocationRegistry:
                 elif log is not None:
                     volume.deletions.add(0, partial(shutil.rmtree, path, ignore_errors=True))
                 elif not any(each.failure for each in self._volumes):
-                    aside = volume.put_aside(path, key, "stray")
-                    if aside is not None:
-                        logger.warning("a copy has no log copy=%s set_aside=%s", path, aside)
+                    renamed = volume.rename_directory(path, key, "stray")
+                    if renamed is not None:
+                        logger.warning(
+                            "quarantining a copy without a log copy=%s renamed_to=%s", path, renamed
+                        )
             except KafkaError as error:
-                logger.error("cannot resume a move copy=%s error=%s", path, error)
+                logger.error("cannot resume interrupted move copy=%s error=%s", path, error)
             except OSError as error:
                 volume.refused(error)
-        self._unfinished.clear()
+        self._interrupted.clear()
         return moves
 
     def end(self, move: LogRelocation | None) -> None:
-        """Forget a move, finished or not, and remove what it left.
+        """End a move, finished or not, and remove its copy.
 
-        It gets another name at once, or a start after a kill would go on with it. A copy stays when
-        the log's own directory failed: it may be all that is left.
+        The copy is renamed at once: otherwise a start after a kill would resume the move. When a
+        disk of the move failed, the copy stays, because it may be all that remains.
         """
         if move is None or not self.is_active(move):
             return
@@ -123,6 +126,6 @@ class RelocationRegistry:
         move.is_stopped = True
         if log.volume.failure is not None or target.failure is not None:
             return
-        aside = target.put_aside(move.directory, (log.topic, log.partition), "delete")
-        if aside is not None:  # or it is the log's directory now
-            target.deletions.add(0, partial(shutil.rmtree, aside, ignore_errors=True))
+        renamed = target.rename_directory(move.directory, (log.topic, log.partition), "delete")
+        if renamed is not None:  # None when the copy is the log's directory now
+            target.deletions.add(0, partial(shutil.rmtree, renamed, ignore_errors=True))

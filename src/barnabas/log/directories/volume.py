@@ -1,7 +1,7 @@
-"""One data directory: its lock, its identity, its checkpoints, and whether its disk works.
+"""One data directory: its lock, identity, checkpoints, and the failure of its disk.
 
-"Log directory" is Kafka's name for it; `Volume` here, so that it is not mistaken for the directory
-of one partition.
+Kafka calls it "log directory". Here it is a `Volume`, because the directory of one partition is a
+log directory too.
 """
 
 import errno
@@ -28,7 +28,7 @@ from barnabas.log.checkpoints import (
     encode_clean_shutdown,
     encode_offsets,
 )
-from barnabas.log.directories.directory_names import aside_name
+from barnabas.log.directories.directory_names import renamed_name
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_operations import replace_file, sync_path
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -44,19 +44,19 @@ _NOT_THE_DISK: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _T = TypeVar("_T")
 
-# A POSIX lock does not exclude a second opener in the same process: that is kept here.
+# A POSIX lock does not exclude the process that holds it, so this set does.
 _locked_here: set[tuple[int, int]] = set()
 
 
 class DataDirectoryError(Exception):
-    """A data directory that this node must not use; one line that says what to do."""
+    """A data directory that this node must not use; the message is one line with a remedy."""
 
 
 class Volume:
     """A locked data directory and the state that its logs share.
 
-    `failure` is set by the first I/O error: from then on nothing of it is read or written, and
-    its partitions answer KAFKA_STORAGE_ERROR.
+    The first I/O error sets `failure`: from then on the directory is not read or written, and its
+    partitions answer KAFKA_STORAGE_ERROR.
     """
 
     def __init__(self, path: Path, files: FileCache) -> None:
@@ -70,12 +70,12 @@ class Volume:
         self.recovery_points: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.log_starts: Offsets = {}
-        self.cleaner_offsets: Offsets = {}  # up to where logs are compacted
-        self._checkpointed: dict[str, frozenset[tuple[str, int]]] = {}  # whom each file names
+        self.cleaner_offsets: Offsets = {}  # logs are compacted below these offsets
+        self._checkpointed: dict[str, frozenset[tuple[str, int]]] = {}  # partitions in each file
         self.deletions = Deletions()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.rolled: set[PartitionLog] = set()  # have segments to sync that are complete
-        self.mutex = threading.Lock()  # held for moments: recovery points move in two threads
+        self.rolled: set[PartitionLog] = set()  # logs with complete segments that are not synced
+        self.mutex = threading.Lock()  # held briefly, as two threads change recovery points
         self._checkpoint_mutex = threading.Lock()  # held while checkpoints are written
         self._lock_fd = -1
         self._lock_key: tuple[int, int] | None = None
@@ -85,22 +85,22 @@ class Volume:
 
     @property
     def directory_id(self) -> Uuid | None:
-        """Its id in `meta.properties`."""
+        """The directory's id in `meta.properties`."""
         return None if self.properties is None else self.properties.directory_id
 
     # Opening
 
     def lock(self) -> None:
-        """Create it if need be and keep every other node out, Apache Kafka too.
+        """Create the directory if necessary, and lock it against other nodes, also Apache Kafka.
 
-        Raises DataDirectoryError when another node has it. OSError.
+        Raises DataDirectoryError when another node has locked it, and OSError.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         fd = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         stat = os.fstat(fd)
         key = (stat.st_dev, stat.st_ino)
         if key in _locked_here:
-            # Closing a descriptor of the file would drop the lock that this process holds.
+            # The descriptor stays open: closing it would release this process's own lock.
             raise self._in_use()
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,14 +116,17 @@ class Volume:
         )
 
     def unlock(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         if self._lock_key is not None:
             _locked_here.discard(self._lock_key)
             self._lock_key = None
             os.close(self._lock_fd)
 
     def read_properties(self) -> MetaProperties | None:
-        """Read `meta.properties`; None in a new directory. DataDirectoryError when damaged."""
+        """Return the content of `meta.properties`, None in a new directory.
+
+        Raises DataDirectoryError when the file is damaged.
+        """
         file = self.path / META_PROPERTIES
         content = self._read(file.name, bytes, b"")
         if not content:
@@ -135,12 +138,15 @@ class Volume:
         return self.properties
 
     def write_properties(self, properties: MetaProperties) -> None:
-        """Make the directory this node's, durably; OSError."""
+        """Write `meta.properties` durably. Raises OSError."""
         self.properties = properties
         replace_file(self.path / META_PROPERTIES, properties.encode())
 
     def load_checkpoints(self) -> None:
-        """Read what the last run left, and forget that it ended well; OSError."""
+        """Read the checkpoints of the last run, and remove its clean shutdown file.
+
+        Raises OSError.
+        """
         marker = self.path / CLEAN_SHUTDOWN
         content = self._read(CLEAN_SHUTDOWN, bytes, None)
         if content is not None:
@@ -160,22 +166,22 @@ class Volume:
         }
 
     def _read(self, name: str, decode: Callable[[bytes], _T], default: _T) -> _T:
-        """A file's content, `default` where there is none or it is damaged (which is logged)."""
+        """Return a file's content; `default` if it is missing or damaged (which is logged)."""
         path = self.path / name
         try:
             return decode(path.read_bytes())
         except FileNotFoundError:
             return default
         except CheckpointError as error:
-            logger.warning("checkpoint ignored file=%s reason=%s", path, error)
+            logger.warning("ignoring damaged checkpoint file=%s reason=%s", path, error)
             return default
 
     # Checkpoints
 
     def write_checkpoints(self) -> None:
-        """Write recovery points, high watermarks and log starts of all logs; OSError.
+        """Write recovery points, high watermarks and log start offsets of all logs.
 
-        Logs that were not opened keep what was read.
+        Logs that are not loaded keep the offsets read at start-up. Raises OSError.
         """
         with self._checkpoint_mutex:
             for key, log in list(self.logs.items()):
@@ -187,7 +193,10 @@ class Volume:
             self._write_log_starts()
 
     def write_log_starts(self) -> None:
-        """Write where logs begin that begin inside a segment (DeleteRecords), durably; OSError."""
+        """Write durably the log start offsets that are inside a segment (DeleteRecords).
+
+        Raises OSError.
+        """
         with self._checkpoint_mutex:
             self._write_log_starts()
 
@@ -201,23 +210,23 @@ class Volume:
         self._write(LOG_STARTS, self.log_starts)
 
     def write_cleaner_offsets(self) -> None:
-        """Write up to where logs are compacted, durably; OSError."""
+        """Write durably the offsets below which logs are compacted. Raises OSError."""
         with self._checkpoint_mutex:
             self._write(CLEANER_OFFSETS, self.cleaner_offsets)
 
     def _write(self, name: str, offsets: Offsets) -> None:
-        # A copy: the loop forgets deleted partitions meanwhile.
+        # Copy the dict first: the loop may remove deleted partitions meanwhile.
         known = {key: offset for key, offset in dict(offsets).items() if key in self.logs}
         keys = frozenset(known)
         self._checkpointed[name] = self._checkpointed.get(name, keys) | keys  # while it is written
         replace_file(self.path / name, encode_offsets(known))
         self._checkpointed[name] = keys
 
-    def make_room(self, key: tuple[str, int]) -> None:
-        """A new log is to come: nothing that the files say of an earlier one is its own. OSError.
+    def clear_checkpoints(self, key: tuple[str, int]) -> None:
+        """Remove an earlier log of the same name from the checkpoints, before a new one is created.
 
-        After a kill its records below the old log's start would be gone. Kafka writes the files
-        with each deletion (`LogManager.asyncDelete`).
+        Otherwise a start after a kill would remove the new log's records below the old log's start.
+        Kafka writes the files at each deletion (`LogManager.asyncDelete`). Raises OSError.
         """
         self.forget(key)
         if any(key in named for named in self._checkpointed.values()):
@@ -225,7 +234,7 @@ class Volume:
             self.write_cleaner_offsets()
 
     def forget(self, key: tuple[str, int]) -> None:
-        """A partition left this directory."""
+        """Remove a partition that is no longer in this directory."""
         log = self.logs.pop(key, None)
         if log is not None:
             self.rolled.discard(log)
@@ -238,38 +247,40 @@ class Volume:
             offsets.pop(key, None)
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """Say that all was closed in order: the last thing written. OSError."""
+        """Write the clean shutdown file, as the last file of a run. Raises OSError."""
         replace_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
 
     # Failure
 
     def refused(self, error: OSError) -> KafkaError:
-        """What to raise for an operation that the system refused.
+        """Return the KafkaError for an I/O error.
 
-        It takes the directory offline, unless the process is out of something: that passes.
+        The directory goes offline, except when the process lacks descriptors or memory, which may
+        pass.
         """
         if error.errno in _NOT_THE_DISK:
-            logger.error("out of resources path=%s error=%s", self.path, error)
+            logger.error("out of process resources path=%s error=%s", self.path, error)
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         return self.fail(error)
 
-    def put_aside(self, directory: str, key: tuple[str, int], purpose: str) -> str | None:
-        """Rename a directory that is no log of `key` any more; its path then.
+    def rename_directory(self, directory: str, key: tuple[str, int], purpose: str) -> str | None:
+        """Rename a directory that is no longer the log of `key`, and return its new path.
 
-        None if it is not there, or if the disk refuses, which may take it offline.
+        Return None when it does not exist, and after an I/O error, which may take the volume
+        offline.
         """
-        aside = f"{self.path}/{aside_name(*key, purpose)}"
+        renamed = f"{self.path}/{renamed_name(*key, purpose)}"
         try:
-            os.rename(directory, aside)
+            os.rename(directory, renamed)
         except FileNotFoundError:
             return None
         except OSError as error:
             self.refused(error)
             return None
-        return aside
+        return renamed
 
     def fail(self, error: OSError) -> KafkaError:
-        """Take the directory offline for good; what to raise."""
+        """Take the directory offline until a restart, and return the KafkaError to raise."""
         if self.failure is None:
             self.failure = error
             logger.error(
@@ -280,14 +291,14 @@ class Volume:
         return self.offline()
 
     def offline(self) -> KafkaError:
-        """What partitions of a failed directory answer."""
+        """Return the KafkaError of partitions in an offline directory."""
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is offline: {self.failure}")
 
 
 class Deletions:
-    """Files that were renamed away and are removed later (`file.delete.delay.ms`).
+    """Renamed files that are removed later (`file.delete.delay.ms`).
 
-    The delay counts from the first `due` that sees them. For the loop alone.
+    The delay starts with the first call of `due` after `add`. Only the loop may use it.
     """
 
     def __init__(self) -> None:
@@ -298,11 +309,11 @@ class Deletions:
         return len(self._waiting) + len(self._new)
 
     def add(self, delay_ms: int, remove: Callable[[], object]) -> None:
-        """Call `remove` when `delay_ms` have passed."""
+        """Add a call that removes files after `delay_ms`."""
         self._new.append((delay_ms, remove))
 
     def due(self, now_ms: int) -> list[Callable[[], object]]:
-        """Take out what is to be removed now."""
+        """Remove and return the calls whose delay is over."""
         new, self._new = self._new, []
         self._waiting += [(now_ms + delay_ms, remove) for delay_ms, remove in new]
         due = [remove for deadline, remove in self._waiting if deadline <= now_ms]

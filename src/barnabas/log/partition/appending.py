@@ -1,7 +1,7 @@
-"""How a batch gets into a log, as its leader or behind one (Kafka's `UnifiedLog.append`).
+"""Append batches to a log, as leader or as follower (Kafka's `UnifiedLog.append`).
 
-A refused batch has changed nothing. What is appended is known at once to the segment, the epochs
-and the producers, and to its readers by the log's end.
+A refused batch changes nothing. An appended batch is at once part of the segment, the leader
+epochs and the producer state, and readers see it because the log end advances.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class AppendInfo(NamedTuple):
-    """What an append did, or, for a duplicate, what the first append of that batch did.
+    """The result of an append; for a duplicate, the result of the batch's first append.
 
     `log_append_time_ms` is -1 where records keep their producers' timestamps.
     """
@@ -62,7 +62,7 @@ def as_leader(
     if len(records) > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{len(records)} bytes are more than a segment of {config.segment_bytes}",
+            f"a batch of {len(records)} bytes is larger than a segment of {config.segment_bytes}",
         )
     marker: TransactionMarker | None = None
     if header.producer_id >= 0:
@@ -92,7 +92,7 @@ def as_follower(log: "PartitionLog", records: bytes | Writable, now_ms: int) -> 
         if first < log.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"a batch at {first}, the log ends at {log.log_end_offset}",
+                f"a batch at offset {first} is below the log end offset {log.log_end_offset}",
             )
         batch = view[position : position + header.size]
         marker: TransactionMarker | None = None
@@ -112,7 +112,7 @@ def _append(
     marker: TransactionMarker | None,
 ) -> None:
     volume = log.volume
-    if log.is_gone or volume.failure is not None:
+    if log.error is not None or volume.failure is not None:
         raise log.refusal()
     config, epochs = log.config, log.epochs
     try:
@@ -122,14 +122,14 @@ def _append(
             rolling.write_epochs(log)
         segment = log.segments[-1]
         if segment.is_due_to_roll(config, len(batch), header.max_timestamp, last, now_ms):
-            # Only a batch far behind the end, from a leader that compacted, leaves a hole here.
+            # A gap in the offsets is possible here only when a follower copies a compacted log.
             end = log.log_end_offset
             base = end if last - end <= RELATIVE_OFFSET_MAX else first
             segment = rolling.roll(log, base, now_ms)
         segment.append(batch, last, header.max_timestamp, config.index_interval_bytes)
     except (OSError, CorruptBatch) as error:
         raise log.refused(error, volume) from error
-    log.log_end_offset = last + 1
+    log.advance_log_end(last + 1)
     if header.producer_id >= 0:
         _note_producer(log, segment, header, first, marker)
 
@@ -153,7 +153,8 @@ def _index_aborted(log: "PartitionLog", segment: Segment, aborted: AbortedTxn) -
     try:
         segment.transaction_index.append(aborted)
     except OSError as error:
-        # The marker is in the log already: without its entry readers would see what it aborts.
+        # The marker is already in the log. Without an index entry, readers would see the aborted
+        # records, so the directory goes offline.
         raise log.volume.fail(error) from error
 
 
@@ -169,7 +170,7 @@ def _duplicate_of(log: "PartitionLog", header: BatchHeader) -> BatchMetadata | N
             or not entry.window_is_cut
         ):
             raise
-    # Its window came from a snapshot: what came before may be in the last two segments.
+    # The snapshot had only the producer's last batch: read earlier ones in the last two segments.
     producers.restore_window(entry, _headers(log.segments[-2:]))
     return producers.check_client_batch(header)
 

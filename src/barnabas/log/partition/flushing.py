@@ -1,7 +1,7 @@
-"""What of a log is on the disk, and how it gets there (Kafka's `LocalLog.flush`).
+"""Make a log durable, and advance its recovery point (Kafka's `LocalLog.flush`).
 
-All below a log's recovery point is synced: batches, and of complete segments their indexes too. The
-loop appends, rolls and truncates while a thread syncs.
+Everything below the recovery point is synced: batches, and the indexes of complete segments. The
+loop may append, roll and truncate while a thread syncs.
 """
 
 from itertools import pairwise
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
 
 
-def flush(log: "PartitionLog", *, rolled_alone: bool = False) -> int:
-    """Sync what was appended before this call; the bytes of complete segments synced. OSError.
+def flush(log: "PartitionLog", *, rolled_only: bool = False) -> int:
+    """Sync what was appended before this call; return the bytes of complete segments synced.
 
-    With `rolled_alone` not the segment that is appended to.
+    With `rolled_only` the active segment is not synced. Raises OSError.
     """
-    # The end is read before the segments that hold all below it, and a cut made since then leaves
-    # the recovery point to the next flush.
+    # Read the end before the segments: these then contain all records below the end. If the log
+    # end moves back meanwhile (`cuts`), the next flush advances the recovery point.
     cuts, end_offset, segments = log.cuts, log.log_end_offset, tuple(log.segments)
-    start, names = log.recovery_point, log.changed_names
-    if not segments:  # it begins anew
+    start, name_changes = log.recovery_point, log.name_changes
+    if not segments:  # the loop is removing all records
         return 0
-    if rolled_alone:
+    if rolled_only:
         end_offset = min(end_offset, segments[-1].base_offset)
     if end_offset <= start:
         return 0
@@ -35,33 +35,31 @@ def flush(log: "PartitionLog", *, rolled_alone: bool = False) -> int:
         if following.base_offset > start:
             segment.sync()
             synced += segment.size
-    if not rolled_alone:
+    if not rolled_only:
         segments[-1].sync_batches()
-    if log.synced_names < names:  # also while another thread is at it: it may not be done
+    # Another thread may be syncing these names now, but it may not have finished.
+    if log.synced_name_changes < name_changes:
         for path in (f"{log.directory}/{LEADER_EPOCHS}", log.directory, log.volume.path):
             sync_path(path)
-    with log.volume.mutex:
-        log.synced_names = max(log.synced_names, names)
-        if cuts == log.cuts:
-            log.recovery_point = max(log.recovery_point, end_offset)
+    log.advance_recovery_point(end_offset, cuts=cuts, name_changes=name_changes)
     return synced
 
 
 def is_due(log: "PartitionLog", now_ms: int) -> bool:
-    """Whether flush.ms asks for a sync of what was appended; asked again and again."""
+    """True when flush.ms requires a sync of appended records. Called at an interval."""
     if log.config.flush_ms >= LONG_MAX or not log.is_loaded:
         return False
     if log.recovery_point >= log.log_end_offset:
-        log.flushed_ms = now_ms
+        log.note_flush(now_ms)
         return False
     if now_ms - log.flushed_ms < log.config.flush_ms:
         return False
-    log.flushed_ms = now_ms
+    log.note_flush(now_ms)
     return True
 
 
 def unsynced_bytes(log: "PartitionLog") -> int:
-    """About how much lies behind the recovery point."""
+    """Return about how many bytes are above the recovery point."""
     point, end, total = log.recovery_point, log.log_end_offset, 0.0
     for segment in reversed(tuple(log.segments)):
         if end <= point:

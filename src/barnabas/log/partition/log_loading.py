@@ -1,7 +1,7 @@
-"""From a directory to a log: what a start reads, and what it repairs (Kafka's `LogLoader`).
+"""Create or load a log from its directory, and repair it after a kill (Kafka's `LogLoader`).
 
-After a clean stop no segment is read, but for what lies behind the last index entry. After a kill
-all behind the recovery point is checked, and the log ends before the first batch that is not whole.
+After a clean stop, only the batches after the last index entry are read. After a kill, all batches
+above the recovery point are checked, and the log is cut before the first damaged one.
 """
 
 import logging
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
-_CHECKPOINT: Final = ".checkpoint"  # the quorum's snapshots lie beside its log
+_CHECKPOINT: Final = ".checkpoint"  # the metadata log's directory holds its snapshots too
 _OTHER_FILES: Final = (PARTITION_METADATA, LEADER_EPOCHS, "quorum-state")
-# Left by a kill in the middle of a replacement, a deletion or a cleaning.
+# A kill during a replacement, a deletion or a cleaning leaves these files.
 _LEFTOVERS: Final = (".tmp", DELETED, ".cleaned")
 
 
 def read_topic_id(directory: str) -> Uuid | None:
-    """What `partition.metadata` says; None where it says nothing."""
+    """Return the topic id in `partition.metadata`; None if the file is missing or damaged."""
     path = f"{directory}/{PARTITION_METADATA}"
     try:
         with open(path, "rb") as file:
@@ -51,12 +51,12 @@ def read_topic_id(directory: str) -> Uuid | None:
     except OSError:
         return None
     except CheckpointError as error:
-        logger.warning("ignored file=%s reason=%s", path, error)
+        logger.warning("ignoring damaged file=%s reason=%s", path, error)
         return None
 
 
 def size_on_disk(directory: str) -> int:
-    """The size of the segments in a directory that nobody has opened; 0 if it is not there."""
+    """Return the size of the segments in a log directory; 0 if it does not exist."""
     try:
         return sum(sizes_on_disk(directory).values())
     except FileNotFoundError:
@@ -64,9 +64,9 @@ def size_on_disk(directory: str) -> int:
 
 
 def create(log: "PartitionLog", topic_id: Uuid) -> None:
-    """Begin a log in a directory of its own, which names its topic; OSError.
+    """Create the log's directory, the file with the topic's id, and a segment. Raises OSError.
 
-    A directory that is there already is loaded, whatever it holds.
+    If the directory exists already, the log in it is loaded.
     """
     try:
         os.mkdir(log.directory)
@@ -75,43 +75,35 @@ def create(log: "PartitionLog", topic_id: Uuid) -> None:
         load(log, recover=False)
         return
     write_topic_id(log, topic_id)
-    log.segments = [_first_segment(log)]
+    log.replace_segments(0, 0, [_first_segment(log)])
 
 
 def write_topic_id(log: "PartitionLog", topic_id: Uuid) -> None:
-    """Name the topic in the log's directory; OSError."""
+    """Write the topic's id to `partition.metadata`. Raises OSError."""
     path = f"{log.directory}/{PARTITION_METADATA}"
     replace_file(path, encode_partition_metadata(topic_id), sync=False)
 
 
 def load(log: "PartitionLog", recover: bool) -> None:
-    """Fill in a log from its directory; OSError."""
+    """Load a log from its directory; with `recover` check its batches. Raises OSError."""
     started = time.monotonic()
     snapshots = _find_segments(log)
     lost, checked_from = 0, log.recovery_point
     replay: Replay | None = None
     epochs = _read_epochs(log)
-    if not recover:
-        active = log.segments[-1]
-        log.log_end_offset, position = active.end()
-        if position != active.size:
-            logger.warning(
-                "recovering log=%s reason=no whole batch at %d", active.path, log.log_end_offset
-            )
-            recover = True
+    end_offset, position = log.active.end() if not recover else (0, 0)
+    if not recover and position != log.active.size:
+        logger.warning(
+            "recovering log=%s reason=no whole batch at offset %d", log.active.path, end_offset
+        )
+        recover = True
     if recover:
         replay = producer_loading.begin(log, snapshots)
-        lost = _recover(log, epochs, replay)
-    epochs.truncate_end(log.log_end_offset)
-    log.epochs = epochs
-    first = log.segments[0].base_offset
-    log.log_start_offset = min(max(log.log_start_offset, first), log.log_end_offset)
-    log.epochs.truncate_start(log.log_start_offset)
-    log.high_watermark = min(max(log.high_watermark, log.log_start_offset), log.log_end_offset)
-    log.recovery_point = min(max(log.recovery_point, first), log.log_end_offset)
+        end_offset, lost = _recover(log, epochs, replay)
+    log.finish_loading(epochs, end_offset)
     producer_loading.finish(log, replay)
     if log.recovery_point < log.active.base_offset:
-        log.volume.rolled.add(log)  # to be synced, so that the next start need not check it again
+        log.volume.rolled.add(log)  # sync it, so that the next start does not check it again
     if recover and log.log_end_offset > checked_from:
         logger.info(
             "recovered log=%s from=%d end=%d lost_bytes=%d ms=%.0f",
@@ -124,9 +116,9 @@ def load(log: "PartitionLog", recover: bool) -> None:
 
 
 def _find_segments(log: "PartitionLog") -> list[int]:
-    """The segments by their files, without what a kill left; one is made if there is none.
+    """Find the segments, remove what a kill left, and create a segment if there is none.
 
-    Returns the offsets of the producer snapshots.
+    Return the offsets of the producer snapshots.
     """
     with os.scandir(log.directory) as entries:
         found = list(entries)
@@ -140,12 +132,12 @@ def _find_segments(log: "PartitionLog") -> list[int]:
     for entry in found:
         stem, suffix = os.path.splitext(entry.name)
         if not entry.is_file():
-            logger.warning("ignored, it is no file path=%s", entry.path)
+            logger.warning("ignoring unknown directory entry, not a file path=%s", entry.path)
         elif suffix in _LEFTOVERS:
             remove_files([entry.path])
         elif OFFSET_NAME.fullmatch(stem) is None:
             if entry.name not in _OTHER_FILES and _CHECKPOINT not in entry.name:
-                logger.warning("ignored, it is none of the log's file=%s", entry.path)
+                logger.warning("ignoring unknown file=%s", entry.path)
         elif suffix == ".log":
             sizes[int(stem)] = entry.stat().st_size
         elif suffix == producer_loading.SNAPSHOT:
@@ -157,9 +149,8 @@ def _find_segments(log: "PartitionLog") -> list[int]:
         logger.warning("removing an index without a segment file=%s", path)
     remove_files(orphans)
     files = log.volume.files
-    log.segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
-    if not log.segments:
-        log.segments = [_first_segment(log)]
+    segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]
+    log.replace_segments(0, len(log.segments), segments or [_first_segment(log)])
     return snapshots
 
 
@@ -185,8 +176,11 @@ def _read_epochs(log: "PartitionLog") -> LeaderEpochs:
     return epochs
 
 
-def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> int:
-    """Check what lies behind the recovery point and cut at the first fault; the bytes lost."""
+def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> tuple[int, int]:
+    """Check the batches above the recovery point and cut the log at the first damaged one.
+
+    Return the log end offset and the number of bytes cut off.
+    """
     segments = log.segments
     offset = log.recovery_point
     first = log.segment_number(offset)
@@ -202,24 +196,23 @@ def _recover(log: "PartitionLog", epochs: LeaderEpochs, replay: Replay) -> int:
         if found.lost or (following and _is_torn(log, next_offset, following[0])):
             lost = found.lost + sum(each.size for each in following)
             logger.warning(
-                "cut log=%s offset=%d lost_bytes=%d reason=no whole batch behind it",
+                "cut log=%s offset=%d lost_bytes=%d reason=no whole batch at this offset",
                 segment.path,
                 next_offset,
                 lost,
             )
-            remove_now(log.directory, following)
-            del segments[number + 1 :]
+            remove_now(log.directory, log.replace_segments(number + 1, len(following), []))
             break
         if following:
             segment.finish()
-    log.log_end_offset = next_offset
-    return lost
+    return next_offset, lost
 
 
 def _is_torn(log: "PartitionLog", next_offset: int, following: Segment) -> bool:
-    """Whether a segment lost its end though the next one is there; compaction leaves holes too.
+    """True when a segment lost its last batches although the next segment exists.
 
-    It leaves them below the recovery point only: without the file of those nobody can tell.
+    Compaction leaves gaps between segments too, but only below the recovery point. Without the
+    checkpoint file of the recovery points the two cases look alike, so the result is False.
     """
     base = following.base_offset
     return (

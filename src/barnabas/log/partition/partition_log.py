@@ -1,10 +1,11 @@
-"""One partition's log: what is appended, read, truncated and forgotten (Kafka's `UnifiedLog`).
+"""One partition's log: append, read, truncate, delete and flush (Kafka's `UnifiedLog`).
 
-Here are its state and what can be asked of it; how each is done stands in a module of its own
-(`loading`, `appending`, `rolling`, `flushing`, `reading`, `lookup`, `retention`, `truncation`).
+`PartitionLog` is the interface of a log. Its state is in `log_state`; each operation is in a module
+with that name (`log_loading`, `appending`, `rolling`, `flushing`, `reading`, `timestamp_lookup`,
+`retention`, `truncation`).
 
-Plain calls that block at most on the page cache; the server decides which of them run in a thread
-(`flush` may, beside everything else). An I/O error takes the whole data directory offline.
+The calls are synchronous and block at most on the page cache. The server decides which of them run
+in a thread (`flush` may run beside any other call). An I/O error takes the data directory offline.
 """
 
 import logging
@@ -27,10 +28,9 @@ from barnabas.log.partition import (
 )
 from barnabas.log.partition.appending import AppendInfo
 from barnabas.log.partition.batch_validation import Origin, Writable
+from barnabas.log.partition.log_state import LogState
 from barnabas.log.record_work import Outcomes
-from barnabas.log.segment.leader_epochs import LeaderEpochs
 from barnabas.log.segment.log_segment import Segment
-from barnabas.log.segment.producer_state import ProducerState
 from barnabas.log.segment.segment_index import AbortedTxn
 from barnabas.protocol.batches.batch_header import CorruptBatch
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -45,60 +45,19 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class PartitionLog:
-    """The log in one directory. Offsets as in Kafka: `log_end_offset` is the next one.
+class PartitionLog(LogState):
+    """The log of one partition, in one directory.
 
-    Not loaded (`is_loaded`), it knows its name alone; `load` reads what it must. All methods below
-    need that, but for `retention_is_due`. They raise KafkaError KAFKA_STORAGE_ERROR when the disk
-    fails.
+    A log that is not loaded (`is_loaded`) has only its name; `load` reads its files. All methods
+    need a loaded log, except `retention_is_due`. They raise KafkaError KAFKA_STORAGE_ERROR when
+    the disk fails.
     """
 
-    __slots__ = (
-        "_topic_id",
-        "changed_names",
-        "config",
-        "cuts",
-        "directory",
-        "epochs",
-        "first_dirty_offset",
-        "flushed_ms",
-        "high_watermark",
-        "is_gone",
-        "is_loaded",
-        "log_end_offset",
-        "log_start_offset",
-        "partition",
-        "producers",
-        "read_ends",
-        "recovery_point",
-        "segments",
-        "synced_names",
-        "topic",
-        "volume",
-    )
+    __slots__ = ("_topic_id",)
 
     def __init__(self, volume: Volume, topic: str, partition: int, config: LogConfig) -> None:
-        self.volume = volume
-        self.topic = topic
-        self.partition = partition
-        self.config = config
-        self.directory = f"{volume.path}/{topic}-{partition}"
-        self.is_loaded = False
-        self.is_gone = False  # deleted: the directory may already be another log's
-        self.segments: list[Segment] = []
-        self.epochs = LeaderEpochs()
-        self.producers = ProducerState()
-        self.log_start_offset = 0
-        self.log_end_offset = 0
-        self.high_watermark = 0
-        self.recovery_point = 0
-        self.first_dirty_offset = 0  # below it, the log was compacted
+        super().__init__(volume, topic, partition, config)
         self._topic_id: Uuid | None = None
-        self.flushed_ms = 0  # when flush.ms was last kept
-        self.cuts = 0  # how often the end moved back
-        self.changed_names = 0  # how often files were named, and up to where that was synced
-        self.synced_names = 0
-        self.read_ends: reading.ReadEnds = {}
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.directory}>"
@@ -106,38 +65,38 @@ class PartitionLog:
     # Opening and closing
 
     def load(self, *, recover: bool) -> None:
-        """Read what is on the disk; after a kill (`recover`) check all behind the recovery point.
+        """Read the files; with `recover` (after a kill) check all batches above the recovery point.
 
-        `recovery_point`, `high_watermark` and `log_start_offset` come from the checkpoints.
+        The offsets of the checkpoints must be restored before (`restore_checkpoints`).
         """
         if not self.is_loaded:
             self.guarded(log_loading.load, self, recover)
             self.is_loaded = True
 
     def create(self, topic_id: Uuid) -> None:
-        """Begin a new log with its directory, its topic's id and its first segment."""
+        """Create the directory, the file with the topic's id, and the first segment."""
         self.guarded(log_loading.create, self, topic_id)
         self._topic_id = topic_id
         self.is_loaded = True
 
     @property
     def topic_id(self) -> Uuid | None:
-        """The id in `partition.metadata`; None if the file is not there, or damaged."""
+        """The id in `partition.metadata`; None if the file is missing or damaged."""
         if self._topic_id is None:
             self._topic_id = log_loading.read_topic_id(self.directory)
         return self._topic_id
 
     def adopt(self, topic_id: Uuid) -> None:
-        """Write `partition.metadata` again, which was lost or damaged."""
+        """Write a lost or damaged `partition.metadata` again."""
         self.guarded(log_loading.write_topic_id, self, topic_id)
         self._topic_id = topic_id
 
     def update_config(self, config: LogConfig) -> None:
-        """The topic's configuration changed."""
+        """Use a changed topic configuration."""
         self.config = config
 
     def close(self) -> None:
-        """Make all of it durable; nothing is appended any more. Callable from a thread."""
+        """Make the whole log durable; no append may follow. May run in a thread."""
         if self.is_loaded:
             self.guarded(self._close)
 
@@ -149,30 +108,18 @@ class PartitionLog:
         flushing.flush(self)
 
     def release(self) -> None:
-        """Let go of the files, as they are; it must be loaded again."""
+        """Close the files as they are; the log must be loaded again before use."""
         for segment in self.segments:
             segment.close()
         self.read_ends.clear()
         self.is_loaded = False
 
-    def moved_to(
-        self, volume: Volume, directory: str, segments: list[Segment], synced_to: int
-    ) -> None:
-        """Go on with a copy of the files, of which what is below `synced_to` is on the disk."""
-        with volume.mutex, self.volume.mutex:
-            self.volume, self.directory, self.segments = volume, directory, segments
-            self.changed_names += 1
-            # Last: a flush that began before this is of the old files.
-            self.cuts += 1
-            self.recovery_point = min(self.recovery_point, synced_to)
-        self.read_ends.clear()
-
-    # What its disk refuses
+    # Errors of the disk
 
     def guarded(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """What the call gives; KafkaError for what the disk refuses or has damaged."""
-        volume = self.volume  # a flush in a thread may end after the log moved to another
-        if self.is_gone or volume.failure is not None:
+        """Return the result of `call`. Raises KafkaError for I/O errors and damaged files."""
+        volume = self.volume  # a flush in a thread may end after the log moved to another volume
+        if self.error is not None or volume.failure is not None:
             raise self.refusal()
         try:
             return call(*args, **kwargs)
@@ -180,48 +127,45 @@ class PartitionLog:
             raise self.refused(error, volume) from error
 
     def refusal(self) -> KafkaError:
-        """What a log answers that was deleted, or whose directory is offline."""
-        if self.is_gone:
-            return KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.partition} was deleted"
-            )
-        return self.volume.offline()
+        """Return the error of a log that is deleted, failed, or in an offline directory."""
+        return self.error if self.error is not None else self.volume.offline()
 
     def refused(self, error: OSError | CorruptBatch, volume: Volume) -> KafkaError:
-        """What an operation answers in which this happened.
+        """Return the KafkaError for an operation that raised `error`.
 
-        A damaged file is told of and takes nothing offline: the rest of the log is served.
+        An I/O error may take the directory offline. A damaged file is logged and takes nothing
+        offline: the rest of the log is served.
         """
         if isinstance(error, OSError):
             return volume.refused(error)
         logger.error("corrupt log directory=%s error=%s", self.directory, error)
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"damaged: {error}")
 
-    # What it has
+    # Properties
 
     @property
     def active(self) -> Segment:
-        """The segment that is appended to."""
+        """The segment that receives appends."""
         return self.segments[-1]
 
     @property
     def size_bytes(self) -> int:
-        """The size of its batches."""
+        """The total size of its batches."""
         if not self.is_loaded:
             return log_loading.size_on_disk(self.directory)
         return sum(segment.size for segment in self.segments)
 
     @property
     def starts_inside_segment(self) -> bool:
-        """Whether its first offset cannot be told from the names of its files."""
+        """True when the log start offset is above the first segment's base offset."""
         segments = self.segments
         return bool(segments) and self.log_start_offset > segments[0].base_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it, every transaction is decided and committed (KIP-98).
+        """The offset below which every transaction is complete and committed (KIP-98).
 
-        One whose first records were deleted counts from the log's start on.
+        For a transaction whose first records were deleted, the log start offset counts.
         """
         if self.producers.has_transactions:
             unstable = self.producers.first_unstable_offset()
@@ -230,17 +174,17 @@ class PartitionLog:
         return self.high_watermark
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`, -1 if unknown."""
+        """Return the leader epoch of the record at `offset`, -1 if unknown."""
         return self.epochs.at(offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The last epoch up to `epoch` and where it ended; (-1, -1) if it is unknown."""
+        """Return the last epoch up to `epoch` and its end offset; (-1, -1) if it is unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Appending
 
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader begins its epoch here; written down before the next append."""
+        """A leader starts its epoch at `start_offset`; the next append writes that to the file."""
         self.epochs.assign(epoch, start_offset)
 
     def append_as_leader(
@@ -252,42 +196,37 @@ class PartitionLog:
         origin: Origin = "client",
         done: Outcomes | None = None,
     ) -> AppendInfo:
-        """Append one batch, into which offset and epoch (and, if it is the topic's, time) go.
+        """Append one batch; its offset, leader epoch and (by topic) timestamp are set in place.
 
-        Raises KafkaError with what Kafka answers to a batch that it refuses, and RecordWorkNeeded
-        where its records have to be looked at, which is too much for the loop and not in `done`
-        (None: it is done here). A batch that its producer sent before is not appended again.
+        A batch that its producer sent before is not appended again. Raises KafkaError with Kafka's
+        code for a batch that is refused. Raises RecordWorkNeeded when the records must be examined,
+        the batch is too large for that in the loop, and `done` does not have the outcome; with
+        `done` None the records are examined here regardless of size.
         """
         return appending.as_leader(self, records, leader_epoch, now_ms, origin, done)
 
     def append_as_follower(self, records: bytes | Writable, *, now_ms: int) -> None:
-        """Append batches as the leader has them; its offsets must continue ours.
+        """Append batches as the leader has them; their offsets must follow the log end.
 
-        Raises KafkaError CORRUPT_MESSAGE for a damaged batch (those before it are appended) and
-        OFFSET_OUT_OF_RANGE for one that does not follow.
+        Raises KafkaError CORRUPT_MESSAGE at a damaged batch (those before it are appended) and
+        OFFSET_OUT_OF_RANGE at one whose offset is below the log end.
         """
         appending.as_follower(self, records, now_ms)
 
-    def advance_high_watermark(self, offset: int) -> None:
-        """All replicas in sync have what is below `offset`."""
-        self.high_watermark = offset
-        if self.producers.has_transactions:
-            self.producers.high_watermark_advanced(offset)
-
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, unless the active one is empty."""
+        """Start a new segment, unless the active one is empty."""
         if self.active.size:
             self.guarded(rolling.roll, self, self.log_end_offset, now_ms)
 
-    # Making durable
+    # Flushing
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Whether flush.ms asks for a sync of what was appended."""
+        """True when flush.ms requires a sync of appended records."""
         return flushing.is_due(self, now_ms)
 
     @property
     def unsynced_bytes(self) -> int:
-        """About how much lies behind the recovery point. Callable from a thread."""
+        """About how many bytes are above the recovery point. May run in a thread."""
         return flushing.unsynced_bytes(self)
 
     def flush(self) -> None:
@@ -295,26 +234,23 @@ class PartitionLog:
         self.guarded(flushing.flush, self)
 
     def flush_rolled(self) -> int:
-        """Make durable the segments that are not appended to any more; their size in bytes.
-
-        For a thread.
-        """
-        return self.guarded(flushing.flush, self, rolled_alone=True)
+        """Make all segments but the active one durable; return their size. For a thread."""
+        return self.guarded(flushing.flush, self, rolled_only=True)
 
     # Reading
 
     def segment_number(self, offset: int) -> int:
-        """The segment that holds `offset` (the first, for one below all)."""
+        """Return the index of the segment with `offset`; 0 for an offset below all segments."""
         return reading.segment_number(self.segments, offset)
 
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one_message: bool = True
     ) -> FileSlice:
-        """Bytes from the batch that holds `offset`, below `upper_bound`, of one segment.
+        """Return bytes of one segment from the batch with `offset`, below `upper_bound`.
 
-        The last batch may be cut off by `max_bytes`, the first one not: it is there whole with
-        `min_one_message`, and without it only if it fits.
-        Raises KafkaError OFFSET_OUT_OF_RANGE below the log's start or behind its end.
+        `max_bytes` may cut off the last batch. The first batch is always whole: with
+        `min_one_message` even above `max_bytes`, otherwise the result is empty if it does not fit.
+        Raises KafkaError OFFSET_OUT_OF_RANGE below the log start and above the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
@@ -329,9 +265,9 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp: int, done: Outcomes | None = None
     ) -> tuple[int, int, int] | None:
-        """Timestamp (ms), offset and epoch of the first record at or after it; None without.
+        """Return timestamp (ms), offset and epoch of the first record at or after `timestamp`.
 
-        RecordWorkNeeded as `append_as_leader`.
+        None if no record is that late. Raises RecordWorkNeeded as `append_as_leader`.
         """
         found = self.guarded(
             timestamp_lookup.first_at_or_after,
@@ -343,60 +279,53 @@ class PartitionLog:
         return None if found is None else (*found, self.epochs.at(found[1]))
 
     def offset_of_max_timestamp(self, done: Outcomes | None = None) -> tuple[int, int, int] | None:
-        """Timestamp (ms), offset and epoch of the record with the largest one (KIP-734).
+        """Return timestamp (ms), offset and epoch of the record with the largest one (KIP-734).
 
-        RecordWorkNeeded as `append_as_leader`.
+        None for an empty log. Raises RecordWorkNeeded as `append_as_leader`.
         """
         found = self.guarded(timestamp_lookup.latest, self.segments, self.log_start_offset, done)
         return None if found is None else (*found, self.epochs.at(found[1]))
 
     def aborted_transactions(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """Those with records between the two offsets, for read_committed consumers."""
+        """Return the aborted transactions with records between the two offsets."""
         return self.guarded(reading.aborted, self.segments, first_offset, upper_bound)
 
-    # Forgetting
-
-    def delete_records(self, before_offset: int) -> None:
-        """Begin at `before_offset` from now on; retention removes what lies below."""
-        if before_offset > self.log_start_offset:
-            self.log_start_offset = before_offset
-            self.epochs.truncate_start(before_offset)
-            self.producers.advance_log_start(before_offset)
+    # Deleting
 
     def cleaning_candidate(self, now_ms: int) -> "Candidate | None":
-        """What compaction could do here; None if there is nothing."""
+        """Return what compaction could clean here; None if there is nothing."""
         from barnabas.log.compaction import cleaning_plan
 
         return self.guarded(cleaning_plan.candidate, self, now_ms)
 
     def swap_cleaned(self, group: Sequence[tuple[int, int]], size: int) -> bool:
-        """Put a cleaned segment of `size` bytes in the place of those it was made from.
+        """Replace the segments in `group` by the cleaned segment of `size` bytes made from them.
 
-        `group` are their base offsets and sizes. False, and nothing is done, if they are not there
-        any more as they were.
+        `group` has their base offsets and sizes. Return False, without a change, when these
+        segments do not exist any longer with these sizes.
         """
-        return self.guarded(segment_swap.take, self, group, size)
+        return self.guarded(segment_swap.swap, self, group, size)
 
     def retention_is_due(self, now_ms: int) -> bool:
-        """Whether `apply_retention` may find something; asked of a log that is not loaded.
+        """True when `apply_retention` may find something in this log, which is not loaded.
 
-        It stays so, but its configuration must be known.
+        The log is not loaded by this; its configuration must be up to date.
         """
         return self.guarded(retention.is_due, self, now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete old segments as the topic's configuration says; how many."""
+        """Delete segments by the topic's retention settings; return their number."""
         return self.guarded(retention.apply, self, now_ms)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the records from `offset` on."""
+        """Remove the records from `offset` on."""
         if offset < self.log_end_offset:
             self.guarded(truncation.truncate_to, self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything; the next record takes `offset`."""
+        """Remove all records; the next one gets `offset`."""
         self.guarded(truncation.start_at, self, offset)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for that long; how many."""
+        """Remove producers that were idle for `expiration_ms`; return their number."""
         return self.producers.expire(now_ms, expiration_ms)

@@ -1,7 +1,7 @@
-"""The producers of a log at its start: a snapshot, and what the batches behind it say.
+"""Rebuild the producer state when a log is loaded: from a snapshot and the batches after it.
 
-After a kill recovery walks over the batches anyway, and shows each to `Replay` on its way (as
-Kafka's `LogSegment.recover` does); otherwise their headers are read here.
+After a kill, recovery reads all batches anyway and passes each to `Replay` (as Kafka's
+`LogSegment.recover`). Otherwise the batch headers are read here.
 """
 
 import logging
@@ -23,9 +23,9 @@ SNAPSHOT: Final = ".snapshot"
 
 
 class Replay:
-    """Is shown the batches from `start` on in the order of the log, and keeps `state` with them.
+    """Applies the batches from `start` on, in the order of the log, to `state`.
 
-    With `repair` the transaction indexes are brought in step with the markers found.
+    With `repair`, the transaction indexes are rebuilt from the markers found.
     """
 
     def __init__(self, state: ProducerState, *, repair: bool) -> None:
@@ -34,18 +34,18 @@ class Replay:
         self._repair = repair
 
     def walk(self, segments: Iterable[Segment]) -> None:
-        """Read the headers of these segments; CorruptBatch, OSError."""
+        """Apply all batches of these segments. Raises CorruptBatch, OSError."""
         for segment in segments:
             self.begin(segment)
             self.walk_in(segment, segment.size)
 
     def begin(self, segment: Segment) -> None:
-        """Batches of this segment are shown next; OSError."""
+        """Prepare to apply the batches of a segment. Raises OSError."""
         if self._repair:
             segment.transaction_index.truncate(self.start)
 
     def walk_in(self, segment: Segment, end: int) -> None:
-        """Read the headers of a segment up to the position `end`; CorruptBatch, OSError."""
+        """Apply the batches of a segment up to position `end`. Raises CorruptBatch, OSError."""
         found = segment.find(self.start) if end else None
         if found is not None and found[0] < end:
             for position, header in segment.headers(found[0], end):
@@ -53,7 +53,7 @@ class Replay:
                     self.take(segment, position, header)
 
     def take(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        """A batch of a producer; OSError."""
+        """Apply one batch with a producer id. Raises OSError."""
         if not header.is_control:
             self.state.append(header, header.base_offset)
             return
@@ -65,10 +65,11 @@ class Replay:
 
 
 def begin(log: "PartitionLog", snapshots: Sequence[int]) -> Replay:
-    """Begin where recovery does, or before, with the last sound snapshot up to there; OSError.
+    """Start a replay for recovery, from the last usable snapshot. Raises OSError.
 
-    Later ones tell nothing of what a kill left of the transaction indexes, and what is not checked
-    yet must not be read: so whole segments are gone over (`UnifiedLog.recoverSegment`).
+    The snapshot must be at or below the first segment that recovery checks: a later one does not
+    help to repair the transaction indexes, and unchecked batches must not be read. So whole
+    segments are replayed (`UnifiedLog.recoverSegment`).
     """
     base = log.segments[log.segment_number(log.recovery_point)].base_offset
     usable = sorted(offset for offset in snapshots if offset <= base)
@@ -76,31 +77,34 @@ def begin(log: "PartitionLog", snapshots: Sequence[int]) -> Replay:
 
 
 def finish(log: "PartitionLog", replay: Replay | None) -> None:
-    """Know the producers: by `replay`, which saw the log to its end, or by reading; OSError."""
+    """Set the producer state from `replay`, or by reading batches if it is None. Raises OSError."""
     is_damaged = _transaction_index_is_damaged(log)
     if replay is None or is_damaged:
         read(log, repair=replay is not None or is_damaged)
         return
-    _drop_unneeded(log)
-    _know(log, replay.state)
+    _remove_unneeded(log)
+    _set_producers(log, replay.state)
 
 
 def read(log: "PartitionLog", *, repair: bool = False) -> None:
-    """Know the producers from the last sound snapshot, and the batches behind it; OSError."""
-    replay = Replay(_from_snapshot(log, _drop_unneeded(log)), repair=repair)
+    """Set the producer state from the last usable snapshot and the batches after it.
+
+    Raises CorruptBatch, OSError.
+    """
+    replay = Replay(_from_snapshot(log, _remove_unneeded(log)), repair=repair)
     if replay.start < log.log_end_offset:
         replay.walk(log.segments[log.segment_number(replay.start) :])
-    _know(log, replay.state)
+    _set_producers(log, replay.state)
 
 
-def _know(log: "PartitionLog", state: ProducerState) -> None:
+def _set_producers(log: "PartitionLog", state: ProducerState) -> None:
     state.end_offset = log.log_end_offset
     state.high_watermark_advanced(log.high_watermark)
-    log.producers = state
+    log.replace_producers(state)
 
 
 def _from_snapshot(log: "PartitionLog", snapshots: Sequence[int]) -> ProducerState:
-    """What the last sound one of these says; without any, nothing is known of the first segment."""
+    """Return the state in the last usable snapshot; an empty state when there is none."""
     state = ProducerState(log.segments[0].base_offset)
     for offset in reversed(snapshots):
         path = f"{log.directory}/{file_name(offset, SNAPSHOT)}"
@@ -109,18 +113,18 @@ def _from_snapshot(log: "PartitionLog", snapshots: Sequence[int]) -> ProducerSta
                 state.load(file.read(), offset)
             break
         except SnapshotError as error:
-            logger.warning("removing a damaged snapshot file=%s reason=%s", path, error)
+            logger.warning("removing damaged producer snapshot file=%s reason=%s", path, error)
             remove_files([path])
     return state
 
 
 def _transaction_index_is_damaged(log: "PartitionLog") -> bool:
-    """Whether the transaction indexes are to be made again; then from the first bad one on."""
+    """True when a transaction index is damaged, so that they must be rebuilt from there on."""
     for segment in log.segments:
         fault = segment.transaction_index.fault(segment.base_offset)
         if fault is not None:
             logger.warning("rebuilding transaction index segment=%s reason=%s", segment.path, fault)
-            # Without the later snapshots, producers are replayed from before this segment on.
+            # Without the later snapshots, the replay starts at or before this segment.
             remove_files(
                 f"{log.directory}/{file_name(offset, SNAPSHOT)}"
                 for offset in _snapshot_offsets(log.directory)
@@ -130,10 +134,10 @@ def _transaction_index_is_damaged(log: "PartitionLog") -> bool:
     return False
 
 
-def _drop_unneeded(log: "PartitionLog") -> list[int]:
-    """The offsets of the snapshots within the log; those that no segment needs are removed.
+def _remove_unneeded(log: "PartitionLog") -> list[int]:
+    """Remove the snapshots that are not needed, and return the offsets of the others.
 
-    One for each segment, and the last one (`ProducerStateManager.removeStraySnapshots`).
+    Needed are one per segment and the last (`ProducerStateManager.removeStraySnapshots`).
     """
     snapshots = _snapshot_offsets(log.directory)
     bases = {segment.base_offset for segment in log.segments}
@@ -157,7 +161,7 @@ def _snapshot_offsets(directory: str) -> list[int]:
 
 
 def remove_snapshots(directory: str) -> None:
-    """Remove all snapshots: the log begins anew."""
+    """Remove all snapshots."""
     remove_files(
         f"{directory}/{file_name(offset, SNAPSHOT)}" for offset in _snapshot_offsets(directory)
     )

@@ -1,4 +1,4 @@
-"""Where what is read lies in a log's segments (Kafka's `LocalLog.read`)."""
+"""Find the file ranges for a read of a log (Kafka's `LocalLog.read`)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -11,14 +11,12 @@ from barnabas.log.segment.segment_index import AbortedTxn
 if TYPE_CHECKING:
     from barnabas.log.partition.partition_log import PartitionLog
 
-ReadEnds = dict[int, tuple[Segment, int]]
-"""Offsets at which reads of the log's end stopped, which is where the next ones begin."""
-
+# Reads that follow the log's end start where an earlier one stopped: these positions are kept.
 _READ_ENDS_MAX: Final = 64
 
 
 class Range(NamedTuple):
-    """Bytes of one segment."""
+    """A byte range of one segment."""
 
     segment: Segment
     position: int
@@ -28,7 +26,7 @@ class Range(NamedTuple):
 def read(
     log: "PartitionLog", offset: int, max_bytes: int, upper_bound: int, min_one_message: bool
 ) -> FileSlice:
-    """See `PartitionLog.read`; the offset is within the log. CorruptBatch, OSError."""
+    """See `PartitionLog.read`; the offset is within the log. Raises CorruptBatch, OSError."""
     known = log.read_ends.get(offset)
     if known is not None and upper_bound >= log.log_end_offset:
         segment, position = known
@@ -58,7 +56,7 @@ def _slice(log: "PartitionLog", segment: Segment, position: int, size: int) -> F
 
 
 def segment_number(segments: Sequence[Segment], offset: int) -> int:
-    """The segment that holds `offset` (the first, for one below all)."""
+    """Return the index of the segment with `offset`; 0 for an offset below all segments."""
     last = len(segments) - 1
     if offset >= segments[last].base_offset:
         return last
@@ -74,15 +72,16 @@ def find(
     end_offset: int,
     min_one_message: bool,
 ) -> Range | None:
-    """Whole batches, but for the last, from the one that holds `offset` on; None without any.
+    """Return the range of batches from the one with `offset` on, below `upper_bound`; or None.
 
-    Of the segments' end, `end_offset`, nothing at or above `upper_bound`. The first batch is there
-    whole with `min_one_message`, and without it only if it fits. Raises CorruptBatch, OSError.
+    `end_offset` is the log end. `max_bytes` may cut off the last batch. The first batch is always
+    whole: with `min_one_message` even above `max_bytes`, otherwise the result is None if it does
+    not fit. Raises CorruptBatch, OSError.
     """
     for number in range(segment_number(segments, offset), len(segments)):
         segment = segments[number]
         found = segment.find(offset)
-        if found is None:  # the rest of this segment was compacted away
+        if found is None:  # compaction removed the rest of this segment
             continue
         position, header = found
         if header.size > max_bytes and not min_one_message:
@@ -96,7 +95,7 @@ def find(
 def _end_position(
     segments: Sequence[Segment], number: int, upper_bound: int, end_offset: int
 ) -> int:
-    """Where in a segment what is below `upper_bound` ends."""
+    """Return the position in a segment where the batches below `upper_bound` end."""
     segment, following = segments[number], number + 1
     if upper_bound < (
         end_offset if following == len(segments) else segments[following].base_offset
@@ -108,7 +107,7 @@ def _end_position(
 
 
 def aborted(segments: Sequence[Segment], first_offset: int, upper_bound: int) -> list[AbortedTxn]:
-    """The aborted transactions with records between the two offsets; OSError."""
+    """Return the aborted transactions with records between the offsets. Raises OSError."""
     found: list[AbortedTxn] = []
     for segment in segments[segment_number(segments, first_offset) :]:
         for each in segment.transaction_index.read():

@@ -1,7 +1,7 @@
-"""Which segments a log may forget (Kafka's `UnifiedLog.deleteOldSegments`).
+"""Delete segments by retention (Kafka's `UnifiedLog.deleteOldSegments`).
 
-Below the log's start always; by age and by size under the delete policy, and only what is
-committed.
+Segments below the log start offset are always deleted. With the delete policy, committed segments
+are deleted by age and by total size too.
 """
 
 import os
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 
 def apply(log: "PartitionLog", now_ms: int) -> int:
-    """Let old segments go, the active one too, in whose place an empty one begins; how many.
+    """Delete old segments and return their number. Raises OSError.
 
-    OSError.
+    When the active segment is old too, an empty one replaces it.
     """
     count = _expired(log, now_ms)
     if not count:
         return 0
     if count == len(log.segments):
         rolling.roll(log, log.log_end_offset, now_ms)
-    gone, log.segments = log.segments[:count], log.segments[count:]
-    log.read_ends.clear()
-    remove_later(log, gone)
-    log.delete_records(log.segments[0].base_offset)
+    remove_later(log, log.replace_segments(0, count, []))
+    log.advance_log_start(log.segments[0].base_offset)
     return count
 
 
@@ -43,10 +41,11 @@ def _expired(log: "PartitionLog", now_ms: int) -> int:
 
 
 def is_due(log: "PartitionLog", now_ms: int) -> bool:
-    """Whether a log that is not loaded may have segments to go; OSError.
+    """True when a log that is not loaded may have segments to delete. Raises OSError.
 
-    Told from names, sizes and the end of one time index, so that the first round after a start
-    opens no log in vain. After a clean stop that index ends with the segment's largest timestamp.
+    Names, sizes and the end of one time index decide, so the first round after a start opens only
+    logs with something to delete. After a clean stop, the index ends with the segment's largest
+    timestamp.
     """
     sizes = sizes_on_disk(log.directory)
     bases = sorted(sizes)
@@ -72,7 +71,7 @@ def _below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
 
 
 def _committed(log: "PartitionLog", number: int) -> bool:
-    """Whether all of the segment is below the high watermark, and it is not the empty last one."""
+    """True when the segment has records and all of them are below the high watermark."""
     segments = log.segments
     if number + 1 < len(segments):
         return segments[number + 1].base_offset <= log.high_watermark

@@ -1,8 +1,8 @@
-"""A segment checked after a kill, batch by batch (Kafka's `LogSegment.recover`).
+"""Check a segment after a kill, batch by batch (Kafka's `LogSegment.recover`).
 
-Of each batch the header is looked at and the crc computed, and producers are told of it: one loop
-over plain locals, since after a kill it may run over gigabytes. Reading and the crc of a large
-batch leave the interpreter's lock, so that several logs are recovered at a time, in threads.
+For each batch, the header is checked, the crc is computed, and the producer state is updated. It is
+one loop over local variables, because it may process gigabytes. Reads and the crc of a large batch
+release the GIL, so several logs are recovered in parallel threads.
 """
 
 import os
@@ -26,8 +26,7 @@ from barnabas.protocol.batches.crc import crc32c
 
 
 class Recovered(NamedTuple):
-    """What a recovery found: the offset behind the last sound batch, the bytes cut off, and the
-    leader epochs seen."""
+    """The offset after the last valid batch, the bytes cut off, and the leader epochs found."""
 
     next_offset: int
     lost: int
@@ -35,11 +34,11 @@ class Recovered(NamedTuple):
 
 
 def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) -> Recovered:
-    """Check the batches from the one with `offset` on, cut at the first bad one.
+    """Check the batches from the one with `offset` on, and cut the file at the first damaged one.
 
-    Indexes are kept up to there, if they can be, and made again behind it. `replay` sees all
-    batches of producers. Raises CorruptBatch at a message of an old format, which is not cut, and
-    OSError.
+    Valid index entries below `offset` are kept; later ones are rebuilt. `replay` receives all
+    batches with a producer id. Raises CorruptBatch at a message of format 0 or 1, which is never
+    cut, and OSError.
     """
     position = segment.keep_indexes(offset)
     replay.begin(segment)
@@ -57,18 +56,18 @@ def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) 
 def _check(
     segment: Segment, position: int, index_interval: int, replay: Replay
 ) -> tuple[int, int, list[EpochEntry]]:
-    """Walk over the sound batches: the offset and the position behind them, and their epochs.
+    """Return the offset and position after the last valid batch, and the leader epochs found.
 
-    Memory does not grow with what a header declares.
+    Memory does not grow with the sizes that headers declare.
     """
-    file = segment.opened()  # held: the cache may let go of it meanwhile
+    file = segment.opened()  # keep a reference: the cache may close it meanwhile
     fd, end, next_offset = file.fd, segment.size, segment.base_offset
     epochs: list[EpochEntry] = []
     last_epoch: int | None = None
     replay_start = replay.start
     buffer = bytearray(READ_CHUNK)
     view, unpack = memoryview(buffer), HEADER.unpack_from
-    start = filled = 0  # what of the file the buffer holds
+    start = filled = 0  # the position in the file and the number of bytes in the buffer
     since_index = segment.bytes_since_index
     largest = segment.max_timestamp
     while end - position >= HEADER_SIZE:
@@ -99,7 +98,7 @@ def _check(
             break
         if not position:
             segment.first_timestamp = timestamp
-        # A batch that compaction emptied has a timestamp, but no record that could be looked for.
+        # A batch emptied by compaction has a timestamp, but no record that a lookup could return.
         if timestamp > largest and count:
             largest = timestamp
             segment.note_timestamp(timestamp, base + delta)
@@ -119,7 +118,7 @@ def _check(
 
 
 def _crc_in_file(fd: int, view: memoryview, position: int, end: int) -> int:
-    """The crc of a batch larger than the buffer, which is used for it."""
+    """Return the crc of a batch that is larger than the buffer `view`."""
     crc = 0
     while position < end:
         got = os.preadv(fd, [view[: end - position]], position)

@@ -1,4 +1,4 @@
-"""How the files of segments go: at once, or under another name until nobody reads them any more."""
+"""Remove the files of segments: at once, or by a rename now and a deletion after a delay."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _ALL_SUFFIXES: Final = (*SUFFIXES, ".snapshot")
 
 
 def remove_later(log: "PartitionLog", segments: Iterable[Segment]) -> None:
-    """Rename the files at once, and remove them after file.delete.delay.ms; OSError."""
+    """Rename the files now and delete them after file.delete.delay.ms. Raises OSError."""
     for segment in segments:
         segment.close()
         paths = [
@@ -33,7 +33,10 @@ def remove_later(log: "PartitionLog", segments: Iterable[Segment]) -> None:
 
 
 def remove_now(directory: str, segments: Sequence[Segment]) -> None:
-    """Remove the segments' files, the last ones first: a kill leaves no hole. OSError."""
+    """Delete the segments' files, the last segment first. Raises OSError.
+
+    A kill in between leaves no gap between segments.
+    """
     for segment in reversed(segments):
         segment.close()
         remove_files(

@@ -1,7 +1,7 @@
-"""Records by their timestamps (Kafka's `LogSegment.findOffsetByTimestamp`).
+"""Find records by timestamp (Kafka's `LogSegment.findOffsetByTimestamp`).
 
-Which batch it is, the headers tell; which record of it, a job tells that may be too large for the
-loop (see `barnabas.log.record_work`).
+Batch headers show which batch it is. The record within the batch is found by a job that may be too
+large for the loop (see `barnabas.log.record_work`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,10 +16,10 @@ from barnabas.protocol.batches.batch_header import BatchHeader
 def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, start_offset: int, done: Outcomes | None = None
 ) -> Found | None:
-    """The first record at or behind `start_offset` that is not older.
+    """Return the first record from `start_offset` on whose timestamp is not below `timestamp`.
 
-    CorruptBatch, KafkaError, OSError, and RecordWorkNeeded for what is not in `done` (None: it is
-    done here).
+    Raises CorruptBatch, KafkaError, OSError, and RecordWorkNeeded for a job whose outcome is not in
+    `done`; with `done` None, jobs run here.
     """
     for segment in segments:
         if segment.max_timestamp >= timestamp:
@@ -32,8 +32,8 @@ def first_at_or_after(
 def _first_in(
     segment: Segment, timestamp: int, start_offset: int, done: Outcomes | None
 ) -> Found | None:
-    # No record up to the indexed one is later than its timestamp, so none of them can be it
-    # unless they are equal: the last entry that is strictly earlier is where to begin.
+    # An index entry says: no record up to this offset has a later timestamp. So the search starts
+    # at the last entry with a timestamp strictly below the one to find.
     number = segment.time_index.search(timestamp - 1)
     base = segment.base_offset
     after = base if number < 0 else base + segment.time_index.entry(number)[1]
@@ -51,7 +51,7 @@ def _first_in(
 def latest(
     segments: Sequence[Segment], start_offset: int, done: Outcomes | None = None
 ) -> Found | None:
-    """The first record that has the largest timestamp of all; raises as `first_at_or_after`."""
+    """Return the first record with the largest timestamp. Raises as `first_at_or_after`."""
     candidates = [segment for segment in segments if segment.max_timestamp > NO_TIMESTAMP]
     if not candidates:
         return None
@@ -59,13 +59,16 @@ def latest(
     found = _first_in(segment, segment.max_timestamp, start_offset, done)
     if found is not None or segment.base_offset >= start_offset:
         return found
-    # The first segment holds the largest, but below the log's start: what is left of it counts.
+    # The largest timestamp is below the log start: compare the records that remain.
     left = (_largest_in(segment, start_offset, done), latest(segments[1:], start_offset, done))
     return max(filter(None, left), key=lambda each: (each[0], -each[1]), default=None)
 
 
 def _largest_in(segment: Segment, start_offset: int, done: Outcomes | None) -> Found | None:
-    """Of the batch in which the log starts, what is left counts; of the others, their header."""
+    """Return the first record from `start_offset` on with the segment's largest timestamp.
+
+    The batch that contains `start_offset` is searched record by record; headers decide for others.
+    """
     largest: Found | None = None
     best: tuple[int, BatchHeader] | None = None
     for position, header in segment.headers():

@@ -120,7 +120,7 @@ class MetadataLog:
 
     def forget_below(self, offset: int, now_ms: int) -> None:
         """A snapshot covers what is below: whole segments of it may go."""
-        self._log.delete_records(offset)
+        self._log.advance_log_start(offset)
         self._log.apply_retention(now_ms)
 
     def append(self, batch: bytearray, now_ms: int) -> None:

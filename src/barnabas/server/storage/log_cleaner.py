@@ -115,7 +115,7 @@ class LogCleaner:
         except Exception:
             await helper.kill()
             logger.exception("compaction failed log=%s", directory)
-            self.failures.give_up(log)
+            self.failures.mark_uncleanable(log)
         else:
             self.failures.forget(log)
         finally:
@@ -124,7 +124,7 @@ class LogCleaner:
     async def _put_off(self, log: PartitionLog, error: Exception) -> None:
         """Leave the log alone for a while, or for good."""
         if isinstance(error, KafkaError) and error.code is ErrorCode.CORRUPT_MESSAGE:
-            self.failures.give_up(log)
+            self.failures.mark_uncleanable(log)
             self.counts.given_up += 1
             logger.error("cannot be compacted, left as it is log=%s error=%r", log.directory, error)
         else:
@@ -205,8 +205,7 @@ class LogCleaner:
         self.counts.cleaned += 1
         self.counts.bytes_read += message["read"]
         self.counts.bytes_written += message["written"]
-        log.first_dirty_offset = message["end_offset"]
-        log.volume.cleaner_offsets[log.topic, log.partition] = log.first_dirty_offset
+        log.mark_cleaned(message["end_offset"])
         await node.disk.run(log.volume.write_cleaner_offsets)
         logger.info(
             "compacted log=%s to=%d bytes_read=%d bytes_left=%d ms=%.0f",

@@ -42,7 +42,7 @@ class RelocationWorker:
 
     def _open_unfinished(self) -> None:
         """Open the logs that were on their way, or a copy for one that is not there any more."""
-        for topic, number in self._node.logs.relocations.unfinished():
+        for topic, number in self._node.logs.relocations.interrupted():
             hosted = self._node.replicas.hosted(topic, number)
             try:
                 _ = hosted and hosted.log
