@@ -360,7 +360,9 @@ def test_an_append_behind_a_damaged_first_batch_is_refused_and_nothing_else_is(l
         with pytest.raises(KafkaError) as caught:
             append(again, b"refused")
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-        assert caught.value.message == f"damaged: {last} at 0: an impossible batch length of -1 bytes"
+        assert (
+            caught.value.message == f"damaged: {last} at 0: an impossible batch length of -1 bytes"
+        )
     assert f"{last} at 0" in caplog.text
     assert again.volume.failure is None
     assert again.log_end_offset == end == len(VALUES)
