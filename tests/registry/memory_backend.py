@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from barnabas.registry.core.registry_core import RegistryCore
-from barnabas.registry.core.registry_errors import RegistryError
 from barnabas.registry.core.schema_requests import Decision
 from barnabas.registry.core.topic_records import (
     TopicRecord,
@@ -30,7 +29,9 @@ class MemoryBackend:
     is_leader: bool = True
     now_ms: int = 1_700_000_000_000
 
-    async def write(self, decide: Callable[[], Decision]) -> Decision:
+    async def submit(
+        self, decide: Callable[[], Decision], request: ForwardRequest, *, was_forwarded: bool
+    ) -> Decision | ForwardAnswer:
         decision = decide()
         for record in decision.records:
             self.append(record)
@@ -43,9 +44,6 @@ class MemoryBackend:
         self.records.append((key, value))
         skipped = self.core.replay(key, value, offset=offset, timestamp_ms=self.now_ms)
         assert skipped is None
-
-    async def forward(self, request: ForwardRequest) -> ForwardAnswer:
-        raise RegistryError(500, 50004, "no leader")
 
     async def catch_up(self) -> bool:
         return False

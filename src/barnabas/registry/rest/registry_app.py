@@ -74,14 +74,13 @@ class RegistryBackend(Protocol):
         """True when this instance appends records."""
         ...
 
-    async def write(self, decide: Callable[[], Decision]) -> Decision:
-        """Decide at the end of the log, append the records and wait until they are replayed."""
-        ...
+    async def submit(
+        self, decide: Callable[[], Decision], request: ForwardRequest, *, was_forwarded: bool
+    ) -> Decision | ForwardAnswer:
+        """Decide at the end of the log, append the records and wait until they are replayed.
 
-    async def forward(self, request: ForwardRequest) -> ForwardAnswer:
-        """Send a write to the leader.
-
-        Raises RegistryError when there is no leader or it does not answer.
+        Another instance than the leader sends the request to the leader, once. Raises
+        RegistryError when the request is refused, or cannot be done.
         """
         ...
 
@@ -152,17 +151,17 @@ class RegistryApp:
     async def _write(
         self, request: Request, route: RestRoute, call: RestCall, media_type: str
     ) -> Response:
-        if self._backend.is_leader:
-            decision = await self._backend.write(lambda: route.handler(call))
-            if decision.answer is None:
-                return Response(status_code=decision.status, headers={"Cache-Control": _NO_CACHE})
-            return _shown(decision.answer, decision.status, media_type)
-        if request.headers.get("x-forward", "").lower() == "true":
-            raise RegistryError(500, 50004, "This instance is not the leader")
-        answer = await self._backend.forward(_forwarded(request, call.body))
-        return Response(
-            answer.body, answer.status, {"Cache-Control": _NO_CACHE}, media_type=media_type
+        answer = await self._backend.submit(
+            lambda: route.handler(call),
+            _forwarded(request, call.body),
+            was_forwarded=request.headers.get("x-forward", "").lower() == "true",
         )
+        headers = {"Cache-Control": _NO_CACHE}
+        if isinstance(answer, ForwardAnswer):
+            return Response(answer.body, answer.status, headers, media_type=media_type)
+        if answer.answer is None:
+            return Response(status_code=answer.status, headers=headers)
+        return _shown(answer.answer, answer.status, media_type)
 
 
 def _forwarded(request: Request, body: bytes) -> ForwardRequest:

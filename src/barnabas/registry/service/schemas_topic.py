@@ -1,0 +1,152 @@
+"""The topic of the registry: creating and checking it, reading it to its end, appending."""
+
+import logging
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from barnabas.client import KafkaClient, NewRecord, Producer, RecordReader
+from barnabas.client.admin_calls import (
+    EARLIEST,
+    TOPIC_RESOURCE,
+    create_topic,
+    describe_configs,
+    describe_topic,
+    list_offset,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.registry.core.registry_core import RegistryCore
+from barnabas.registry.core.topic_records import TopicRecord, encode_key, encode_value
+
+logger = logging.getLogger(__name__)
+
+REPLICAS_MAX = 3
+_PARTITION = 0
+_WATCH_S = 30.0
+_WRITE_TIMEOUT_S = 30.0
+
+
+class TopicRefusedError(Exception):
+    """The topic exists but cannot be used: serving from it would lose schemas."""
+
+
+async def prepare_topic(client: KafkaClient, topic: str) -> None:
+    """Create the topic unless it is there, and check that it keeps the last record of a key.
+
+    Raises TopicRefusedError when the topic has several partitions or another cleanup policy.
+    """
+    found = await describe_topic(client, topic)
+    if found is None:
+        replicas = max(1, min(REPLICAS_MAX, len(client.metadata.brokers)))
+        try:
+            await create_topic(
+                client,
+                topic,
+                partitions=1,
+                replication_factor=replicas,
+                configs={"cleanup.policy": "compact"},
+            )
+            logger.info("created topic=%s replicas=%d", topic, replicas)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+    elif len(found.partitions) != 1:
+        raise TopicRefusedError(
+            f"topic {topic} has {len(found.partitions)} partitions: it must have one"
+        )
+    policy = (await describe_configs(client, TOPIC_RESOURCE, topic)).get("cleanup.policy")
+    if policy is None or policy.value != "compact":
+        raise TopicRefusedError(
+            f"topic {topic} has cleanup.policy={policy and policy.value}: schemas would be "
+            "deleted; set it to compact"
+        )
+
+
+@attrs.frozen
+class Appended:
+    """Where records were appended."""
+
+    first_offset: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """Return the offset after the records."""
+        return self.first_offset + self.count
+
+
+class SchemasTopic:
+    """Replays the topic into a core and appends to it."""
+
+    def __init__(self, client: KafkaClient, topic: str, core: RegistryCore) -> None:
+        self._client = client
+        self._topic = topic
+        self._core = core
+        self._producer = Producer(client)
+        self._reader: RecordReader | None = None
+        self._replayed = trio.Event()
+        self.position = 0
+        self.conflict_offset = -1
+
+    async def read_to_end(self) -> None:
+        """Replay what the topic holds now."""
+        start = await list_offset(self._client, self._topic, _PARTITION, EARLIEST)
+        self._reader = RecordReader(self._client, self._topic, _PARTITION, max(start, 0))
+        self.position = self._reader.position
+        end = await self.end()
+        while self.position < end:
+            await self._fetch(0.5)
+
+    async def follow(self) -> None:
+        """Replay new records for as long as the task runs."""
+        while True:
+            await self._fetch(_WATCH_S)
+
+    async def end(self) -> int:
+        """Return the offset of the next record of the topic."""
+        return await list_offset(self._client, self._topic, _PARTITION)
+
+    async def wait_replayed(self, end: int) -> None:
+        """Return when all records before an offset are replayed."""
+        while self.position < end:
+            await self._replayed.wait()
+
+    async def append(self, records: Sequence[TopicRecord]) -> Appended:
+        """Append records as one batch and wait until they are replayed.
+
+        Raises ClientError or KafkaError when they are not acknowledged.
+        """
+        written = [NewRecord(encode_key(each.key), encode_value(each)) for each in records]
+        first = await self._producer.send(self._topic, _PARTITION, written)
+        # The broker does not know the offset of a batch that it had before: read to the end.
+        end = await self.end() if first < 0 else first + len(written)
+        with trio.fail_after(_WRITE_TIMEOUT_S):
+            await self.wait_replayed(end)
+        return Appended(end - len(written), len(written))
+
+    async def _fetch(self, max_wait_s: float) -> None:
+        if self._reader is None:
+            raise RuntimeError("the topic is followed before it is read to its end")
+        for record in await self._reader.fetch(max_wait_s):
+            conflicts = len(self._core.state.conflicts)
+            skipped = self._core.replay(
+                record.key, record.value, offset=record.offset, timestamp_ms=record.timestamp
+            )
+            if skipped is not None:
+                logger.warning(
+                    "skipping record topic=%s offset=%d reason=%s",
+                    self._topic,
+                    skipped.offset,
+                    skipped.reason,
+                )
+            if len(self._core.state.conflicts) > conflicts:
+                self.conflict_offset = record.offset
+                logger.warning(
+                    "ignoring second content of an id topic=%s offset=%d",
+                    self._topic,
+                    record.offset,
+                )
+        self.position = self._reader.position
+        self._replayed.set()
+        self._replayed = trio.Event()
