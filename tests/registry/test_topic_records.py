@@ -83,14 +83,26 @@ def test_unreadable_record_is_skipped_with_its_offset(
     assert core.skipped_records == 1
 
 
-def test_second_content_of_an_id_is_undone_by_the_leader() -> None:
+def test_second_content_of_an_id_does_not_count() -> None:
     core = RegistryCore()
-    key = SchemaKey("s", 1)
     first = SchemaValue("s", 1, 1, SchemaContent("AVRO", '"int"'), False)
     other = SchemaValue("t", 1, 1, SchemaContent("AVRO", '"long"'), False)
-    core.state.apply(TopicRecord(key, first), 0)
+    core.state.apply(TopicRecord(SchemaKey("s", 1), first), 0)
     core.state.apply(TopicRecord(SchemaKey("t", 1), other), 0)
-    assert core.take_conflicts() == [TopicRecord(SchemaKey("t", 1), None)]
+    assert core.state.undone_records == 1
     assert core.take_conflicts() == []
     assert core.state.holders(".", 1)[0].content.text == '"int"'
     assert core.state.version("t", 1) is None
+
+
+def test_second_id_of_a_version_is_written_over_by_the_leader() -> None:
+    core = RegistryCore()
+    first = SchemaValue("s", 1, 1, SchemaContent("AVRO", '"int"'), False)
+    other = SchemaValue("s", 1, 2, SchemaContent("AVRO", '"long"'), False)
+    core.state.apply(TopicRecord(SchemaKey("s", 1), first), 0)
+    core.state.apply(TopicRecord(SchemaKey("s", 1), other), 0)
+    assert core.take_conflicts() == [TopicRecord(SchemaKey("s", 1), first)]
+    assert core.take_conflicts() == []
+    found = core.state.version("s", 1)
+    assert found is not None
+    assert found.schema_id == 1

@@ -19,6 +19,7 @@ from barnabas.cli.command_errors import CliError, complain
 # Command names to "module:attribute"; a module is imported when its command is called.
 COMMANDS = {
     "serve": "barnabas.cli.serve_command:serve",
+    "registry": "barnabas.cli.registry_command:registry",
     "topic": "barnabas.cli.topic_command:topic",
     "produce": "barnabas.cli.produce_command:produce",
     "consume": "barnabas.cli.consume_command:consume",

@@ -4,9 +4,14 @@ import attrs
 
 from barnabas.registry.core.parsed_schemas import ParsedSchemas
 from barnabas.registry.core.registration import Registration
-from barnabas.registry.core.registry_state import RegistryState
+from barnabas.registry.core.registry_state import RegistryState, value_of
 from barnabas.registry.core.schema_queries import SchemaQueries
-from barnabas.registry.core.topic_records import RecordError, TopicRecord, decode_record
+from barnabas.registry.core.topic_records import (
+    RecordError,
+    SchemaKey,
+    TopicRecord,
+    decode_record,
+)
 
 
 @attrs.frozen
@@ -40,6 +45,12 @@ class RegistryCore:
         return None
 
     def take_conflicts(self) -> list[TopicRecord]:
-        """Return the records that the leader writes to restore ids with a second content."""
-        conflicts, self.state.conflicts = self.state.conflicts, []
-        return conflicts
+        """Return the records that write versions again which undone records would replace."""
+        state = self.state
+        found = [state.version(*key, deleted=True) for key in sorted(state.conflicts)]
+        state.conflicts.clear()
+        return [
+            TopicRecord(SchemaKey(version.subject, version.version), value_of(version))
+            for version in found
+            if version is not None
+        ]

@@ -64,8 +64,10 @@ class RegistryState:
         self.modes: dict[str | None, str] = {}
         self.associations: dict[AssociationKey, TimedAssociation] = {}
         self.referrers: dict[VersionKey, set[VersionKey]] = {}
-        # Records that gave an id a second content, with what the leader writes back.
-        self.conflicts: list[TopicRecord] = []
+        self.undone_records = 0
+        # Versions whose record was followed by another one that does not count: compaction
+        # would keep that one, unless the leader writes the version again.
+        self.conflicts: set[VersionKey] = set()
         self._contexts: set[str] = set()
         self._ids: dict[str, ContextIds] = {}
 
@@ -109,9 +111,10 @@ class RegistryState:
         ids = self._ids.setdefault(context_of(value.subject), ContextIds())
         ids.max_id = max(ids.max_id, value.schema_id)
         guid = value.content.guid()
-        known = ids.guids.get(value.schema_id)
-        if known is not None and known != guid:
-            self.conflicts.append(self._former(value.subject, value.version))
+        if self._is_conflict(value, ids.guids.get(value.schema_id, guid) != guid):
+            self.undone_records += 1
+            if value.version in self.subjects.get(value.subject, {}):
+                self.conflicts.add((value.subject, value.version))
             return
         self._remove_version((value.subject, value.version))
         content = ids.contents.setdefault(value.schema_id, value.content)
@@ -133,10 +136,15 @@ class RegistryState:
                 version.key
             )
 
-    def _former(self, subject: str, version: int) -> TopicRecord:
-        former = self.subjects.get(subject, {}).get(version)
-        value = None if former is None else value_of(former)
-        return TopicRecord(SchemaKey(subject, version), value)
+    def _is_conflict(self, value: SchemaValue, is_other_content: bool) -> bool:
+        """True when an id gets a second content, or a version another id outside of imports.
+
+        That happens when two instances write at the same time, each as the leader: the first
+        record counts.
+        """
+        former = self.subjects.get(value.subject, {}).get(value.version)
+        is_other_id = former is not None and former.schema_id != value.schema_id
+        return is_other_content or (is_other_id and self.mode_in_scope(value.subject) != "IMPORT")
 
     def _remove_version(self, key: VersionKey) -> None:
         subject, number = key

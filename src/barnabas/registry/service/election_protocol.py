@@ -3,7 +3,7 @@
 Instances are members of a classic group of protocol type ``sr``, protocol ``v0``. A member's
 metadata is its address as JSON; the group's leader assigns to every member the address of the one
 that appends: the present one, as long as it is a member, or else the eligible member with the
-smallest URL. Two members with one URL are an error, and nobody leads.
+smallest URL. Two members with one URL are an error: there is no leader then.
 """
 
 import json
@@ -24,7 +24,7 @@ _DUPLICATE_URLS = 1
 
 @attrs.frozen(order=True)
 class InstanceAddress:
-    """Where other instances reach a registry."""
+    """The address at which other instances reach a registry."""
 
     scheme: str
     host: str

@@ -95,9 +95,7 @@ class LeaderConnections:
         self._idle.clear()
 
 
-async def connected_stream(
-    address: InstanceAddress, tls: ssl.SSLContext | None
-) -> trio.abc.Stream:
+async def connected_stream(address: InstanceAddress, tls: ssl.SSLContext | None) -> trio.abc.Stream:
     """Return a connection to an instance. Raises OSError when it cannot be reached."""
     if address.scheme == "https":
         return await trio.open_ssl_over_tcp_stream(address.host, address.port, ssl_context=tls)
@@ -139,7 +137,7 @@ class _LeaderConnection:
             if event is h11.NEED_DATA:
                 received = await self._stream.receive_some(_READ_BYTES)
                 self.was_closed = not received and not status
-                self._protocol.receive_data(received)
+                self._protocol.receive_data(bytes(received))
             elif isinstance(event, h11.Response):
                 status = event.status_code
             elif isinstance(event, h11.Data):

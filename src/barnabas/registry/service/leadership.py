@@ -1,7 +1,7 @@
-"""Who leads: membership in the group of registries, and a probe of the leader.
+"""The choice of the leader: membership in the group of registries, and a probe of the leader.
 
 The group alone takes its session timeout to notice that a leader is gone. A follower that cannot
-connect to the leader any more asks the group to rebalance at once.
+connect to the leader asks the group to rebalance at once.
 """
 
 import logging
@@ -41,7 +41,7 @@ _REJOIN_BACKOFF_S = 0.5
 
 
 class Leadership:
-    """This instance's view of who leads. ``leader`` is None while the group decides."""
+    """This instance's view of who leads. ``leader`` is absent while the group decides."""
 
     def __init__(
         self, client: KafkaClient, group_id: str, own: InstanceAddress, tls: ssl.SSLContext | None

@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from typing import Any, cast
 
 import attrs
 import trio
@@ -24,7 +25,7 @@ _WILDCARDS = ("0.0.0.0", "::", "")
 
 @attrs.frozen
 class RegistrySettings:
-    """What a registry needs to know."""
+    """The settings of one registry."""
 
     client: ClientConfig
     host: str = "127.0.0.1"
@@ -65,9 +66,7 @@ async def run_registry(
         listener.close()
 
 
-async def _read_topic(
-    client: KafkaClient, settings: RegistrySettings, topic: SchemasTopic
-) -> None:
+async def _read_topic(client: KafkaClient, settings: RegistrySettings, topic: SchemasTopic) -> None:
     await prepare_topic(client, settings.topic)
     started = trio.current_time()
     await topic.read_to_end()
@@ -101,7 +100,7 @@ def _advertised(settings: RegistrySettings) -> str:
 
 async def _serve_http(app: RegistryApp, listener: socket.socket) -> None:
     from hypercorn.config import Config
-    from hypercorn.trio import serve
+    from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
 
     config = Config()
     # The server closes the descriptor that it is given.
@@ -109,4 +108,4 @@ async def _serve_http(app: RegistryApp, listener: socket.socket) -> None:
     config.accesslog = None
     config.errorlog = None
     config.keep_alive_timeout = 75
-    await serve(app.asgi(), config, shutdown_trigger=trio.sleep_forever)  # pyright: ignore
+    await serve(cast("Any", app.asgi()), config, shutdown_trigger=trio.sleep_forever)

@@ -134,14 +134,14 @@ class RegistryService:
             if not decision.records:
                 return decision
             appended = await self._topic.append(decision.records)
-            is_accepted = not appended.first_offset <= self._topic.conflict_offset < appended.end
+            counts = self._topic.counts(appended)
             await self._restore()
-            if is_accepted:
+            if counts:
                 return decision
         raise RegistryError(500, 50001, "Other instances write at the same time")
 
     async def _restore(self) -> None:
-        """Write back what records with a second content for an id would replace."""
+        """Write versions again that a record which does not count would replace."""
         conflicts = self.core.take_conflicts()
         if conflicts:
             logger.warning("restoring records count=%d", len(conflicts))
@@ -150,7 +150,7 @@ class RegistryService:
     async def _forward(
         self, leader: InstanceAddress, request: ForwardRequest
     ) -> ForwardAnswer | None:
-        """Return the leader's answer; None when it did not get the request, or leads no more.
+        """Return the leader's answer; None when it did not get the request, or has stopped leading.
 
         Raises RegistryError when it is unknown what the leader did.
         """

@@ -1,6 +1,7 @@
 """The topic of the registry: creating and checking it, reading it to its end, appending."""
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 
 import attrs
@@ -15,6 +16,7 @@ from barnabas.client.admin_calls import (
     describe_topic,
     list_offset,
 )
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.topic_records import TopicRecord, encode_key, encode_value
@@ -25,6 +27,7 @@ REPLICAS_MAX = 3
 _PARTITION = 0
 _WATCH_S = 30.0
 _WRITE_TIMEOUT_S = 30.0
+_UNDONE_MAX = 1000
 
 
 class TopicRefusedError(Exception):
@@ -51,9 +54,9 @@ async def prepare_topic(client: KafkaClient, topic: str) -> None:
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-    elif len(found.partitions) != 1:
+    elif found.partition_count != 1:
         raise TopicRefusedError(
-            f"topic {topic} has {len(found.partitions)} partitions: it must have one"
+            f"topic {topic} has {found.partition_count} partitions: it must have one"
         )
     policy = (await describe_configs(client, TOPIC_RESOURCE, topic)).get("cleanup.policy")
     if policy is None or policy.value != "compact":
@@ -65,7 +68,7 @@ async def prepare_topic(client: KafkaClient, topic: str) -> None:
 
 @attrs.frozen
 class Appended:
-    """Where records were appended."""
+    """The place of appended records."""
 
     first_offset: int
     count: int
@@ -87,7 +90,7 @@ class SchemasTopic:
         self._reader: RecordReader | None = None
         self._replayed = trio.Event()
         self.position = 0
-        self.conflict_offset = -1
+        self._undone: deque[int] = deque(maxlen=_UNDONE_MAX)
 
     async def read_to_end(self) -> None:
         """Replay what the topic holds now."""
@@ -125,28 +128,36 @@ class SchemasTopic:
             await self.wait_replayed(end)
         return Appended(end - len(written), len(written))
 
+    def counts(self, appended: Appended) -> bool:
+        """True when all appended records count: none came after one that excludes it."""
+        return not any(appended.first_offset <= offset < appended.end for offset in self._undone)
+
     async def _fetch(self, max_wait_s: float) -> None:
         if self._reader is None:
             raise RuntimeError("the topic is followed before it is read to its end")
         for record in await self._reader.fetch(max_wait_s):
-            conflicts = len(self._core.state.conflicts)
-            skipped = self._core.replay(
-                record.key, record.value, offset=record.offset, timestamp_ms=record.timestamp
-            )
-            if skipped is not None:
-                logger.warning(
-                    "skipping record topic=%s offset=%d reason=%s",
-                    self._topic,
-                    skipped.offset,
-                    skipped.reason,
-                )
-            if len(self._core.state.conflicts) > conflicts:
-                self.conflict_offset = record.offset
-                logger.warning(
-                    "ignoring second content of an id topic=%s offset=%d",
-                    self._topic,
-                    record.offset,
-                )
+            self.replay(record)
         self.position = self._reader.position
         self._replayed.set()
         self._replayed = trio.Event()
+
+    def replay(self, record: Record) -> None:
+        """Take one record into the core."""
+        undone = self._core.state.undone_records
+        skipped = self._core.replay(
+            record.key, record.value, offset=record.offset, timestamp_ms=record.timestamp
+        )
+        if skipped is not None:
+            logger.warning(
+                "skipping record topic=%s offset=%d reason=%s",
+                self._topic,
+                skipped.offset,
+                skipped.reason,
+            )
+        if self._core.state.undone_records > undone:
+            self._undone.append(record.offset)
+            logger.warning(
+                "ignoring second content of an id or version topic=%s offset=%d",
+                self._topic,
+                record.offset,
+            )
