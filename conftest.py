@@ -1,7 +1,7 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 import signal
 
-# Who starts the tests in the background may have them ignore it, and their children would too.
+# A shell may start tests in the background with SIGINT ignored, and child processes inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

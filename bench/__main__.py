@@ -12,7 +12,7 @@ _WARM_UP_SCALE = 0.1
 
 
 def main() -> int:
-    """Run the rows asked for against each server, in turn, as many rounds as asked for."""
+    """Run the selected rows against each server alternately, for the given number of rounds."""
     options = _options()
     kinds = kinds_to_measure(options.only)
     runs: dict[str, list[Figure]] = {kind: [] for kind in kinds}

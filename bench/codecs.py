@@ -1,8 +1,8 @@
-"""`python -m bench.codecs`: µs to decode and to encode, beside the codecs of other projects.
+"""`python -m bench.codecs`: µs to decode and to encode, compared with other projects' codecs.
 
-Each row is a message at one version with the contents of everyday use; every codec gets the same
-bytes, and must give them back. kafka-python and aiokafka are the clients' own; construct is
-construct's `.compile()` of a plain form without checks. A dash: that codec has no such version.
+Each row is a message at one version with typical contents; every codec gets the same bytes and must
+return them. kafka-python and aiokafka are the clients' own codecs; construct is construct's
+`.compile()` of a plain form without checks. A dash: that codec lacks the version.
 """
 
 import argparse
@@ -50,7 +50,7 @@ print(time.perf_counter() - began)
 
 
 class Codec(NamedTuple):
-    """One project's way with one message: bytes to a value, and back."""
+    """One project's codec of one message: bytes to a value, and back."""
 
     name: str
     decode: Callable[[], Any]
@@ -58,7 +58,7 @@ class Codec(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A message to measure, and the version that it is measured in."""
+    """A message to measure, and its version."""
 
     message: Message
     version: int
@@ -66,7 +66,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The hot messages, in Kafka's newest version and in one that all codecs have."""
+    """Return the hot messages, in Kafka's newest version and in one that all codecs have."""
     small, fetch = produce(b"x" * 170), fetch_request()
     metadata = metadata_response(1000)
     heartbeat = api_by_name("ConsumerGroupHeartbeat").request_type(
@@ -203,7 +203,7 @@ def kafka_python(message: Message, version: int, data: bytes) -> Codec | None:
         return None
 
     def encode(value: Any) -> Callable[[], Any]:
-        value._header = None  # which a decoded message lacks, and encoding asks for
+        value._header = None  # a decoded message lacks it, but encoding requires it
         return lambda: value.encode(version=version)
 
     return Codec("kafka-python", lambda: kind.decode(data, version=version), encode)
@@ -272,7 +272,7 @@ NAMES = ("barnabas", "kafka-python", "aiokafka", "construct")
 
 
 def microseconds(call: Callable[[], Any], seconds: float) -> float:
-    """The best of five runs, of `seconds` together."""
+    """Return the best of five runs, of `seconds` together."""
     began = time.perf_counter()
     call()
     once = max(time.perf_counter() - began, 1e-7)
@@ -287,7 +287,10 @@ def microseconds(call: Callable[[], Any], seconds: float) -> float:
 
 
 def measure(case: Case, seconds: float) -> dict[str, tuple[float, float]]:
-    """µs of decode and of encode, by codec; ValueError when one does not give the bytes back."""
+    """Return µs of decode and of encode, by codec.
+
+    Raises ValueError when a codec does not return the bytes.
+    """
     data = case.message.encode(case.version)
     found: dict[str, tuple[float, float]] = {}
     for make in CODECS:
@@ -299,7 +302,7 @@ def measure(case: Case, seconds: float) -> dict[str, tuple[float, float]]:
             encode = codec.encode(value)
             same = bytes(encode()) == data
         except c.ConstructError:
-            continue  # a null, which the plain form does not know
+            continue  # a null, which the plain form does not support
         if not same:
             raise ValueError(f"{codec.name} changes {type(case.message).__name__} v{case.version}")
         found[codec.name] = (microseconds(codec.decode, seconds), microseconds(encode, seconds))
@@ -307,9 +310,9 @@ def measure(case: Case, seconds: float) -> dict[str, tuple[float, float]]:
 
 
 def first_uses() -> Iterator[tuple[str, float]]:
-    """Milliseconds until an api's messages are imported, decoded and encoded for the first time.
+    """Return the milliseconds until an api's messages are imported, decoded and encoded once.
 
-    The last is the largest of all.
+    The last api is the largest of all.
     """
     for name in (
         "Produce",

@@ -3,7 +3,7 @@
 1,000 groups of one member, and one group of 1,000 members, in both protocols: CPU of the server
 for a heartbeat, and for a rebalance in which every member takes part. The members' own CPU is
 printed apart. A rebalance's work is the server's CPU from the event until the last member has
-what it shall have; waiting (the initial delay, the interval between targets) is no work.
+what it shall have; waiting (the initial delay, the interval between targets) does not count.
 """
 
 import argparse
@@ -46,7 +46,7 @@ Ask = tuple[int, Any, int]  # connection, message, version
 
 
 class Peers:
-    """Many connections, each with requests in order; answers come back in the order of asking."""
+    """Many connections, each with ordered requests; responses have the order of the requests."""
 
     def __init__(self, bootstrap: str, count: int) -> None:
         self.bootstrap = bootstrap
@@ -65,7 +65,7 @@ class Peers:
         self.selector.close()
 
     def ask(self, asks: Sequence[Ask]) -> list[Any]:
-        """Send all at once, wait for all answers."""
+        """Send all at once, wait for all responses."""
         awaited: list[list[int]] = [[] for _ in self.sockets]
         frames: list[list[bytes]] = [[] for _ in self.sockets]
         for place, (number, message, version) in enumerate(asks):
@@ -105,13 +105,13 @@ class Peers:
 
 
 class Meter:
-    """CPU of the server and of the members over some work."""
+    """CPU of the server and of the members during some work."""
 
     def __init__(self, server: Measured, label: str) -> None:
         self.server, self.label = server, label
 
     def over(self, work: Callable[[], int], unit: str) -> None:
-        """Print what one of what `work` counts costs, in µs, or seconds for the whole."""
+        """Print the cost of one unit of `work`, in µs, or in seconds for the whole."""
         server, members, began = cpu_seconds(self.server), time.process_time(), time.monotonic()
         count = work()
         server = cpu_seconds(self.server) - server
@@ -151,7 +151,7 @@ class Member:
         return self.connection, request, 1
 
     def take(self, answer: Any) -> bool:
-        """Do as told; whether something is new."""
+        """Apply the response; return True for a change."""
         if answer.error_code:
             raise RuntimeError(f"{ErrorCode(answer.error_code).name}: {answer.error_message}")
         changed = answer.assignment is not None or answer.member_epoch != self.epoch
@@ -162,13 +162,13 @@ class Member:
 
 
 def beat_all(peers: Peers, members: list[Member], **how: bool) -> list[Member]:
-    """One heartbeat of each; those for which something was new."""
+    """Send one heartbeat of each; return the members with a change."""
     answers = peers.ask([member.beat(**how) for member in members])
     return [m for m, answer in zip(members, answers, strict=True) if m.take(answer)]
 
 
 def settle(peers: Peers, members: list[Member], partitions: int) -> int:
-    """Until everything is owned at one epoch; the heartbeats that it took."""
+    """Send heartbeats until all partitions are owned at one epoch; return their count."""
     beats = 0
     while True:
         beats += len(members)
@@ -233,7 +233,7 @@ def classic_group(server: Measured, size: int) -> None:
     ids = [""] * size
 
     def join(user_data: bytes) -> list[Any]:
-        # A member that says something new makes the group rebalance, whichever comes first.
+        # A member with a change starts the rebalance, in any order.
         told = ConsumerProtocolSubscription(topics=[TOPIC], user_data=user_data)
         subscription = b"\0\3" + bytes(told.encode(3))
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription)
@@ -328,7 +328,7 @@ def measure(server: Measured, size: int) -> None:
             future.result(60)
         ask = FindCoordinatorRequest(coordinator_keys=["crowd"])
         wire.retry(server.bootstrap, ask, 6, lambda answer: not answer.coordinators[0].error_code)
-        time.sleep(2)  # fifty partitions of the coordinator's topic are being loaded
+        time.sleep(2)  # fifty partitions of the coordinator's topic are loading
         many_groups(server, size)
         one_group(server, size)
         classic_group(server, size)

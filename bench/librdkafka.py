@@ -1,7 +1,7 @@
 """librdkafka without confluent-kafka's Python objects: whole arrays in, counts out.
 
-The shared library is the one inside the confluent-kafka wheel. Only what the bench needs is
-declared.
+The shared library is the one inside the confluent-kafka wheel. Only the functions that the bench
+needs are declared.
 """
 
 import ctypes
@@ -69,7 +69,7 @@ def _load() -> ctypes.CDLL:
 
 
 _library = _load()
-# A C function that does nothing with its arguments, so that no Python runs for each message.
+# A C function without any effect, so that no Python runs for each message.
 _ignore = ctypes.cast(ctypes.CDLL(None).labs, c_void_p)
 
 
@@ -87,7 +87,7 @@ class _Client:
         self.topic = _library.rd_kafka_topic_new(self.handle, self.name, None)
 
     def end_offset(self, partition: int = 0) -> int:
-        """The partition's high watermark as the server tells it."""
+        """Return the partition's high watermark on the server."""
         low, high = c_int64(), c_int64()
         failed = _library.rd_kafka_query_watermark_offsets(
             self.handle, self.name, partition, byref(low), byref(high), 30_000
@@ -110,7 +110,7 @@ class _Client:
 
 
 class Producer(_Client):
-    """Produces arrays of equal messages; nothing of Python runs for each message."""
+    """Produces arrays of equal messages; no Python runs for each message."""
 
     def __init__(self, bootstrap: str, topic: str, **config: str) -> None:
         settings = {
@@ -123,14 +123,14 @@ class Producer(_Client):
         super().__init__(_PRODUCER, topic, settings)
 
     def send(self, array: "ctypes.Array[Message]", count: int | None = None) -> None:
-        """Queue an array made by `messages`, or the first `count` of it."""
+        """Queue an array from `messages`, or the first `count` of it."""
         count = len(array) if count is None else min(count, len(array))
         done = _library.rd_kafka_produce_batch(self.topic, 0, _COPY, array, count)
         if done != count:
             raise RuntimeError(f"{count - done} messages were not queued")
 
     def flush(self, timeout_s: float = 120) -> None:
-        """Wait until every message was acknowledged or has failed."""
+        """Wait until every message is acknowledged or has failed."""
         if _library.rd_kafka_flush(self.handle, int(timeout_s * 1000)):
             raise TimeoutError("the producer's queue did not drain")
 
@@ -143,9 +143,9 @@ class Consumer(_Client):
         super().__init__(_CONSUMER, topic, settings)
 
     def count(self, wanted: int, timeout_s: float = 120) -> int:
-        """Read `wanted` messages from the beginning; how many there were.
+        """Read `wanted` messages from the beginning; return their number.
 
-        librdkafka counts an event or two of its own as well.
+        librdkafka also counts one or two internal events.
         """
         seen = idle = 0
         _library.rd_kafka_consume_start(self.topic, 0, _OFFSET_BEGINNING)
@@ -158,7 +158,7 @@ class Consumer(_Client):
 
 
 def messages(count: int, size: int) -> tuple["ctypes.Array[Message]", object]:
-    """An array of messages of `size` bytes, and what keeps their payload alive."""
+    """Return an array of messages of `size` bytes, and the owner of their payload."""
     payload = ctypes.create_string_buffer(bytes(32 + (i * 37) % 90 for i in range(size)), size)
     array = (Message * count)()
     address = ctypes.addressof(payload)

@@ -1,4 +1,4 @@
-"""What single calls on a log cost, without a server: `python -m bench.log_calls [--profile]`.
+"""The cost of single calls on a log, without a server: `python -m bench.log_calls [--profile]`.
 
 Figures are µs of one process's time, the best of five rounds, on a log of one partition in a
 temporary directory.
@@ -36,7 +36,7 @@ def new_log(path: Path, topic: str) -> PartitionLog:
 
 
 def best_us(call: Callable[[int], object]) -> float:
-    """Time `call(number)` for rising numbers; the best round's µs a call."""
+    """Time `call(number)` for rising numbers; return the best round's µs per call."""
     best = float("inf")
     for turn in range(ROUNDS):
         numbers = range(turn * CALLS, (turn + 1) * CALLS)

@@ -1,7 +1,7 @@
-"""Ack latency with and without the cleaner at work: `python -m bench.log_compaction [--mb 200]`.
+"""Ack latency with and without a running cleaner: `python -m bench.log_compaction [--mb 200]`.
 
 A compacted topic is filled; then one producer writes to another topic, one record in flight, first
-while nothing else happens, then while the helper process compacts.
+on an idle node, then while the helper process compacts.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def fill(bootstrap: str, megabytes: int) -> None:
 
 
 def latencies_ms(bootstrap: str, until: float, process: NodeProcess | None = None) -> list[float]:
-    """Write one record after the other, until the time or until the cleaner says it is done."""
+    """Write one record after another, until the time is up or the cleaner is done."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     found: list[float] = []
     while time.monotonic() < until:

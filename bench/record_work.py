@@ -1,9 +1,9 @@
-"""What records that must be looked at cost the others: `python -m bench.record_work [--kafka]`.
+"""The cost of record-level work for other clients: `python -m bench.record_work [--kafka]`.
 
 One client sends compressed batches of 1 MB of records, one request in flight, to a topic that has
-another codec or is compacted, or asks for times inside such batches. Meanwhile another client
-writes one small record after the other to an ordinary topic, and the time of its acks is told, with
-the server's CPU and its helper's.
+another codec or is compacted, or requests timestamps inside such batches. Another client writes
+small records to an ordinary topic, one at a time; the table shows the latency of its acks, and the
+server's CPU and memory.
 """
 
 import argparse
@@ -52,7 +52,7 @@ LOADS: tuple[tuple[str, str | None, Codec | None], ...] = (
 
 
 def big_batch(codec: Codec) -> bytearray:
-    """1 MB of records in words, which pack to about a third."""
+    """1 MB of records of words, which compress to about a third."""
     chosen = random.Random(1)
     words = [bytes(chosen.choices(b"abcdefghijklmnop", k=6)) for _ in range(300)]
     values = (b" ".join(chosen.choices(words, k=RECORD_BYTES // 7)) for _ in range(1 << 30))
@@ -62,7 +62,7 @@ def big_batch(codec: Codec) -> bytearray:
 
 
 def ask_forever(bootstrap: str, topic: str, what: bytes | int, sent: Any) -> None:
-    """Send a batch, or a time (ms), again and again, one at a time; counts into `sent`."""
+    """Send a batch, or a timestamp (ms), repeatedly, one at a time; count in `sent`."""
     with Connection(bootstrap) as connection:
         while True:
             if isinstance(what, int):
@@ -83,7 +83,7 @@ def ask_forever(bootstrap: str, topic: str, what: bytes | int, sent: Any) -> Non
 
 
 def latencies_ms(bootstrap: str) -> list[float]:
-    """Write one record after the other for a while."""
+    """Write one record after another for a while."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     found: list[float] = []
     until = time.monotonic() + SECONDS
@@ -96,12 +96,12 @@ def latencies_ms(bootstrap: str) -> list[float]:
 
 
 def all_cpu_seconds(server: Measured) -> tuple[float, float]:
-    """CPU time of the server, and of its living children."""
+    """Return the CPU time of the server and of its living children."""
     return cpu_seconds(server), sum(map(cpu_seconds_of, children(server.pid)))
 
 
 def peak_mb(pid: int) -> float:
-    """The most memory that the process ever had resident."""
+    """Return the maximum resident memory of the process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -109,7 +109,7 @@ def peak_mb(pid: int) -> float:
 
 
 def measure(server: Measured, name: str, topic: str | None, what: bytes | int) -> None:
-    """One line of the table: the load alone, then the other client beside it."""
+    """Print one line of the table: the load alone, then with the other client."""
     if topic is None:
         tell(name, latencies_ms(server.bootstrap), "")
         return

@@ -11,7 +11,7 @@ from bench.rows import Figure
 
 _BAR_WIDTH, _ROW_HEIGHT, _LABEL_WIDTH = 420, 22, 330
 
-# What each row is to reach.
+# The target of each row.
 TARGETS: Mapping[str, str] = {
     "start to first answer": "≤ 0.35 s",
     "memory, idle": "≤ 50 MB",
@@ -35,11 +35,11 @@ TARGETS: Mapping[str, str] = {
 }
 
 Runs = Mapping[str, Sequence[Figure]]
-"""Each server's figures, of all rounds."""
+"""Each server's figures of all rounds."""
 
 
 def medians(figures: Sequence[Figure]) -> dict[str, Figure]:
-    """One figure a row: the median of its rounds."""
+    """One figure per row: the median of its rounds."""
     by_row: dict[str, list[Figure]] = {}
     for figure in figures:
         by_row.setdefault(figure.row, []).append(figure)
@@ -50,7 +50,7 @@ def medians(figures: Sequence[Figure]) -> dict[str, Figure]:
 
 
 def gain(ours: Figure, theirs: Figure) -> float:
-    """How many times better we are; above 1 is good, whichever way the unit goes."""
+    """Return how many times better barnabas is; above 1 is better for every unit."""
     if ours.better == "more":
         return ours.value / theirs.value if theirs.value else float("inf")
     return theirs.value / ours.value if ours.value else float("inf")
@@ -101,7 +101,7 @@ def _number(value: float) -> str:
 
 
 def _plot(ours: Mapping[str, Figure], theirs: Mapping[str, Figure]) -> str:
-    """Bars of how many times better, on a scale of doublings around 1."""
+    """Bars of the ratios, on a logarithmic scale around 1."""
     rows = [(row, gain(figure, theirs[row])) for row, figure in ours.items() if row in theirs]
     height = (len(rows) + 2) * _ROW_HEIGHT
     middle = _LABEL_WIDTH + _BAR_WIDTH // 3

@@ -18,7 +18,7 @@ from compat_tests.servers import answers
 
 @attrs.frozen
 class Figure:
-    """One measured value. `better` says which way is good: "more" or "less"."""
+    """One measured value. `better` is "more" or "less"."""
 
     row: str
     unit: str
@@ -28,25 +28,25 @@ class Figure:
 
 @attrs.frozen
 class Bench:
-    """A server under measurement; `scale` multiplies how much is sent."""
+    """A server under measurement; `scale` multiplies the amount of data."""
 
     server: Measured
     scale: float = 1.0
 
     def topic(self, partitions: int = 1) -> str:
-        """Create a topic of its own name, and wait until it can be used."""
+        """Create a topic with a unique name, and wait until it is usable."""
         name = f"bench-{uuid4().hex[:12]}"
         admin = AdminClient({"bootstrap.servers": self.server.bootstrap})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
         return name
 
     def count(self, count: int) -> int:
-        """`count`, scaled."""
+        """Return `count`, scaled."""
         return max(int(count * self.scale), 100)
 
 
 def start(bench: Bench) -> list[Figure]:
-    """From starting the process to its first answer; it is left running."""
+    """Measure from the start of the process to its first response; the process keeps running."""
     server = bench.server
     server.prepare()
     began = time.perf_counter()
@@ -64,7 +64,7 @@ def start(bench: Bench) -> list[Figure]:
 
 
 def produce(bench: Bench, size: int, count: int) -> list[Figure]:
-    """librdkafka with linger 5 ms and acks=all, to one partition."""
+    """Measure librdkafka with linger 5 ms and acks=all, to one partition."""
     count = bench.count(count)
     topic = bench.topic()
     array, _payload = messages(count // 10, size)
@@ -90,7 +90,7 @@ def produce(bench: Bench, size: int, count: int) -> list[Figure]:
 
 
 def consume(bench: Bench) -> list[Figure]:
-    """librdkafka reading 100 B messages that were just written."""
+    """Measure librdkafka reading 100 B messages that were just written."""
     count = bench.count(2_000_000)
     topic = bench.topic()
     array, _payload = messages(count // 10, 100)
@@ -113,7 +113,7 @@ def consume(bench: Bench) -> list[Figure]:
 
 
 def small_requests(bench: Bench, producers: int, count: int) -> list[Figure]:
-    """One record a request, pipelined as librdkafka does (no limit in flight), by each producer."""
+    """Measure one record per request, pipelined without a limit in flight, for each producer."""
     each = bench.count(count) // producers
     topic = bench.topic()
     array, _payload = messages(each, 100)
@@ -144,7 +144,7 @@ def small_requests(bench: Bench, producers: int, count: int) -> list[Figure]:
 
 
 def ack_latency(bench: Bench) -> list[Figure]:
-    """From produce() to the delivery report, one record in flight."""
+    """Measure from produce() to the delivery report, one record in flight."""
     topic = bench.topic()
     producer = PyProducer({"bootstrap.servers": bench.server.bootstrap, "linger.ms": 0})
     times: list[float] = []
@@ -165,7 +165,7 @@ def ack_latency(bench: Bench) -> list[Figure]:
 
 
 def end_to_end_latency(bench: Bench) -> list[Figure]:
-    """From produce() to the consumer's poll, one record under way."""
+    """Measure from produce() to the consumer's poll, one record in flight."""
     topic = bench.topic()
     servers = {"bootstrap.servers": bench.server.bootstrap}
     producer = PyProducer({**servers, "linger.ms": 0})
@@ -190,7 +190,7 @@ def end_to_end_latency(bench: Bench) -> list[Figure]:
 
 
 def many_partitions(bench: Bench) -> list[Figure]:
-    """A topic of 1,000 partitions, and the first record into each."""
+    """Measure a topic of 1,000 partitions, and the first record in each."""
     began = time.perf_counter()
     topic = bench.topic(1000)
     created = time.perf_counter() - began
@@ -216,7 +216,7 @@ def many_partitions(bench: Bench) -> list[Figure]:
 
 
 def used_memory(bench: Bench) -> list[Figure]:
-    """Resident memory after all that was sent before."""
+    """Measure resident memory after all earlier rows."""
     time.sleep(1)
     return [Figure("memory, after the rows above", "MB", "less", memory_bytes(bench.server) / 1e6)]
 
@@ -234,7 +234,7 @@ ROWS: dict[str, Callable[[Bench], list[Figure]]] = {
     "partitions": many_partitions,
 }
 WARM_UP = ("produce-100", "small-1", "small-50", "consume", "ack")
-"""Run shortly before anything counts, so that a just-in-time compiler has done its work."""
+"""Run shortly before anything counts, so that a just-in-time compiler has compiled."""
 
 
 def _latencies(row: str, times: list[float]) -> list[Figure]:

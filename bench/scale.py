@@ -1,6 +1,6 @@
-"""`python -m bench.scale`: how cost grows with partitions, connections and bytes on the disk.
+"""`python -m bench.scale`: how cost grows with partitions, connections and bytes on disk.
 
-Each curve should be flat where only what exists grows, not what is done.
+Each curve should be flat where only the amount of data grows, not the work.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Row = dict[str, str]
 
 
 def main() -> int:
-    """Measure the curves asked for, print them, and write bench/scale.md."""
+    """Measure the selected curves, print them, and write bench/scale.md."""
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="*", default=[1, 100, 1000, 10_000])
     parser.add_argument("--connections", type=int, nargs="*", default=[1, 100, 1000])
@@ -72,7 +72,7 @@ def _measured(measure: Callable[[Measured, float], Row], point: float) -> Row:
 
 
 def _start(server: Measured) -> float:
-    """Start it; the seconds to its first answer."""
+    """Start the server; return the seconds to its first response."""
     began = time.perf_counter()
     server.spawn()
     while not answers(server.port):
@@ -107,7 +107,7 @@ def _batch(records: int, size: int) -> bytes:
 
 
 def partitions(server: Measured, point: float) -> Row:
-    """One small batch after another to each of so many partitions, fifty to a request."""
+    """Write one small batch after another to each partition, fifty to a request."""
     count = int(point)
     batch = _batch(1, 100)
     with Connection(server.bootstrap) as connection:
@@ -142,7 +142,7 @@ def partitions(server: Measured, point: float) -> Row:
 
 
 def connections(server: Measured, point: float) -> Row:
-    """So many connections, each with one record in flight all the time."""
+    """Open connections, each always with one record in flight."""
     with Connection(server.bootstrap) as connection:
         _create(connection, 1)
     frame = request_frame(_produce({0: _batch(1, 100)}), _PRODUCE, 1)
@@ -164,7 +164,7 @@ def connections(server: Measured, point: float) -> Row:
 
 
 def _take_turns(opened: list[Connection], frame: bytes, wanted: int) -> None:
-    """Send on every connection, and again as its answer comes, `wanted` times in all."""
+    """Send on every connection, and again on each response, `wanted` times in total."""
     with selectors.DefaultSelector() as selector:
         for connection in opened:
             selector.register(connection.socket, selectors.EVENT_READ, connection)
@@ -180,7 +180,7 @@ def _take_turns(opened: list[Connection], frame: bytes, wanted: int) -> None:
 
 
 def log_size(server: Measured, point: float) -> Row:
-    """So much in one partition: starts, reads at random places, memory."""
+    """Measure starts, random reads and memory with a large partition."""
     batch = _batch(8, 8_000)
     count = int(point * 1e9 / len(batch))
     with Connection(server.bootstrap) as connection:

@@ -1,4 +1,4 @@
-"""The servers under measurement, with what the kernel counts for them."""
+"""The servers under measurement, and the kernel's counters of them."""
 
 import compileall
 import os
@@ -15,10 +15,10 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Measured(ServerProcess):
-    """A server whose start can be timed."""
+    """A server whose start is timed."""
 
     def prepare(self) -> None:
-        """Do what is done once in the life of a data directory."""
+        """Prepare a new data directory."""
 
     def spawn(self) -> None:
         """Start the process and return at once."""
@@ -29,15 +29,15 @@ class Measured(ServerProcess):
 
 
 class Barnabas(Measured, BarnabasProcess):
-    """`barnabas serve`, as a person runs it."""
+    """`barnabas serve`, as a user runs it."""
 
     def prepare(self) -> None:
-        """Compile the package, as pip does when it installs it: a source tree may not be."""
+        """Compile the package, as pip does at installation."""
         compileall.compile_dir(Path(barnabas.__file__).parent, quiet=1)
 
 
 class Kafka(Measured, KafkaProcess):
-    """Apache Kafka with the heap of its own start script."""
+    """Apache Kafka with the heap size of its start script."""
 
     def prepare(self) -> None:
         """Format the directory."""
@@ -52,7 +52,9 @@ class Kafka(Measured, KafkaProcess):
 
 
 def kinds_to_measure(only: str | None) -> dict[str, type[Measured]]:
-    """The servers asked for, by name; without Apache Kafka, and told so, where it is not there."""
+    """Return the selected servers by name; without Apache Kafka, and with a line about it, where it
+    is missing.
+    """
     kinds: dict[str, type[Measured]] = {"kafka": Kafka, "barnabas": Barnabas}
     if only:
         kinds = {only: kinds[only]}
@@ -63,18 +65,18 @@ def kinds_to_measure(only: str | None) -> dict[str, type[Measured]]:
 
 
 def cpu_seconds(server: ServerProcess) -> float:
-    """CPU time of the process and of its children that ended, user and system."""
+    """Return the user and system CPU time of the process and its ended children."""
     return cpu_seconds_of(server.pid)
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """The same of any process."""
+    """Return the CPU time of any process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) * _TICK_S
 
 
 def memory_bytes(server: ServerProcess) -> int:
-    """Resident memory of the process and its living children."""
+    """Return the resident memory of the process and its living children."""
     return sum(_resident(pid) for pid in [server.pid, *children(server.pid)])
 
 
@@ -84,7 +86,7 @@ def _resident(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that it started, and those that these did."""
+    """Return the descendants of the process."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for text in (task / "children").read_text().split():

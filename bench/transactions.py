@@ -1,7 +1,7 @@
-"""`python -m bench.transactions`: how many transactions a second, and what one costs the server.
+"""`python -m bench.transactions`: transactions per second, and the server's cost of one.
 
-One producer of confluent-kafka, and then several in threads, each committing transactions of 100
-records of 100 bytes to three partitions, on both servers in turn.
+One producer of confluent-kafka, and then several in threads, each commits transactions of 100
+records of 100 bytes to three partitions, on both servers alternately.
 """
 
 import argparse
@@ -20,7 +20,7 @@ WARM_UP, MEASURED_S = 100, 8.0
 
 
 def producer(bootstrap: str, number: int) -> Producer:
-    """A producer with a transactional id of its own, which has its epoch."""
+    """Return a producer with a new transactional id and its epoch."""
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "transactional.id": f"id-{number}"}
     made = Producer(settings)
     made.init_transactions(60)
@@ -28,7 +28,7 @@ def producer(bootstrap: str, number: int) -> Producer:
 
 
 def transaction(made: Producer) -> None:
-    """One of them, committed."""
+    """Run one transaction."""
     made.begin_transaction()
     for number in range(RECORDS):
         made.produce(TOPIC, b"." * SIZE, partition=number % PARTITIONS)
@@ -36,7 +36,7 @@ def transaction(made: Producer) -> None:
 
 
 def commit_until(made: Producer, deadline: float) -> int:
-    """Commit until the deadline; how many transactions."""
+    """Commit until the deadline; return the number of transactions."""
     count = 0
     while time.monotonic() < deadline:
         transaction(made)

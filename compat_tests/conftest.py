@@ -1,4 +1,4 @@
-"""Options and fixtures: which server the suite runs against, and names that nobody else uses."""
+"""Options and fixtures: the server under test, and unique names."""
 
 import itertools
 import os
@@ -13,15 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from compat_tests.servers import KINDS, ServerProcess
 
 TEST_TIMEOUT_S = 180
-# Tests write timestamps that are long past; retention by time must not take them away.
+# Tests write old timestamps; retention by time must not delete them.
 KEEP_OLD_RECORDS = {"retention.ms": "-1"}
 _numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--bootstrap", metavar="HOST:PORT", help="run against this server, started by somebody else"
-    )
+    parser.addoption("--bootstrap", metavar="HOST:PORT", help="run against this running server")
     parser.addoption(
         "--server",
         choices=sorted(KINDS),
@@ -35,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Clients that we do not maintain may warn; only their results are judged here.
+    # Clients of other projects may emit warnings; these tests check only their results.
     for action in ("default", "ignore::ResourceWarning", "ignore::DeprecationWarning"):
         config.addinivalue_line("filterwarnings", action)
     config.addinivalue_line(
@@ -55,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def start_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., ServerProcess]]:
-    """Start a further server of the kind under test, for tests that stop or kill it."""
+    """Start another server of the kind under test, for tests that stop or kill it."""
     if request.config.getoption("--bootstrap"):
         pytest.skip("needs a server that the test may kill, so not with --bootstrap")
     started: list[ServerProcess] = []
@@ -87,19 +85,19 @@ def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess | None]:
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, server: ServerProcess | None) -> str:
-    """Where the server under test answers."""
+    """The bootstrap address of the server under test."""
     return request.config.getoption("--bootstrap") or server.bootstrap
 
 
 @pytest.fixture(scope="session")
 def server_kind(request: pytest.FixtureRequest) -> str:
-    """Which server is under test, "barnabas" or "kafka", where outcomes differ by choice."""
+    """The kind of the server under test, "barnabas" or "kafka", where outcomes differ by choice."""
     return request.config.getoption("--server")
 
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Make a name for a topic or a group that no other test and no other run has."""
+    """Return a topic or group name that is unique over all tests and runs."""
 
     def name(prefix: str) -> str:
         return f"{prefix}-{os.getpid():x}-{next(_numbers)}-{os.urandom(3).hex()}"
@@ -109,7 +107,7 @@ def unique() -> Callable[[str], str]:
 
 @dataclass
 class Topics:
-    """Creates topics through the admin client, waiting until they can be used."""
+    """Creates topics through the admin client, and waits until they are usable."""
 
     admin: AdminClient
     bootstrap: str
@@ -126,7 +124,7 @@ class Topics:
         return topic
 
     def wait_until_led(self, topic: str, partitions: int) -> None:
-        """Wait until the broker has taken up its partitions, which clients otherwise retry."""
+        """Wait until the broker serves its partitions; until then clients retry."""
         ends = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         admin = self.admin
         for _ in range(100):
@@ -135,11 +133,11 @@ class Topics:
                     future.result(30)
             except KafkaException:
                 time.sleep(0.05)
-                # A client that saw the topic missing remembers that; a new one looks again.
+                # A client caches that a topic is missing, so use a new client.
                 admin = AdminClient({"bootstrap.servers": self.bootstrap})
             else:
                 return
-        raise AssertionError(f"nobody leads {topic}")
+        raise AssertionError(f"{topic} has partitions without a leader")
 
 
 @pytest.fixture(scope="session")

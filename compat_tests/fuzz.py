@@ -1,10 +1,10 @@
-"""Damaged bytes for a while: `make fuzz SECONDS=n`, half of it on the codecs, half on a node.
+"""Fuzzing for a given time: `make fuzz SECONDS=n`, half of it on the codecs, half on a node.
 
-The codecs (frames, messages, batches, each decompressor) are fuzzed in a process of their own by
-`tests.fuzz`. Then good requests of every served api are encoded, damaged by a seeded generator
-(bytes flipped, cut, repeated, numbers put to their extremes) and sent over short connections.
-After each burst a bystander's connection must answer within a second, the process must live, and
-its memory must stay below a bound. The first failure prints the seed, which repeats the run.
+`tests.fuzz` fuzzes the codecs (frames, messages, batches, each decompressor) in a separate process.
+Then valid requests of every served api are encoded, damaged by a seeded generator (bytes flipped,
+cut, repeated, numbers set to extremes) and sent over short connections. After each burst another
+connection must answer within a second, the process must be alive, and its memory must stay below a
+limit. The first failure prints the seed, which repeats the run.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def seeds() -> list[bytes]:
 
 
 def damaged(chance: random.Random, frame: bytes) -> bytes:
-    """Return the frame with one to four damages; its first bytes, the api, mostly stay."""
+    """Return the frame with one to four damages; the api key at its start mostly stays."""
     data = bytearray(frame)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(min(4, len(data) - 1), len(data)) if data else 0
@@ -56,7 +56,7 @@ def damaged(chance: random.Random, frame: bytes) -> bytes:
 
 
 def burst(chance: random.Random, bootstrap: str, frames: list[bytes]) -> None:
-    """Send some damaged frames over one connection after the other, reading no answers."""
+    """Send damaged frames over a sequence of connections without reading responses."""
     for _ in range(BURST):
         with wire.Connection(bootstrap) as connection:
             try:
@@ -67,7 +67,7 @@ def burst(chance: random.Random, bootstrap: str, frames: list[bytes]) -> None:
                         length = chance.randrange(-(2**31), 2**31)
                     connection.socket.sendall(struct.pack(">i", length) + payload)
             except OSError:
-                continue  # the server has closed the connection, as it should
+                continue  # the server has closed the connection, as it must
 
 
 def resident_bytes(pid: int) -> int:
@@ -75,7 +75,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def run(seconds: float, seed: int) -> int:
-    """Fuzz one node and return how many connections it withstood; raises on the first failure."""
+    """Fuzz one node; return the number of connections. Raises on the first failure."""
     chance = random.Random(seed)
     frames = seeds()
     server = BarnabasProcess()

@@ -1,4 +1,4 @@
-"""Apache Kafka's jars: where they are, and how a Java program of theirs is run."""
+"""Apache Kafka's jars: their location, and how to run a Java program of them."""
 
 import os
 import shutil
@@ -14,13 +14,13 @@ LOG_OPTIONS = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
 def kafka_lib() -> Path | None:
-    """Return the folder that `make compat` fills with Kafka's jars, None where it did not."""
+    """Return the directory that `make compat` fills with Kafka's jars, or None."""
     folder = Path(os.environ.get("BARNABAS_KAFKA_LIB") or ROOT / ".cache" / "kafka" / "lib")
     return folder if any(folder.glob("kafka-tools-*.jar")) else None
 
 
 def missing() -> str | None:
-    """Say in one line what keeps Java programs from running here, None if nothing does."""
+    """Return in one line why Java programs cannot run here, or None."""
     if shutil.which("java") is None:
         return "java is missing: install a JDK 17 (Debian: openjdk-17-jdk)"
     if kafka_lib() is None:
@@ -29,7 +29,7 @@ def missing() -> str | None:
 
 
 def classpath() -> str:
-    """Return the class path of Kafka and its tools; skips the test where there is none."""
+    """Return the class path of Kafka and its tools; skip the test without one."""
     if reason := missing():
         pytest.skip(reason)
     return f"{kafka_lib()}/*"
@@ -42,7 +42,7 @@ def java(
     timeout_s: float = 90,
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's programs to its end and return what it printed."""
+    """Run one of Kafka's programs and return its output."""
     command = ["java", *TOOL_OPTIONS, *LOG_OPTIONS, "-cp", classpath(), main_class]
     done = subprocess.run(
         [*command, *map(str, arguments)],

@@ -17,11 +17,11 @@ SOURCE = Path(__file__).with_name("ProtocolPeer.java")
 
 
 class KafkaRefusedError(Exception):
-    """Kafka's classes raised an exception over what they were given."""
+    """Kafka's classes raised an exception for their input."""
 
 
 class ProtocolPeer:
-    """The JVM; one call at a time. Messages go by Kafka's names, "FetchRequestData" as it is."""
+    """The JVM; it runs one call at a time. Messages have Kafka's names ("FetchRequestData")."""
 
     def __init__(self) -> None:
         command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, "-cp", jars.classpath()]
@@ -38,12 +38,12 @@ class ProtocolPeer:
         self.process.stdout.close()
 
     def decode(self, message: type[Message], version: int, data: bytes) -> tuple[Any, bytes]:
-        """What Kafka reads in the bytes, as its JSON, and what it writes for that."""
+        """Return what Kafka decodes, as its JSON, and the bytes that it encodes from that."""
         self._ask(b"D", self._name(message), version, data)
         return json.loads(self._payload()), self._payload()
 
     def encode(self, message: type[Message], version: int, value: Any) -> bytes:
-        """What Kafka writes for a message given as its JSON."""
+        """Return the bytes that Kafka encodes from a message given as its JSON."""
         self._ask(b"E", self._name(message), version, json.dumps(value).encode())
         return self._payload()
 
@@ -78,15 +78,15 @@ class ProtocolPeer:
 
 
 def camel(name: str) -> str:
-    """Kafka's JSON name of a field: "topic_id" is "topicId"."""
+    """Return Kafka's JSON name of a field: "topic_id" is "topicId"."""
     joined = re.sub(r"_(.)", lambda match: match[1].upper(), name)
     return re.sub(r"^kraft(?=[A-Z])", "kRaft", joined)
 
 
 def as_json(message: Message, version: int, *, records_as_size: bool = False) -> dict[str, Any]:
-    """The message as Kafka's JSON converters have it; tagged fields only where not default.
+    """Return the message as Kafka's JSON converters print it; default tagged fields are omitted.
 
-    They read record batches from base64, but write no more than their size.
+    The converters read record batches from base64, but write only their size.
     """
     return _AsJson(records_as_size).struct(layout_of(type(message), version), message)
 

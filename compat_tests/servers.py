@@ -1,4 +1,4 @@
-"""Servers as processes of their own: start, wait until they answer, kill, start again."""
+"""Servers as separate processes: start, wait until ready, kill, restart."""
 
 import os
 import shutil
@@ -16,14 +16,14 @@ from compat_tests import jars
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-# ApiVersions v0, correlation id 1, no client id: the least that a ready server answers.
+# ApiVersions v0, correlation id 1, null client id: the smallest request to a ready server.
 PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-# Groups of a few members that come within moments need no three seconds to gather.
+# The few members of these groups join within moments; waiting three seconds for more is not needed.
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
 
 
 def free_ports() -> tuple[int, int]:
-    """Two ports that nobody has; held together, so that they are not one and the same."""
+    """Return two different free ports; both are held until both are known."""
     with socket.socket() as first, socket.socket() as second:
         first.bind(("127.0.0.1", 0))
         second.bind(("127.0.0.1", 0))
@@ -31,7 +31,7 @@ def free_ports() -> tuple[int, int]:
 
 
 def answers(port: int) -> bool:
-    """Tell whether a Kafka server answers on the port."""
+    """True when a Kafka server answers on the port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(PROBE)
@@ -41,9 +41,9 @@ def answers(port: int) -> bool:
 
 
 class ServerProcess:
-    """One server process with a data directory that outlives it.
+    """One server process; its data directory survives it.
 
-    The port stays the same over restarts, so clients that were connected find it again.
+    The port stays the same over restarts, so connected clients find it again.
     """
 
     kind = ""
@@ -88,7 +88,7 @@ class ServerProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def stop(self) -> int:
-        """Ask the process to stop (SIGTERM) and return its exit status."""
+        """Stop the process with SIGTERM; return its exit status."""
         assert self.process is not None
         self.process.terminate()
         try:
@@ -97,26 +97,26 @@ class ServerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the process at once, as a crash of the process does."""
+        """Kill the process with SIGKILL."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
         self.process = None
 
     def close(self) -> None:
-        """Kill the process and remove what it wrote."""
+        """Kill the process and remove its data."""
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class BarnabasProcess(ServerProcess):
-    """`barnabas serve` as a person runs it."""
+    """`barnabas serve`, as a user runs it."""
 
     kind = "barnabas"
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
-        # --listen would take the next port for the controller, which somebody else may have.
+        # --listen would use the next port for the controller, which may be taken.
         controller = f"CONTROLLER://127.0.0.1:{self.controller_port}"
         self.listeners = f"PLAINTEXT://{self.bootstrap},{controller}"
 
@@ -127,7 +127,7 @@ class BarnabasProcess(ServerProcess):
 
 
 class KafkaProcess(ServerProcess):
-    """Apache Kafka from its jars: one node, both roles, as its own quick start formats it."""
+    """Apache Kafka from its jars: one node with both roles, formatted as in its quick start."""
 
     kind = "kafka"
 

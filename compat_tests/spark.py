@@ -1,4 +1,4 @@
-"""What PySpark needs around it: a JDK, and folders of its own for the connector's jars."""
+"""The environment of PySpark: a JDK, and a separate cache for the connector's jars."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 
 def missing() -> str | None:
-    """Say in one line what keeps Spark from running here, None if nothing does."""
+    """Return in one line why Spark cannot run here, or None."""
     if shutil.which("java") is None:
         return "java is missing, which Spark needs: install a JDK 17 (Debian: openjdk-17-jdk)"
     if importlib.util.find_spec("pyspark") is None:
@@ -22,7 +22,7 @@ def environment() -> dict[str, str]:
     """Return the environment in which Spark resolves its connector.
 
     Spark's resolver (Ivy) takes a POM in the user's Maven repository for the jar itself and fails
-    when the jar is not there; a home of its own keeps it away from that repository.
+    without the jar; a separate home directory avoids that repository.
     """
     home = CACHE / "spark"
     home.mkdir(parents=True, exist_ok=True)

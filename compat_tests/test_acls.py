@@ -1,4 +1,4 @@
-"""Access rules where no authorizer is configured: what is said, by wire and by tool."""
+"""ACL apis without an authorizer: responses on the wire and in Kafka's tool."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_rules_are_not_told_without_an_authorizer(bootstrap, version) -> None:
+def test_describe_acls_without_an_authorizer_is_refused(bootstrap, version) -> None:
     asked = DescribeAclsRequest(
         resource_type_filter=ANY, pattern_type_filter=ANY, operation=ANY, permission_type=ANY
     )
@@ -22,7 +22,7 @@ def test_rules_are_not_told_without_an_authorizer(bootstrap, version) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_each_rule_is_refused_without_an_authorizer(bootstrap, version) -> None:
+def test_create_acls_without_an_authorizer_refuses_each_acl(bootstrap, version) -> None:
     rule = CreateAclsRequest.AclCreation(
         resource_type=TOPIC,
         resource_name="t",

@@ -1,7 +1,7 @@
-"""Bytes that no client sends: the connection or the error code, exactly as Kafka has it.
+"""Malformed bytes: the connection closes or the error code is Kafka's.
 
-Each class of damage has its test. Where our server is stricter than Apache Kafka by choice, the
-test is marked so. A bystander's connection must go on answering through all of it.
+Each class of damage has its test. Where barnabas is stricter than Apache Kafka by choice, the test
+has a mark. Another connection must be answered all the time.
 """
 
 import gzip
@@ -27,7 +27,7 @@ MAX_FRAME = 100 * 1024 * 1024
 
 @pytest.fixture(autouse=True)
 def bystander(bootstrap) -> Iterator[None]:
-    """Hold another connection that must answer at once before and after."""
+    """Hold another connection that must be answered at once before and after the test."""
     with wire.Connection(bootstrap) as connection:
         connection.call(MetadataRequest(topics=[]), 4)
         yield
@@ -80,7 +80,7 @@ CLOSING_FRAMES = {
 
 
 @pytest.mark.parametrize("frame", CLOSING_FRAMES.values(), ids=CLOSING_FRAMES)
-def test_an_unreadable_request_closes_its_connection(bootstrap, frame) -> None:
+def test_malformed_request_closes_its_connection(bootstrap, frame) -> None:
     with wire.Connection(bootstrap) as connection:
         connection.send_frame(frame)
         assert connection.closes_silently()
@@ -93,7 +93,7 @@ def test_text_that_is_not_utf8_closes_its_connection(bootstrap) -> None:
         assert connection.closes_silently()
 
 
-def test_requests_before_an_unreadable_one_are_answered(bootstrap) -> None:
+def test_requests_before_a_malformed_one_are_answered(bootstrap) -> None:
     with wire.Connection(bootstrap) as connection:
         first = connection.send(MetadataRequest(topics=[]), 4)
         connection.receive(METADATA, 4, first)
@@ -126,7 +126,7 @@ def test_requests_sent_together_are_answered_in_order(bootstrap) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
-def test_a_too_new_api_versions_request_learns_what_is_served(bootstrap, version) -> None:
+def test_too_new_api_versions_request_gets_the_served_versions(bootstrap, version) -> None:
     with wire.Connection(bootstrap) as connection:
         connection.send_frame(wire.header(API_VERSIONS, version, 3, header_version=2) + b"\x01\x01")
         answer = connection.receive(API_VERSIONS, 0, 3)
@@ -145,7 +145,7 @@ def test_a_bad_client_name_is_an_invalid_request(bootstrap, name) -> None:
         connection.call(MetadataRequest(topics=[]), 4)
 
 
-# Apache Kafka allocates what a frame declares, so a few hundred of these end it.
+# Apache Kafka allocates the declared size of a frame, so a few hundred of these end its process.
 @pytest.mark.barnabas_only
 def test_frames_that_are_declared_but_never_sent_cost_nothing(bootstrap, server) -> None:
     before = resident_bytes(server)
@@ -167,7 +167,7 @@ def produce_request(topic: str, records: bytes | None, *, acks: int = -1) -> Pro
 
 
 def produce(bootstrap: str, topic: str, records: bytes | None, *, version: int = 8, acks: int = -1):
-    """Produce to partition 0 and return the partition's answer."""
+    """Produce to partition 0 and return the partition's response."""
     answer = wire.call(bootstrap, produce_request(topic, records, acks=acks), version)
     return answer.responses[0].partition_responses[0]
 
@@ -181,7 +181,7 @@ def plain_batch(count: int = 1, **options: object) -> bytes:
 
 
 def patched(batch: bytes, position: int, form: str, value: int, *, checksum: bool = True) -> bytes:
-    """Overwrite a header field, with a crc that matches again unless told otherwise."""
+    """Overwrite a header field, and by default update the crc."""
     from crc32c import crc32c
 
     changed = bytearray(batch)
@@ -202,7 +202,7 @@ def test_a_crc_that_does_not_match_is_a_corrupt_message(bootstrap, topics) -> No
     assert code(bootstrap, topic, bytes(damaged)) == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_magic_that_nobody_knows_is_a_corrupt_message(bootstrap, topics) -> None:
+def test_unknown_magic_is_a_corrupt_message(bootstrap, topics) -> None:
     topic = topics.create("bad")
     unknown = patched(plain_batch(), 16, ">b", 9, checksum=False)
     assert code(bootstrap, topic, unknown) == ErrorCode.CORRUPT_MESSAGE
@@ -280,7 +280,7 @@ def test_a_timestamp_too_far_ahead_is_invalid(bootstrap, topics) -> None:
     assert code(bootstrap, topic, bytes(batch)) == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_an_unknown_topic_and_partition_are_told(bootstrap, topics, unique) -> None:
+def test_produce_to_an_unknown_topic_or_partition_is_refused(bootstrap, topics, unique) -> None:
     found = code(bootstrap, unique("missing"), plain_batch())
     assert found == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -296,7 +296,7 @@ def test_an_error_without_acks_closes_the_connection(bootstrap, topics) -> None:
     assert produce(bootstrap, topic, plain_batch()).base_offset == 1
 
 
-def test_sequences_are_held_to_their_order(bootstrap, topics) -> None:
+def test_out_of_order_sequences_are_refused(bootstrap, topics) -> None:
     topic = topics.create("bad")
 
     def batch(sequence: int, *, epoch: int = 0) -> bytes:
@@ -341,7 +341,7 @@ def test_many_empty_gzip_members_cost_no_time(bootstrap, topics) -> None:
 
 
 def resident_bytes(server) -> int:
-    """Return the resident memory of the server's process; 0 when it is not ours to look at."""
+    """Return the server's resident memory; 0 for a process that the suite did not start."""
     if server is None:
         return 0
     with open(f"/proc/{server.pid}/statm") as statm:

@@ -33,7 +33,7 @@ def only(futures: dict) -> object:
 
 
 def refused(futures: dict) -> int:
-    """Return the code with which the one operation was refused."""
+    """Return the error code of the only operation."""
     with pytest.raises(KafkaException) as raised:
         only(futures)
     return raised.value.args[0].code()
@@ -107,7 +107,9 @@ def test_an_impossible_topic_is_refused(admin, unique, change, code) -> None:
     assert refused(admin.create_topics([NewTopic(**wanted)])) == code
 
 
-def test_a_topic_that_exists_or_does_not_is_told(admin, topics, unique) -> None:
+def test_create_of_an_existing_and_delete_of_a_missing_topic_are_refused(
+    admin, topics, unique
+) -> None:
     topic = topics.create("twice")
     again = [NewTopic(topic, num_partitions=1, replication_factor=1)]
     assert refused(admin.create_topics(again)) == KafkaError.TOPIC_ALREADY_EXISTS
@@ -118,14 +120,14 @@ def test_a_topic_that_exists_or_does_not_is_told(admin, topics, unique) -> None:
     )
 
 
-def test_names_that_differ_in_dot_and_underscore_collide(admin, unique) -> None:
+def test_topic_names_that_differ_in_dot_and_underscore_collide(admin, unique) -> None:
     name = unique("collide")
     only(admin.create_topics([NewTopic(f"{name}.a", num_partitions=1, replication_factor=1)]))
     twin = [NewTopic(f"{name}_a", num_partitions=1, replication_factor=1)]
     assert refused(admin.create_topics(twin)) == KafkaError.TOPIC_EXCEPTION
 
 
-def test_validating_makes_nothing(admin, unique) -> None:
+def test_validate_only_creates_no_topic(admin, unique) -> None:
     topic = unique("validated")
     new = [NewTopic(topic, num_partitions=2, replication_factor=1)]
     only(admin.create_topics(new, validate_only=True))
@@ -201,7 +203,7 @@ def test_a_topics_configuration_is_changed_step_by_step(admin, topics) -> None:
     assert refused(admin.incremental_alter_configs([bad])) == KafkaError.INVALID_CONFIG
 
 
-def test_altering_all_of_a_configuration_forgets_the_rest(admin, topics) -> None:
+def test_alter_configs_resets_omitted_properties(admin, topics) -> None:
     topic = topics.create("replaced", config={"retention.ms": "1000000", "flush.messages": "77"})
     change = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.ms": "2000000"})
     only(admin.alter_configs([change]))

@@ -1,4 +1,4 @@
-"""confluent-kafka reading: positions, times, pauses and what happens at the ends of a log."""
+"""confluent-kafka reading: positions, timestamps, pauses, and both ends of a log."""
 
 import time
 from collections.abc import Callable
@@ -106,7 +106,7 @@ def test_watermarks_are_the_ends_of_the_log(bootstrap, topics, open_consumer) ->
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 10) == (0, 42)
 
 
-def test_the_end_of_a_partition_is_told(bootstrap, topics, open_consumer) -> None:
+def test_partition_eof_event_is_reported(bootstrap, topics, open_consumer) -> None:
     topic = topics.create("eof")
     fill(bootstrap, topic, 5)
     consumer = open_consumer(enable_partition_eof=True)
@@ -131,7 +131,7 @@ def test_the_reset_policy_says_where_a_new_group_starts(
         if early is not None:
             assert early.value() == first
             return
-    time.sleep(1)  # "latest" is looked up after the assignment, and no event tells when
+    time.sleep(1)  # "latest" is resolved after the assignment, and no event reports when
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, value=b"after")
     assert producer.flush(30) == 0

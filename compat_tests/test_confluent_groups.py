@@ -1,4 +1,4 @@
-"""confluent-kafka in groups: members come, go, stall and return, and partitions follow them."""
+"""confluent-kafka in groups: members join, leave, stall and return, and partitions move."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 
 
 class Member:
-    """A consumer in a group that keeps what it read."""
+    """A consumer in a group that keeps the records it read."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ def until(
 
 
 def shared(members: list[Member], partitions: int) -> bool:
-    """Tell whether the members own all partitions, each one once, as evenly as can be."""
+    """True when the members own each partition once, distributed as evenly as possible."""
     owned = [member.partitions for member in members]
     sizes = [len(partition_set) for partition_set in owned]
     whole = sum(sizes) == partitions == len(set().union(*owned))
@@ -134,7 +134,8 @@ def test_a_cooperative_rebalance_leaves_kept_partitions_alone(topics, unique, jo
 def test_a_dead_members_partitions_move_after_its_session(topics, unique, join) -> None:
     topic = topics.create("dead", partitions=4)
     group = unique("g")
-    # A member that is not polled past max.poll.interval.ms leaves; one that died is timed out.
+    # A member leaves when it is not polled within max.poll.interval.ms; a dead member's session
+    # expires.
     stalled = join(group, topic, max_poll_interval_ms=6000, session_timeout_ms=6000)
     until(lambda: shared([stalled], 4), [stalled], "one member owns all")
     other = join(group, topic)

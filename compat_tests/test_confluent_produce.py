@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) producing and reading back: every codec, shape and promise."""
+"""confluent-kafka (librdkafka) producing and reading back: codecs, shapes and guarantees."""
 
 import random
 import time
@@ -17,7 +17,7 @@ def producer(bootstrap: str, **settings: Any) -> Producer:
 
 
 def produce_all(client: Producer, topic: str, values: Sequence[Any], **extra: Any) -> list[Message]:
-    """Produce the values in order and return the delivered messages; any failure raises."""
+    """Produce the values in order; return the delivered messages. Any failure raises."""
     delivered: list[Message] = []
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -33,7 +33,7 @@ def produce_all(client: Producer, topic: str, values: Sequence[Any], **extra: An
 
 
 def read_all(bootstrap: str, topic: str, count: int, *, partition: int = 0) -> list[Message]:
-    """Read a partition from its start, without a group's offsets."""
+    """Read a partition from its start, without committed offsets."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
     client = Consumer({**settings, "auto.offset.reset": "error", "check.crcs": True})
     client.assign([TopicPartition(topic, partition, 0)])

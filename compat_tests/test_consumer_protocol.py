@@ -1,6 +1,6 @@
-"""The consumer protocol (KIP-848) byte by byte: heartbeats of made-up members, and what they get.
+"""The consumer protocol (KIP-848) in raw requests: heartbeats of test members, and the responses.
 
-Each test is a story told to a server in raw requests; Apache Kafka passes them all.
+Apache Kafka passes every test.
 """
 
 import itertools
@@ -49,7 +49,7 @@ from compat_tests import jars, wire
 from compat_tests.conftest import Topics
 from compat_tests.servers import KINDS, ServerProcess
 
-# Members of these tests beat when they are told to, and targets are made as soon as they can be.
+# Test members send heartbeats only explicitly, and targets are computed without delay.
 QUICK_GROUPS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -67,7 +67,7 @@ _numbers = itertools.count(1)
 
 
 def quick_server(start: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server whose coordinator is there: its topic comes with the first question for it."""
+    """A server whose group coordinator is ready; the first request for it creates its topic."""
     server = start(QUICK_GROUPS)
 
     def found(answer) -> bool:
@@ -103,7 +103,7 @@ def topic_id(at: str, name: str) -> Uuid:
 
 
 class Member:
-    """A member of the consumer protocol that says and does what it is told."""
+    """A member of the consumer protocol that applies each response."""
 
     def __init__(self, at: str, group: str, *, instance: str | None = None) -> None:
         self.at = at
@@ -129,7 +129,7 @@ class Member:
         return answer
 
     def beat(self, **fields) -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat that must be answered well."""
+        """Send a heartbeat that must succeed."""
         answer = self.ask(**fields)
         assert not answer.error_code, (ErrorCode(answer.error_code), answer.error_message)
         self.epoch = answer.member_epoch
@@ -143,7 +143,7 @@ class Member:
         return self.beat(rebalance_timeout_ms=30_000, topic_partitions=[], **given)
 
     def has(self, owned: dict[Uuid, list[int]] | None = None) -> ConsumerGroupHeartbeatResponse:
-        """Says what it owns: what it was told last, or this."""
+        """Report the owned partitions: the last assignment, or the given one."""
         owned = self.owned if owned is None else owned
         held = ConsumerGroupHeartbeatRequest.TopicPartitions
         partitions = [held(topic_id=t, partitions=p) for t, p in (owned or {}).items() if p]
@@ -169,7 +169,7 @@ def describe(at: str, group: str) -> ConsumerGroupDescribeResponse.DescribedGrou
 
 
 def settle(members: list[Member], until: Callable[[], bool], timeout_s: float = 20) -> None:
-    """Every member beats and does as it is told, until something holds."""
+    """Let every member send heartbeats and apply the responses until a condition holds."""
     deadline = time.monotonic() + timeout_s
     while not until():
         for member in members:
@@ -196,7 +196,7 @@ def test_the_first_member_is_given_everything(at, group, created: Topics) -> Non
     assert told.members[0].target_assignment == told.members[0].assignment
 
 
-def test_who_says_everything_is_told_everything(at, group, created: Topics) -> None:
+def test_full_heartbeat_gets_a_full_response(at, group, created: Topics) -> None:
     topic = created.create(partitions=1)
     member = Member(at, group)
     member.join(topic)
@@ -207,13 +207,13 @@ def test_who_says_everything_is_told_everything(at, group, created: Topics) -> N
     assert member.beat(topic_partitions=partitions).assignment is None
 
 
-def test_a_partition_is_given_up_before_it_is_given(at, group, created: Topics) -> None:
+def test_partition_is_revoked_before_it_is_assigned(at, group, created: Topics) -> None:
     topic = created.create(partitions=4)
     here = topic_id(at, topic)
     first, second = Member(at, group), Member(at, group)
     first.join(topic)
     second.join(topic)
-    # All that it shall have is still the first one's.
+    # The first member still owns the whole target.
     assert (second.epoch, second.owned) == (3, {})
     told = describe(at, group)
     assert told.group_state == "Reconciling"
@@ -223,7 +223,7 @@ def test_a_partition_is_given_up_before_it_is_given(at, group, created: Topics) 
     assert (first.epoch, len(kept)) == (2, 2)
     second.has()
     assert second.owned == {}
-    # It says nothing of its partitions, so it may still hold them.
+    # It does not report its partitions, so it may still own them.
     first.beat()
     second.has()
     assert (first.epoch, second.owned) == (2, {})
@@ -255,7 +255,7 @@ def test_a_member_that_leaves_is_followed(at, group, created: Topics) -> None:
     assert (told.group_state, told.group_epoch, told.members) == ("Empty", 5, [])
 
 
-def test_epochs_of_another_time_are_fenced(at, group, created: Topics) -> None:
+def test_stale_and_future_epochs_are_fenced(at, group, created: Topics) -> None:
     topic = created.create(partitions=2)
     first, second = Member(at, group), Member(at, group)
     first.join(topic)
@@ -265,7 +265,8 @@ def test_epochs_of_another_time_are_fenced(at, group, created: Topics) -> None:
     settle([first, second], lambda: first.epoch == second.epoch == 3)
     held = ConsumerGroupHeartbeatRequest.TopicPartitions
     mine = [held(topic_id=t, partitions=p) for t, p in (first.owned or {}).items()]
-    # The answer that brought epoch 3 may have been lost: what was owned then is owned now.
+    # The response with epoch 3 may have been lost: the partitions owned at that epoch are still
+    # owned.
     assert not first.ask(member_epoch=2, topic_partitions=mine).error_code
     refused(first.ask(member_epoch=2), ErrorCode.FENCED_MEMBER_EPOCH)
     others = [held(topic_id=t, partitions=[0, 1]) for t in first.owned or {}]
@@ -312,7 +313,7 @@ def test_epochs_of_another_time_are_fenced(at, group, created: Topics) -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_in_words(at, group, fields, code, message) -> None:
+def test_invalid_heartbeat_is_refused_with_a_message(at, group, fields, code, message) -> None:
     request = {
         "rebalance_timeout_ms": 1000,
         "topic_partitions": [],
@@ -421,7 +422,7 @@ def test_topics_that_grow_come_and_go_are_noticed(at, group, created: Topics) ->
     assert member.owned == {topic_id(at, later): [0, 1]}
 
 
-def test_a_regular_expression_stands_for_the_topics_it_matches(at, group, created) -> None:
+def test_regular_expression_subscribes_to_matching_topics(at, group, created) -> None:
     prefix = created.unique("regex")
     topic = created.create(prefix, partitions=2)
     created.create(created.unique("else"))
@@ -456,7 +457,7 @@ def commit(
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
-def test_offsets_are_committed_by_members_of_the_present_epoch(at, group, created) -> None:
+def test_offset_commit_requires_the_current_member_epoch(at, group, created) -> None:
     topic = created.create(partitions=2)
     first, second = Member(at, group), Member(at, group)
     first.join(topic)
@@ -489,7 +490,7 @@ def test_offsets_are_committed_by_members_of_the_present_epoch(at, group, create
     second.join(topic)
     settle([first, second], lambda: first.epoch == second.epoch == 3 and bool(second.partitions))
     (kept,) = first.partitions
-    # An epoch of the past will do for what the member has had since then, and only for that.
+    # A previous epoch is valid only for the partitions that the member has had since then.
     assert by(first, 2, kept, 7) is ErrorCode.NONE
     assert by(first, 2, 1 - kept, 8) is ErrorCode.STALE_MEMBER_EPOCH
     assert by(second, 2, 1 - kept, 8) is ErrorCode.STALE_MEMBER_EPOCH
@@ -531,7 +532,7 @@ def test_groups_are_listed_by_type_and_state_and_deleted(at, group, created: Top
     assert describe(at, group).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_may_have_settings_of_its_own(at, group, created: Topics) -> None:
+def test_group_configuration_overrides_the_broker(at, group, created: Topics) -> None:
     def alter(name: str, value: str) -> None:
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
@@ -622,13 +623,13 @@ class ClassicMember:
         return ErrorCode(wire.call(self.at, request, 4).error_code)
 
     def follow(self) -> None:
-        """Heartbeat, and rejoin when told to."""
+        """Send a heartbeat; rejoin when the response requires it."""
         if self.beat() is ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
             self.sync()
 
     def take_all(self, partitions: int, user_data: bytes | None = None) -> None:
-        """Join an empty group and take everything."""
+        """Join an empty group and own all partitions."""
         assert not self.join().error_code
         kept = ConsumerProtocolAssignment.TopicPartition(
             topic=self.topic, partitions=list(range(partitions))
@@ -665,7 +666,7 @@ def test_a_classic_group_turns_into_a_consumer_group_and_back(at, group, created
         member.member_id: 1,
     }
     assert offsets(at, group, topic, 0) == (ErrorCode.NONE, 5)
-    # The classic member rejoins twice: once to hear what to give up, once to say that it has.
+    # The classic member rejoins twice: to learn which partitions to revoke, and to confirm.
     assert classic.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     answer = classic.join()
     assert (answer.error_code, answer.leader, answer.members) == (0, "", [])
@@ -706,7 +707,7 @@ def shares(topic: str, given: dict[ClassicMember, list[int]]) -> dict[str, bytes
 
 
 def join_together(first: ClassicMember, second: ClassicMember) -> None:
-    """The first one's join makes the group rebalance, and waits for the second's."""
+    """The first member's join starts a rebalance and waits for the second member's."""
     joining = threading.Thread(target=first.join)
     joining.start()
     question = DescribeGroupsRequest(groups=[first.group])
@@ -721,13 +722,14 @@ def join_together(first: ClassicMember, second: ClassicMember) -> None:
 
 
 @pytest.mark.barnabas_only
-def test_an_upgrade_gives_away_nothing_that_an_owner_has_not_heard_of_losing(
+def test_upgrade_assigns_a_partition_only_after_its_owner_has_learned_of_the_revocation(
     at, group, created: Topics
 ) -> None:
-    """Apache Kafka 4.3.0 goes by assignments alone: it gives the newcomer 3 and 4 at once.
+    """Apache Kafka 4.3.0 uses only the assignments: it gives partitions 3 and 4 to the new member
+    at once.
 
-    Their owner holds them then, and hears of it only by its SyncGroup, which is answered
-    REBALANCE_IN_PROGRESS, and the JoinGroup after that.
+    Their owner still holds them then. It learns of the loss only by its SyncGroup, which is
+    answered REBALANCE_IN_PROGRESS, and by the following JoinGroup.
     """
     topic = created.create(partitions=6)
     leader, other = ClassicMember(at, group, topic), ClassicMember(at, group, topic)
@@ -736,7 +738,7 @@ def test_an_upgrade_gives_away_nothing_that_an_owner_has_not_heard_of_losing(
     leader.sync(shares(topic, {leader: [0, 1, 2], other: [3, 4, 5]}))
     other.sync()
     assert other.owned == {topic: [3, 4, 5]}
-    # In the next generation the leader takes them away, and the other is slow to ask for its part.
+    # In the next generation the leader revokes them, and the other member is slow to sync.
     join_together(other, leader)
     leader.sync(shares(topic, {leader: [0, 1, 2], other: []}))
     newcomer = Member(at, group)
@@ -754,7 +756,7 @@ def test_an_upgrade_gives_away_nothing_that_an_owner_has_not_heard_of_losing(
     settle([newcomer], shared)
 
 
-def test_a_group_with_an_assignor_of_its_own_stays_classic(at, group, created: Topics) -> None:
+def test_group_with_a_custom_assignor_stays_classic(at, group, created: Topics) -> None:
     topic = created.create()
     classic = ClassicMember(at, group, topic)
     classic.take_all(1, user_data=b"of the assignor's own")
@@ -840,7 +842,7 @@ def test_an_empty_group_takes_either_type(at, group, created: Topics) -> None:
 
 
 def parts(told) -> list:
-    """What the members of a described group are and have."""
+    """Return the members of a described group with their assignments."""
     return sorted(
         (
             m.member_id,

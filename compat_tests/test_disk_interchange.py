@@ -1,7 +1,8 @@
-"""One data directory, served by barnabas and by Apache Kafka in turn: nothing is lost or changed.
+"""One data directory, served by barnabas and by Apache Kafka alternately: nothing is lost or
+changed.
 
-What a client sees of each is taken down as a whole and compared: records with offsets, keys,
-headers and timestamps, first and last offsets, look-ups by time, committed offsets, configuration.
+Everything that a client can read is recorded and compared: records with offsets, keys, headers and
+timestamps, first and last offsets, offsets by timestamp, committed offsets, configuration.
 """
 
 import time
@@ -40,7 +41,7 @@ BASE_MS = 1_700_000_000_000
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[KafkaProcess]:
-    """Apache Kafka on the directory, not started yet; the directory outlives it."""
+    """Return Apache Kafka on the directory, not started; the directory survives it."""
     process = KafkaProcess({"offsets.topic.num.partitions": "3"})
     process.data = tmp_path / "data"
     yield process
@@ -48,7 +49,7 @@ def kafka(tmp_path: Path) -> Iterator[KafkaProcess]:
 
 
 def barnabas(kafka: KafkaProcess) -> Node:
-    """Give a node on the directory and the addresses that Apache Kafka has in its turns."""
+    """Return a node on the directory, and the addresses of Apache Kafka on it."""
     addresses = f"PLAINTEXT://{kafka.bootstrap},CONTROLLER://127.0.0.1:{kafka.controller_port}"
     return Node(kafka.data, {"listeners": addresses, **kafka.properties})
 
@@ -64,7 +65,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
-    """Records in every codec, a log that begins later, and committed offsets."""
+    """Write records in every codec, a log with deleted records, and committed offsets."""
     for codec in CODECS:
         settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5}
         producer = Producer({**settings, "enable.idempotence": codec != "none"})
@@ -94,7 +95,7 @@ def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
 
 
 def ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """First and last offset; a server that just started may not lead its partitions yet."""
+    """Return first and last offset; a server that just started may not lead its partitions yet."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -118,12 +119,12 @@ def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, .
             fields = each.offset(), each.timestamp(), each.key(), each.value(), each.headers()
             found.append(fields)
             reached = each.offset() + 1
-    consumer.unassign()  # other requests would wait behind its fetches
+    consumer.unassign()  # other requests would wait after its fetches
     return found
 
 
 def seen(bootstrap: str) -> dict[str, object]:
-    """Take down everything that clients can see."""
+    """Record everything that clients can read."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "check.crcs": True})
     everything: dict[str, object] = {}
     for topic in TOPICS:
@@ -158,7 +159,7 @@ def seen(bootstrap: str) -> dict[str, object]:
 
 
 class Clinger:
-    """An idempotent producer that lives through every change of the server."""
+    """Run an idempotent producer across every change of server."""
 
     def __init__(self, bootstrap: str) -> None:
         self.producer = Producer(
@@ -230,11 +231,11 @@ def test_a_directory_comes_from_kafka_and_goes_back(kafka) -> None:
     kafka.stop()
 
 
-def test_what_a_killed_kafka_leaves_is_taken_over(kafka) -> None:
-    """Its indexes still have their full size then, and end in zeros."""
+def test_directory_of_a_killed_kafka_is_recovered(kafka) -> None:
+    """Indexes still have their full size then, and end in zeros."""
     kafka.start()
     create_topics(kafka.bootstrap)
-    write(kafka.bootstrap, 0, cut=False)  # it remembers log starts only when half a minute old
+    write(kafka.bootstrap, 0, cut=False)  # Kafka writes log start offsets only every half minute
     theirs = seen(kafka.bootstrap)
     kafka.kill()
     index = kafka.data / "small-segments-0" / f"{0:020d}.index"
@@ -247,7 +248,7 @@ def test_what_a_killed_kafka_leaves_is_taken_over(kafka) -> None:
 
 
 def fill_table(bootstrap: str, turn: int) -> dict[bytes, bytes]:
-    """Give each key many values, and a tenth of them a tombstone; the table that is left."""
+    """Write many values for each key, tombstones for a tenth; return the remaining table."""
     table: dict[bytes, bytes] = {}
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True}
     producer = Producer(settings)
@@ -266,7 +267,7 @@ def fill_table(bootstrap: str, turn: int) -> dict[bytes, bytes]:
 
 
 def read_table(bootstrap: str) -> tuple[dict[bytes, bytes], int]:
-    """The table that a reader from the start builds, and how many records it saw."""
+    """Return the table that a reader from the start builds, and the number of records."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "t", "enable.partition.eof": True}
     consumer = Consumer({**settings, "check.crcs": True})
     consumer.assign([TopicPartition("table", 0, 0)])

@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments on the files that we write: every batch sound, every index in step."""
+"""Kafka's DumpLogSegments on barnabas' files: every batch is valid and every index matches."""
 
 import random
 import re
@@ -22,7 +22,7 @@ pytestmark = [
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SMALL_SEGMENTS = {"segment.bytes": "1048576", "index.interval.bytes": "1024", "retention.ms": "-1"}
-# What the tool prints where an index does not fit its log.
+# The tool's messages about an index that does not match its log.
 MISMATCHES = re.compile(r"mismatch|out of order|non-consecutive|not found", re.I)
 
 
@@ -35,7 +35,7 @@ def create(bootstrap: str, *topics: str, **config: str) -> None:
 
 
 def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
-    """Write records of some 300 bytes that compress a little."""
+    """Write records of about 300 bytes that compress a little."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, **named})
     generator = random.Random(topic)
@@ -56,11 +56,11 @@ def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
 
 def dump(files: Iterable[Path], *options: str) -> str:
     done = jars.java(DUMP, *options, "--files", ",".join(map(str, files)))
-    return done.stdout + done.stderr  # where it tells of mismatches
+    return done.stdout + done.stderr  # where the tool reports mismatches
 
 
 def judge(directory: Path, records: int | None = None) -> None:
-    """Let the tool judge every file of a partition."""
+    """Let the tool check every file of a partition."""
     logs = sorted(directory.glob("*.log"))
     indexes = sorted(directory.glob("*.*index"))
     text = dump(logs, "--deep-iteration", "--skip-record-metadata")
@@ -72,17 +72,19 @@ def judge(directory: Path, records: int | None = None) -> None:
         assert ends[-1] == records
         assert [int(first) for first, _, _ in batches] == [0, *ends[:-1]]
     text = dump(indexes, "--index-sanity-check")
-    fine = text.count("passed sanity check") + text.count(" is empty.")  # all was compacted away
+    fine = text.count("passed sanity check") + text.count(
+        " is empty."
+    )  # compaction removed everything
     assert fine == len(indexes)
     text = dump([*logs, *indexes, *sorted(directory.glob("*.snapshot"))], "--verify-index-only")
-    # Compaction leaves holes between offsets, as the tool tells.
+    # Compaction leaves gaps between offsets; the tool reports them.
     holes = "non-consecutive" if records is None else ""
     told = [line for line in text.splitlines() if MISMATCHES.search(line)]
     assert [line for line in told if not holes or holes not in line.lower()] == []
     assert "isvalid: false" not in text
 
 
-def test_what_clients_write_in_every_codec_passes(tmp_path) -> None:
+def test_batches_of_clients_in_every_codec_pass(tmp_path) -> None:
     with Node(tmp_path / "data") as node:
         create(node.bootstrap, *CODECS)
         for codec in CODECS:
@@ -96,7 +98,7 @@ def test_what_clients_write_in_every_codec_passes(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_what_the_broker_recompresses_passes(tmp_path, codec) -> None:
+def test_batches_that_the_broker_recompresses_pass(tmp_path, codec) -> None:
     with Node(tmp_path / "data") as node:
         create(node.bootstrap, "t", compression_type=codec)
         produce(node.bootstrap, "t", 1000, compression_type="none")
@@ -158,7 +160,7 @@ def test_committed_offsets_are_decoded(tmp_path) -> None:
     assert re.search(r'"protocolType":"consumer"', text)
 
 
-def test_what_a_kill_leaves_and_what_recovery_makes_of_it_passes() -> None:
+def test_log_after_a_kill_and_after_recovery_passes() -> None:
     server = BarnabasProcess()
     try:
         server.start()
@@ -174,7 +176,7 @@ def test_what_a_kill_leaves_and_what_recovery_makes_of_it_passes() -> None:
         server.close()
 
 
-def test_the_tool_would_tell_of_an_index_that_is_wrong(tmp_path) -> None:
+def test_the_tool_reports_a_planted_wrong_index(tmp_path) -> None:
     with Node(tmp_path / "data") as node:
         create(node.bootstrap, "t")
         produce(node.bootstrap, "t", 2000)
@@ -187,6 +189,6 @@ def test_the_tool_would_tell_of_an_index_that_is_wrong(tmp_path) -> None:
 
 
 def judge_killed(directory: Path) -> None:
-    """A killed node's indexes are sound as far as they go."""
+    """A killed node's indexes are valid up to their last entry."""
     indexes = sorted(directory.glob("*.*index"))
     assert dump(indexes, "--index-sanity-check").count("passed sanity check") == len(indexes)

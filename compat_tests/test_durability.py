@@ -1,4 +1,4 @@
-"""A server killed under load, or stopped, and started again: nothing acknowledged is lost."""
+"""Kill a server under load, or stop it, and restart it: no acknowledged record is lost."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ LOAD_S = 1.5
 
 
 class Load:
-    """Producers that keep writing numbered records and keep what was acknowledged."""
+    """Producers that write numbered records and keep the acknowledged ones."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
         self.topic = topic
@@ -53,7 +53,7 @@ class Load:
                 time.sleep(0.005)
 
     def finish(self) -> None:
-        """Stop writing and wait for the outcome of what is under way."""
+        """Stop writing and wait for the outcome of requests in flight."""
         self.stopping.set()
         self.thread.join()
         assert self.producer.flush(90) == 0
@@ -65,7 +65,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
 
 
 def read_everything(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
-    """Read each partition to its end, with the crc of every batch checked."""
+    """Read each partition to its end, and check the crc of every batch."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -121,7 +121,7 @@ def test_acknowledged_records_survive_kills_under_load(own_server, unique, idemp
         assert load.failed == 0
 
 
-def test_everything_is_found_again_after_a_stop(own_server, unique) -> None:
+def test_all_data_is_present_after_a_stop(own_server, unique) -> None:
     topic, group = unique("stopped"), unique("g")
     make_topic(own_server.bootstrap, topic)
     load = Load(own_server.bootstrap, topic)
@@ -156,7 +156,7 @@ def test_committed_offsets_and_topics_survive_a_kill(own_server, unique) -> None
     assert [p.offset for p in found] == [18, 19, 17]
 
 
-def test_a_waiting_consumer_goes_on_after_a_restart(own_server, unique) -> None:
+def test_waiting_consumer_continues_after_a_restart(own_server, unique) -> None:
     topic, group = unique("waiting"), unique("g")
     make_topic(own_server.bootstrap, topic)
     consumer = Consumer(

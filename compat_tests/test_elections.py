@@ -1,4 +1,4 @@
-"""ElectLeaders where every leader is the preferred one: what is said, by wire and by tool."""
+"""ElectLeaders where every leader is preferred: responses on the wire and in Kafka's tool."""
 
 import pytest
 
@@ -11,7 +11,9 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def elect(bootstrap: str, *topics: tuple[str, list[int]], kind: int = PREFERRED, version: int = 2):
-    """The code at the top, and (topic, [(partition, code, message)]) for each topic asked for."""
+    """Return the top-level code, and (topic, [(partition, code, message)]) for each requested
+    topic.
+    """
     item = ElectLeadersRequest.TopicPartitions
     asked = [item(topic=name, partitions=numbers) for name, numbers in topics]
     request = ElectLeadersRequest(topic_partitions=asked)
@@ -40,7 +42,7 @@ def test_a_preferred_leader_needs_no_election(bootstrap, topics, version) -> Non
         assert answer == (0, [(topic, [(0, *NOT_NEEDED)])])
 
 
-def test_what_is_not_there_is_told_of_each(bootstrap, topics, unique) -> None:
+def test_elect_leaders_reports_each_unknown_partition(bootstrap, topics, unique) -> None:
     topic, missing = topics.create("elect"), unique("missing")
     assert elect(bootstrap, (missing, [0]), (topic, [7, 0, 0]), (topic, [0])) == (
         0,
@@ -59,7 +61,7 @@ def test_what_is_not_there_is_told_of_each(bootstrap, topics, unique) -> None:
     )
 
 
-def test_asked_for_all_only_what_needs_it_is_told(bootstrap, topics) -> None:
+def test_elect_leaders_for_all_partitions_reports_only_elections(bootstrap, topics) -> None:
     topic = topics.create("elect", partitions=2)
     for version in (0, 1, 2):
         answer = call(bootstrap, ElectLeadersRequest(topic_partitions=None), version)

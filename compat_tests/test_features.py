@@ -1,4 +1,4 @@
-"""Feature levels: what UpdateFeatures allows, and a directory of an older Kafka that is raised."""
+"""Feature levels: the rules of UpdateFeatures, and upgrading a directory of an older Kafka."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def update(
     validate_only: bool = False,
     allow_downgrade: bool = False,
 ) -> tuple[int, str | None, list[tuple[str, int, str | None]]]:
-    """The code, the message and the results of an UpdateFeatures request."""
+    """Return the code, the message and the results of an UpdateFeatures request."""
     key = UpdateFeaturesRequest.FeatureUpdateKey
     if version == 0:
         items = [
@@ -58,7 +58,7 @@ def update(
 
 
 def levels(bootstrap: str) -> tuple[dict[str, int], int]:
-    """The finalized levels that ApiVersions tells, and their epoch."""
+    """Return the finalized levels in ApiVersions, and their epoch."""
     answer = call(
         bootstrap, ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4
     )
@@ -68,7 +68,7 @@ def levels(bootstrap: str) -> tuple[dict[str, int], int]:
 
 @pytest.fixture(scope="module")
 def changeable(start_server: Callable[..., ServerProcess]) -> str:
-    """A server whose levels no other test needs."""
+    """A server whose levels no other test uses."""
     return start_server().bootstrap
 
 
@@ -94,7 +94,7 @@ def changeable(start_server: Callable[..., ServerProcess]) -> str:
     ],
     ids=str,
 )
-def test_a_level_that_may_not_be_is_refused_in_kafkas_words(bootstrap, wanted, reason) -> None:
+def test_invalid_level_is_refused_with_kafkas_message(bootstrap, wanted, reason) -> None:
     words = f"{FAILED}Invalid update version {wanted[1]} for feature {wanted[0]}. {reason}"
     for version in (1, 2):
         assert update(bootstrap, wanted, version=version) == (INVALID_UPDATE_VERSION, words, [])
@@ -111,13 +111,13 @@ def test_a_level_that_may_not_be_is_refused_in_kafkas_words(bootstrap, wanted, r
         (UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported in this version."),
     ],
 )
-def test_metadata_that_would_lose_is_not_lowered(bootstrap, kind, reason) -> None:
+def test_lossy_downgrade_of_metadata_version_is_refused(bootstrap, kind, reason) -> None:
     code, message, _ = update(bootstrap, ("metadata.version", 29, kind))
     assert code == INVALID_UPDATE_VERSION
     assert message == f"{FAILED}Unsupported metadata.version downgrade from 30 to 29. {reason}"
 
 
-def test_what_stands_already_is_taken_and_up_to_v1_told_of_each(bootstrap) -> None:
+def test_current_level_is_accepted_and_reported_up_to_v1(bootstrap) -> None:
     wanted = [("metadata.version", 30, UPGRADE), ("kraft.version", 1, SAFE_DOWNGRADE)]
     assert update(bootstrap, *wanted) == (0, None, [])
     told = [(name, 0, "NONE") for name, _, _ in wanted]
@@ -125,20 +125,20 @@ def test_what_stands_already_is_taken_and_up_to_v1_told_of_each(bootstrap) -> No
     assert update(bootstrap, version=0) == (0, None, [])
 
 
-def test_a_feature_named_twice_is_taken_as_named_last(bootstrap) -> None:
+def test_repeated_feature_uses_the_last_level(bootstrap) -> None:
     right, wrong = ("group.version", 1, UPGRADE), ("group.version", 7, UPGRADE)
     assert update(bootstrap, wrong, right)[0] == 0
     assert update(bootstrap, right, wrong)[0] == INVALID_UPDATE_VERSION
 
 
-def test_v0_lowers_nothing(bootstrap) -> None:
+def test_update_features_v0_refuses_downgrades(bootstrap) -> None:
     wanted = ("transaction.version", 1, UPGRADE)
     for allow in (False, True):
         code, message, _ = update(bootstrap, wanted, version=0, allow_downgrade=allow)
         assert (code, message.endswith(NOT_WITHOUT_TYPE)) == (INVALID_UPDATE_VERSION, True)
 
 
-def test_levels_change_for_all_or_not_at_all_and_not_when_only_validated(changeable) -> None:
+def test_update_features_is_atomic_and_validate_only_changes_nothing(changeable) -> None:
     before, epoch = levels(changeable)
     lower = ("transaction.version", 1, SAFE_DOWNGRADE)
     assert update(changeable, lower, validate_only=True) == (0, None, [])
@@ -166,7 +166,7 @@ def retry_until(bootstrap: str, wanted: dict[str, int]) -> None:
     )
 
 
-def test_the_consumer_protocol_goes_and_comes_with_its_level(changeable, unique) -> None:
+def test_consumer_protocol_depends_on_the_group_version(changeable, unique) -> None:
     group = unique("group")
     find = FindCoordinatorRequest(key=group)
     retry(changeable, find, 1, lambda answer: answer.error_code == 0)
@@ -191,13 +191,13 @@ needs_jars = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing(
 
 @pytest.fixture(params=["3.9", "4.0-IV1"])
 def both(request: pytest.FixtureRequest) -> Iterator[tuple[ServerProcess, KafkaProcess]]:
-    """A server, and Apache Kafka on the same directory and addresses; neither is started yet.
+    """Return a server, and Apache Kafka on the same directory and addresses, both not started.
 
-    Kafka's tool formatted it for an older release: 3.9 with voters in the configuration
+    Kafka's tool formatted the directory for an older release: 3.9 with voters in the configuration
     (kraft.version 0), 4.0-IV1 with voters in the log.
     """
     if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a server of its own, so not with --bootstrap")
+        pytest.skip("needs its own server, so it does not run with --bootstrap")
     server, kafka = KINDS[request.config.getoption("--server")](), KafkaProcess()
     kafka.data, kafka.port = server.data, server.port
     kafka.controller_port = server.controller_port
@@ -221,7 +221,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[tuple[ServerProcess, KafkaP
 
 @pytest.fixture
 def older(both: tuple[ServerProcess, KafkaProcess]) -> ServerProcess:
-    """A server that runs on a directory of an older release."""
+    """Start a server on a directory of an older release."""
     both[0].start()
     return both[0]
 
@@ -232,7 +232,7 @@ def features(bootstrap: str, *arguments: str, check: bool = True) -> str:
 
 
 def transact_with_java(bootstrap: str, topic: str, transactional_id: str) -> None:
-    """Run some transactions of Kafka's own producer."""
+    """Run transactions of Kafka's own producer."""
     jars.java(
         f"{TOOLS}.ProducerPerformance",
         *("--topic", topic, "--num-records", "300", "--record-size", "20", "--throughput", "300"),
@@ -249,7 +249,7 @@ def producer_epoch(bootstrap: str, transactional_id: str) -> int:
 
 
 @needs_jars
-def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, unique) -> None:
+def test_older_directory_is_upgraded_by_kafkas_tool(older, unique) -> None:
     at = older.bootstrap
     finalized, _ = levels(at)
     assert "transaction.version" not in finalized
@@ -257,7 +257,7 @@ def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, uni
     admin = AdminClient({"bootstrap.servers": at})
     admin.create_topics([NewTopic("before", 2, 1)])["before"].result(30)
     transact_with_java(at, "before", "first")
-    # The first version raises the epoch when the producer comes, not when a transaction ends.
+    # The first version bumps the epoch when the producer initializes, not when a transaction ends.
     assert producer_epoch(at, "first") == 0
 
     wanted = ["metadata.version=30", "transaction.version=2", "group.version=1", "kraft.version=1"]
@@ -273,7 +273,7 @@ def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, uni
     assert (told["transaction.version"], told["kraft.version"]) == ("2", "1")
 
     transact_with_java(at, "before", "second")
-    # The second version raises it at each end.
+    # The second version bumps it at the end of each transaction.
     assert producer_epoch(at, "second") >= 3
     assert levels(at)[0].items() >= SERVED.items()
 
@@ -289,7 +289,7 @@ def test_an_older_directory_is_raised_by_kafkas_tool_and_used_at_once(older, uni
 
 @needs_jars
 @pytest.mark.barnabas_only
-def test_an_older_directory_is_kafkas_again_before_and_after_it_is_raised(both) -> None:
+def test_older_directory_returns_to_kafka_before_and_after_the_upgrade(both) -> None:
     ours, kafka = both
     at = ours.bootstrap
     ours.start()
@@ -313,7 +313,7 @@ def test_an_older_directory_is_kafkas_again_before_and_after_it_is_raised(both) 
 
 
 def create(bootstrap: str, topic: str) -> None:
-    """Make a topic and write a record to it."""
+    """Create a topic and write a record to it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": bootstrap})

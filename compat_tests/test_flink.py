@@ -1,4 +1,4 @@
-"""Apache Flink's exactly-once sink: each record once, however job, process and server die."""
+"""Apache Flink's exactly-once sink: each record once, with job, process and server killed."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 
 PARTITIONS = 2
 RECORDS = 9_000
-# Flink reads fields of the JDK's own classes.
+# Flink reads fields of JDK classes.
 OPENS = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in ("java.lang", "java.net", "java.nio", "java.time", "java.util")
@@ -28,7 +28,7 @@ OPENS = [
 
 @pytest.fixture(scope="module")
 def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Flink's jars and the job, compiled."""
+    """Flink's jars and the compiled job."""
     folder = Path(os.environ.get("BARNABAS_FLINK_LIB") or ROOT / ".cache" / "flink" / "lib")
     if not any(folder.glob("flink-connector-kafka-*.jar")):
         pytest.skip("Flink's jars are missing: run `make compat` with mvn on the PATH")
@@ -39,7 +39,7 @@ def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Job:
-    """The copying job: one process after the other, each from its predecessor's checkpoint."""
+    """The copying job: a sequence of processes, each starting from its predecessor's checkpoint."""
 
     def __init__(self, classpath: str, bootstrap: str, naming: str, folder: Path) -> None:
         self.classpath, self.bootstrap, self.naming = classpath, bootstrap, naming
@@ -52,7 +52,7 @@ class Job:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A process of it, killed at the end of the block."""
+        """Run one process of the job, and kill it at the end of the block."""
         options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", *OPENS, *jars.LOG_OPTIONS]
         where = [self.bootstrap, "in", "out", self.naming, str(self.checkpoints)]
         command = ["java", *options, "-cp", self.classpath, "Copy", *where]
@@ -69,7 +69,7 @@ class Job:
 
 
 class Output:
-    """What is committed in the job's output, read as it comes."""
+    """The committed records of the job's output, read continuously."""
 
     def __init__(self, bootstrap: str) -> None:
         self.seen: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def test_a_job_copies_each_record_once(start_server, classpath, naming, tmp_path
     output = Output(server.bootstrap)
     produce(server.bootstrap, range(RECORDS // 3))
     with job.running():
-        # The job has failed by itself within these, and gone on from a checkpoint.
+        # Within these the job has failed by itself and resumed from a checkpoint.
         output.read(lambda: len(output.seen) == RECORDS // 3, 60, job.log)
         produce(server.bootstrap, range(RECORDS // 3, 2 * RECORDS // 3))
         server.kill()
@@ -119,7 +119,7 @@ def test_a_job_copies_each_record_once(start_server, classpath, naming, tmp_path
         produce(server.bootstrap, range(2 * RECORDS // 3, RECORDS))
     with job.running():
         output.read(lambda: len(output.seen) == RECORDS, 60, job.log)
-        # What was copied twice would be committed by the next checkpoints at the latest.
+        # The next checkpoints would commit any record copied twice.
         until = time.monotonic() + 2
         output.read(lambda: time.monotonic() > until, 60, job.log)
     output.consumer.close()

@@ -1,7 +1,7 @@
-"""Groups of real consumers that come and go: no partition has two owners, nothing is left out.
+"""Groups of real consumers under churn: no partition has two owners, and none is left out.
 
-The same churn for cooperative classic consumers, for those of the consumer protocol (KIP-848) and
-for both in one group, with a server that is killed and started again in the middle.
+The same churn runs for cooperative classic consumers, for the consumer protocol (KIP-848), and for
+both in one group; the server is killed and restarted in between.
 """
 
 import random
@@ -23,14 +23,14 @@ PARTITIONS = 12
 RECORDS = 2_400
 CHURN_S = 20.0
 SETTLE_S = 60.0
-# Sessions outlast a restart: who is put out while it is away learns of it only afterwards, and for
-# that long a partition does have two that think it theirs.
+# Sessions are longer than a restart: a member that is fenced while it is away learns that only
+# later, and until then a partition has two apparent owners.
 QUICK_GROUPS = {
     "group.consumer.assignment.interval.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    # A member that has not polled since it was given partitions says in its next heartbeat that it
-    # has none. It loses them then without a word, and librdkafka takes them all the same. So
-    # members are to poll more often than they heartbeat, on a busy machine too.
+    # A member that has not polled since its last assignment reports no partitions in its next
+    # heartbeat. It then loses them without notice, but librdkafka still assigns them. So members
+    # must poll more often than they send heartbeats, on a busy machine too.
     "group.consumer.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "4",
 }
@@ -41,7 +41,7 @@ CLASSIC = {
     "heartbeat.interval.ms": 200,
 }
 CONSUMER = {"group.protocol": "consumer"}
-# What a consumer may meet while its coordinator is away, or another has taken its place.
+# Errors of a consumer while its coordinator is away or has been replaced.
 PASSING = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
@@ -50,14 +50,14 @@ PASSING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    # A join that waited while its group turned from classic to consumer.
+    # A join that waited while its group was upgraded from classic to consumer.
     KafkaError.REBALANCE_IN_PROGRESS,
 )
 
 
 @dataclass
 class Owners:
-    """Who has which partition, as the members say themselves."""
+    """The owners of partitions, as the members report them."""
 
     members: dict[str, "Member"] = field(default_factory=dict)
     holders: dict[int, str] = field(default_factory=dict)
@@ -74,9 +74,10 @@ class Owners:
             self.handovers += 1
 
     def _has_lost(self, holder: str, partition: int) -> bool:
-        """Whether the holder was put out of the group, and only has not looked yet.
+        """True when the owner was fenced and has not noticed it yet.
 
-        It must say so itself; to give a partition up now, when another has it, is too late.
+        The member must report it itself: revoking a partition after another member owns it is too
+        late.
         """
         member = self.members[holder]
         deadline = time.monotonic() + 20
@@ -131,7 +132,7 @@ class Member:
 
 @dataclass
 class Crowd:
-    """Members, and what happens to them."""
+    """Members, and the events of the churn."""
 
     server: ServerProcess
     topic: str
@@ -162,7 +163,7 @@ class Crowd:
             member.poll()
 
     def churn(self, seconds: float, handovers: int = 0) -> None:
-        """Come and go for so long, and until partitions were taken so often."""
+        """Churn for the given time, and until the given number of assignments."""
         started, change = time.monotonic(), 0.0
         while (now := time.monotonic()) < started + seconds or self.owners.handovers < handovers:
             assert now < started + SETTLE_S, f"{self.owners.handovers} handovers"
@@ -186,7 +187,7 @@ class Crowd:
 
 
 def persistently(start: Callable[[], None]) -> None:
-    """Start a server; a port of its may be lent to some client for a moment."""
+    """Start a server; a client may hold one of its ports for a moment."""
     for attempt in range(20):
         try:
             start()
@@ -238,7 +239,9 @@ def test_no_partition_has_two_owners_under_churn(server, unique, kinds) -> None:
         while restarting.is_alive():
             crowd.poll()
         wanted |= produce(server.bootstrap, topic, RECORDS // 2, RECORDS)
-        crowd.churn(CHURN_S / 2, handovers=2 * PARTITIONS)  # not only the first ones have had some
+        crowd.churn(
+            CHURN_S / 2, handovers=2 * PARTITIONS
+        )  # not only the first members have owned partitions
         living = {member.name for member in crowd.members}
         crowd.settle(
             lambda: (

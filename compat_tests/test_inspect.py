@@ -1,4 +1,4 @@
-"""`barnabas inspect` in front of the server under test, whoever made it: clients notice nothing."""
+"""`barnabas inspect` in front of the server under test: clients notice no difference."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ from compat_tests.conftest import Topics
 
 
 class Inspected:
-    """A proxy before the server, and the frames that it has shown."""
+    """A proxy in front of the server, and its frames."""
 
     def __init__(self, bootstrap: str, file: Path) -> None:
         self.file = file
@@ -28,7 +28,7 @@ class Inspected:
         self.bootstrap = told.split(" go to ")[0].rpartition(" ")[2]
 
     def stop(self) -> list[dict]:
-        """End it as Ctrl-C does, and give the frames."""
+        """End the proxy as Ctrl-C does; return its frames."""
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(20) == 130
         return [json.loads(line) for line in self.file.read_text().splitlines()]
@@ -72,6 +72,6 @@ def test_a_producer_and_a_group_work_through_it(topics: Topics, inspected: Inspe
     shown = {(frame.get("api"), frame["direction"]) for frame in frames}
     for api in ("Produce", "Fetch", "Metadata", "FindCoordinator", "JoinGroup", "OffsetCommit"):
         assert {(api, "request"), (api, "response")} <= shown
-    # librdkafka writes a few bytes too many behind some requests; nothing else may be unread.
+    # librdkafka writes a few extra bytes after some requests; no other bytes may be undecoded.
     assert {f.get("problem", "") for f in frames if f["direction"] == "response"} == {""}
     assert "value-99" in json.dumps(frames)

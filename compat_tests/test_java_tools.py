@@ -171,7 +171,7 @@ def test_the_quorum_is_described(bootstrap) -> None:
     assert "CurrentVoters:" in out
 
 
-def test_versions_of_every_api_are_told(bootstrap) -> None:
+def test_api_versions_tool_lists_every_api(bootstrap) -> None:
     out = tool(bootstrap, "BrokerApiVersionsCommand")
     assert bootstrap in out
     assert re.search(r"Produce\(0\): 0 to 13", out)

@@ -1,4 +1,4 @@
-"""A node with few descriptors, and one with many connections: both go on serving."""
+"""A node with few file descriptors, and one with many connections: both keep serving."""
 
 import contextlib
 import socket
@@ -21,7 +21,7 @@ ASK = wire.request_frame(MetadataRequest(topics=[]), 12, 1)
 
 
 class ConfinedProcess(BarnabasProcess):
-    """A node that may open few files."""
+    """A node with a low limit of open files."""
 
     def command(self) -> list[str]:
         limited = f'ulimit -n {OPEN_FILES}; exec "$@"'
@@ -31,7 +31,7 @@ class ConfinedProcess(BarnabasProcess):
 @pytest.fixture(scope="module")
 def confined(request: pytest.FixtureRequest) -> Iterator[ConfinedProcess]:
     if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a server with limits of its own")
+        pytest.skip("needs a server with its own limits")
     process = ConfinedProcess()
     try:
         process.start()
@@ -46,7 +46,7 @@ def connect(bootstrap: str, count: int) -> list[socket.socket]:
 
 
 def answered(connections: list[socket.socket], timeout_s: float) -> int:
-    """How many of the connections get an answer to a request."""
+    """Return how many of the connections get a response to a request."""
     for connection in connections:
         connection.sendall(struct.pack(">i", len(ASK)) + ASK)
     count = 0

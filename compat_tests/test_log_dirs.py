@@ -1,4 +1,5 @@
-"""Two log.dirs: where each replica is, one of them dying, and both servers on the same two.
+"""Two log.dirs: the location of each replica, a failing directory, and both servers on both
+directories.
 
 The first test holds for Apache Kafka as for barnabas, metadata records included.
 """
@@ -18,7 +19,7 @@ from compat_tests import jars
 from compat_tests.servers import KINDS, ServerProcess
 
 PARTITIONS = 4
-# The checkpoints are what soon notices that a directory is gone.
+# A failed directory is noticed when its checkpoints are written.
 PROPERTIES = {"log.flush.offset.checkpoint.interval.ms": "500"}
 
 
@@ -29,7 +30,7 @@ def directories(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def started(directories: tuple[Path, Path]) -> Iterator[Callable[[str], ServerProcess]]:
-    """Start a server of a kind on both directories; the one before it is stopped."""
+    """Start a server of a kind on both directories; stop the previous one."""
     processes: list[ServerProcess] = []
 
     def start(kind: str) -> ServerProcess:
@@ -54,7 +55,7 @@ def create(bootstrap: str) -> None:
 
 
 def write(bootstrap: str) -> int:
-    """How many of the partitions take a record."""
+    """Return how many of the partitions accept a record."""
     taken: list[int] = []
     settings = {"bootstrap.servers": bootstrap, "message.timeout.ms": 5000, "log_level": 0}
     producer = Producer(settings)
@@ -96,7 +97,7 @@ def wait_for(bootstrap: str, expected: list[tuple[int, str | None]]) -> None:
 
 
 def image(directories: tuple[Path, Path]) -> MetadataImage:
-    """What the metadata log adds up to."""
+    """Return the metadata log as a list of its records."""
     loader = MetadataLoader(MetadataImage())
     for segment in sorted((directories[0] / "__cluster_metadata-0").glob("*.log")):
         loader.load_batches(segment.read_bytes())

@@ -1,4 +1,4 @@
-"""ListOffsets for the largest timestamp (-3): which record is told as a log grows and shrinks."""
+"""ListOffsets with the largest timestamp (-3), while a log grows and shrinks."""
 
 import time
 
@@ -14,7 +14,7 @@ NONE = (-1, -1, -1)
 
 
 def largest(bootstrap: str, topic: str, *, version: int = 7, isolation_level: int = 0):
-    """The offset, timestamp and leader epoch that a ListOffsets for -3 tells."""
+    """Return offset, timestamp and leader epoch of a ListOffsets for -3."""
     partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-3)
     wanted = ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[wanted])
@@ -32,7 +32,7 @@ def write(
     value: bytes = b"value",
     **config: str,
 ) -> None:
-    """One batch of records, at milliseconds behind T."""
+    """Append one batch of records, at milliseconds after T."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100, **config})
     for timestamp in timestamps:
         producer.produce(topic, value, key=key, partition=0, timestamp=T + timestamp)
@@ -45,17 +45,17 @@ def cut(admin, topic: str, offset: int) -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10, 11])
-def test_an_empty_log_has_none(bootstrap, topics, version) -> None:
+def test_max_timestamp_of_an_empty_log_is_unknown(bootstrap, topics, version) -> None:
     assert largest(bootstrap, topics.create("empty"), version=version) == NONE
 
 
-def test_before_v7_it_cannot_be_asked_for(bootstrap, topics) -> None:
+def test_max_timestamp_before_v7_is_refused(bootstrap, topics) -> None:
     topic = topics.create("old")
     assert [largest(bootstrap, topic, version=version) for version in (1, 5, 6)] == [35, 35, 35]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_the_first_record_with_the_largest_timestamp_is_told(bootstrap, topics, codec) -> None:
+def test_max_timestamp_returns_the_first_record_with_it(bootstrap, topics, codec) -> None:
     topic = topics.create("largest")
     write(bootstrap, topic, 5, 9, 1, 9, **{"compression.type": codec})
     assert largest(bootstrap, topic) == (1, T + 9, 0)
@@ -67,7 +67,7 @@ def test_the_first_record_with_the_largest_timestamp_is_told(bootstrap, topics, 
     assert largest(bootstrap, topic, isolation_level=1) == (7, T + 30, 0)
 
 
-def test_what_is_still_there_is_told_after_records_below_are_deleted(
+def test_max_timestamp_after_delete_records_returns_a_remaining_record(
     bootstrap, admin, topics
 ) -> None:
     topic = topics.create("cut")
@@ -76,8 +76,8 @@ def test_what_is_still_there_is_told_after_records_below_are_deleted(
     assert largest(bootstrap, topic) == (2, T + 30, 0)
 
 
-@pytest.mark.barnabas_only  # Kafka tells of the deleted record, below the log start offset
-def test_a_deleted_record_is_told_no_more(bootstrap, admin, topics) -> None:
+@pytest.mark.barnabas_only  # Kafka returns the deleted record, below the log start offset
+def test_max_timestamp_never_returns_a_deleted_record(bootstrap, admin, topics) -> None:
     topic = topics.create("cut")
     write(bootstrap, topic, 5, 9, 30, 4)
     cut(admin, topic, 3)
@@ -88,7 +88,9 @@ def test_a_deleted_record_is_told_no_more(bootstrap, admin, topics) -> None:
     assert largest(bootstrap, topic) == (4, T + 1, 0)
 
 
-def test_an_open_transaction_hides_it_from_who_reads_committed(bootstrap, topics, unique) -> None:
+def test_max_timestamp_with_read_committed_ignores_open_transactions(
+    bootstrap, topics, unique
+) -> None:
     topic = topics.create("open")
     write(bootstrap, topic, 5)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("open")})
@@ -99,7 +101,7 @@ def test_an_open_transaction_hides_it_from_who_reads_committed(bootstrap, topics
     assert largest(bootstrap, topic) == (1, T + 50, 0)
     assert largest(bootstrap, topic, isolation_level=1) == NONE
     producer.commit_transaction(30)
-    # The marker has the time at which it was written, and an offset of its own.
+    # The marker has the time when it was written, and its own offset.
     deadline = time.monotonic() + 20
     while largest(bootstrap, topic, isolation_level=1) == NONE:
         assert time.monotonic() < deadline
@@ -107,7 +109,7 @@ def test_an_open_transaction_hides_it_from_who_reads_committed(bootstrap, topics
     assert (offset, timestamp > T + 1_000_000) == (2, True)
 
 
-def test_a_compacted_log_has_what_compaction_left(start_server, unique) -> None:
+def test_max_timestamp_of_a_compacted_log_uses_remaining_records(start_server, unique) -> None:
     bootstrap = start_server({"log.cleaner.backoff.ms": "200"}).bootstrap
     topic = unique("compacted")
     config = {
@@ -120,7 +122,7 @@ def test_a_compacted_log_has_what_compaction_left(start_server, unique) -> None:
     admin.create_topics([new])[topic].result(30)
     write(bootstrap, topic, 5, 9000, 7)
     assert largest(bootstrap, topic) == (1, T + 9000, 0)
-    # The next segment begins, and what is behind it may be cleaned.
+    # The next segment begins, and the one before it may be cleaned.
     for _ in range(12):
         write(bootstrap, topic, 8000, key=b"other", value=b"." * 100_000)
     deadline = time.monotonic() + 60

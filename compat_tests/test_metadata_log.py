@@ -1,4 +1,6 @@
-"""The quorum's log and snapshots: read by Kafka's tools, taken over by Apache Kafka and back."""
+"""The quorum's log and snapshots: read by Kafka's tools, used by Apache Kafka and by barnabas
+again.
+"""
 
 import json
 import re
@@ -26,7 +28,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def fill(bootstrap: str) -> None:
-    """A topic with its own configuration and records in it, and one that was deleted."""
+    """Create a topic with its own configuration and records, and delete another one."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [
         NewTopic("kept", 2, 1, config={"retention.ms": "-1", "cleanup.policy": "compact,delete"}),
@@ -43,7 +45,7 @@ def fill(bootstrap: str) -> None:
 
 
 def check(bootstrap: str) -> None:
-    """What `fill` left is there, whoever serves it now."""
+    """Check that the data of `fill` is present."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     metadata = admin.list_topics(timeout=30)
     assert "gone" not in metadata.topics
@@ -137,14 +139,14 @@ def properties_of(data: Path) -> Path:
 
 @pytest.fixture
 def kafka(data) -> Iterator[KafkaProcess]:
-    """Apache Kafka on `data`, not started yet; the directory outlives it."""
+    """Return Apache Kafka on `data`, not started; the directory survives it."""
     process = KafkaProcess()
     process.data = data
     yield process
     process.close()
 
 
-def test_apache_kafka_starts_on_our_directory_and_we_on_what_it_leaves(data, kafka) -> None:
+def test_kafka_starts_on_our_directory_and_barnabas_on_it_again(data, kafka) -> None:
     with Node(data, {"listeners": own_listeners(kafka)}) as node:
         fill(node.bootstrap)
     kafka.start()
@@ -173,7 +175,7 @@ def test_apache_kafka_starts_from_our_snapshot(data, kafka) -> None:
     check(kafka.bootstrap)
 
 
-def test_we_start_on_a_directory_that_apache_kafka_made(data, kafka) -> None:
+def test_barnabas_starts_on_a_directory_of_kafka(data, kafka) -> None:
     kafka.start()
     fill(kafka.bootstrap)
     kafka.stop()
@@ -182,5 +184,7 @@ def test_we_start_on_a_directory_that_apache_kafka_made(data, kafka) -> None:
 
 
 def own_listeners(kafka: KafkaProcess) -> str:
-    """The addresses that Apache Kafka will have: a voter stays where the quorum knows it."""
+    """Return the addresses that Apache Kafka will use: a voter keeps the address that the quorum
+    has.
+    """
     return f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{kafka.controller_port}"

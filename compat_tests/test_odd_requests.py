@@ -1,6 +1,6 @@
-"""Requests that no client library sends by itself: both servers answer them alike.
+"""Requests that client libraries do not send: both servers answer them alike.
 
-Found by sending the same requests to barnabas and to Apache Kafka and comparing every field.
+The same requests were sent to barnabas and to Apache Kafka and every field compared.
 """
 
 import struct
@@ -81,7 +81,7 @@ def test_a_request_for_too_many_partitions_makes_none_of_its_topics(bootstrap, u
         ([10_000, 1], "Excessively large number of partitions per request."),
     ],
 )
-def test_a_request_brings_about_ten_thousand_records_at_most(
+def test_create_topics_with_more_than_ten_thousand_records_is_refused(
     bootstrap, unique, counts, message
 ) -> None:
     topics = [(unique("large"), count) for count in counts]
@@ -90,7 +90,7 @@ def test_a_request_brings_about_ten_thousand_records_at_most(
     assert [(t.error_code, t.error_message) for t in answers] == [(code, message)] * len(counts)
 
 
-@pytest.mark.barnabas_only  # Kafka answers UNKNOWN_SERVER_ERROR, and has added 10,000 of them
+@pytest.mark.barnabas_only  # Kafka answers UNKNOWN_SERVER_ERROR, but has added 10,000 of them
 def test_too_many_further_partitions_are_refused_as_a_whole(bootstrap, topics) -> None:
     topic = topics.create("grown")
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(
@@ -101,9 +101,7 @@ def test_too_many_further_partitions_are_refused_as_a_whole(bootstrap, topics) -
     assert len(metadata(bootstrap, 12, (topic, ZERO_UUID)).topics[0].partitions) == 1
 
 
-def test_two_new_topics_may_collide_with_each_other_but_with_none_that_is_there(
-    bootstrap, unique
-) -> None:
+def test_new_topic_names_collide_only_with_existing_topics(bootstrap, unique) -> None:
     name = unique("collide")
     answers = create(bootstrap, (f"{name}.a", 1), (f"{name}_a", 1))
     assert {answer.error_code for answer in answers.values()} == {0}
@@ -116,7 +114,7 @@ def test_two_new_topics_may_collide_with_each_other_but_with_none_that_is_there(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_quorum_tells_of_its_one_partition_when_asked_for_it_alone(bootstrap, version) -> None:
+def test_describe_quorum_answers_only_the_metadata_partition(bootstrap, version) -> None:
     def ask(*asked: tuple[str, list[int]]) -> DescribeQuorumResponse:
         topic = DescribeQuorumRequest.TopicData
         partition = DescribeQuorumRequest.PartitionData
@@ -139,7 +137,7 @@ def test_the_quorum_tells_of_its_one_partition_when_asked_for_it_alone(bootstrap
         assert not unknown.nodes
 
 
-def test_a_topic_that_is_only_validated_gets_an_id_all_the_same(bootstrap, unique) -> None:
+def test_validate_only_returns_a_topic_id(bootstrap, unique) -> None:
     name = unique("validated")
     assert create(bootstrap, (name, 1), validate_only=True)[name].topic_id != ZERO_UUID
 
@@ -173,7 +171,7 @@ def test_metadata_by_id_is_refused_before_version_12(bootstrap, topics, version)
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_metadata_that_asks_by_id_looks_at_no_names(bootstrap, topics, version) -> None:
+def test_metadata_by_id_ignores_names(bootstrap, topics, version) -> None:
     named, identified = topics.create("named"), topics.create("identified")
     answer = metadata(
         bootstrap, version, (named, ZERO_UUID), (None, topic_id(bootstrap, identified))
@@ -203,7 +201,7 @@ def test_a_full_page_of_partitions_ends_before_the_next_name(bootstrap, topics) 
     assert describe(bootstrap, [topic], 3, (topic, 3)) == ([(topic, 0, 0)], None)
 
 
-def test_a_cursor_must_be_at_a_topic_that_is_asked_for(bootstrap, topics) -> None:
+def test_cursor_of_another_topic_is_refused(bootstrap, topics) -> None:
     topic = topics.create("cursor")
     refused = ([(topic, INVALID, 0)], None)
     assert describe(bootstrap, [topic], 10, ("zzz", 0)) == refused
@@ -224,7 +222,7 @@ def test_a_broker_describes_brokers_only(bootstrap, endpoint_type, code) -> None
     assert (answer.error_code, answer.endpoint_type, answer.cluster_id) == (code, 1, "")
 
 
-def test_a_partition_that_nobody_has_written_to_has_its_directory(bootstrap, unique) -> None:
+def test_unwritten_partition_has_a_directory(bootstrap, unique) -> None:
     topic = unique("untouched")
     assert create(bootstrap, (topic, 2))[topic].error_code == 0
     wanted = DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=[0, 1, 9])
@@ -250,14 +248,14 @@ def described(bootstrap: str, kind: int, name: str, keys: list[str] | None):
     return result
 
 
-def test_no_configuration_keys_at_all_ask_for_every_one(bootstrap, topics) -> None:
+def test_empty_configuration_keys_request_all_properties(bootstrap, topics) -> None:
     topic = topics.create("keys")
     every, none = (described(bootstrap, TOPIC, topic, keys) for keys in (None, []))
     assert len(every.configs) > 20
     assert {config.name for config in none.configs} == {config.name for config in every.configs}
 
 
-def test_properties_are_told_in_one_order_whoever_asks(bootstrap, topics) -> None:
+def test_describe_configs_has_one_order_for_all_clients(bootstrap, topics) -> None:
     topic = topics.create("order")
     everything = [entry.name for entry in described(bootstrap, TOPIC, topic, None).configs]
     assert everything[:3] == [
@@ -270,7 +268,7 @@ def test_properties_are_told_in_one_order_whoever_asks(bootstrap, topics) -> Non
 
 
 @pytest.mark.parametrize("name", [" 1", "one", "-1", "99"])
-def test_only_a_brokers_own_configuration_is_told_and_changed(bootstrap, name) -> None:
+def test_broker_describes_and_alters_only_its_own_configuration(bootstrap, name) -> None:
     assert described(bootstrap, BROKER, name, None).error_code == INVALID
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=BROKER, resource_name=name, configs=[]
@@ -299,7 +297,7 @@ def test_a_record_without_a_timestamp_is_never_too_old(bootstrap, topics) -> Non
     assert produced(bootstrap, topic, one_record(-1)) == (0, 0, 0)
 
 
-def test_what_the_log_refuses_tells_where_the_log_begins(bootstrap, topics) -> None:
+def test_refused_batch_returns_the_log_start_offset(bootstrap, topics) -> None:
     topic = topics.create("start")
     batch = one_record(producer_id=7, producer_epoch=0, base_sequence=0)
     assert produced(bootstrap, topic, batch) == (0, 0, 0)
@@ -307,13 +305,11 @@ def test_what_the_log_refuses_tells_where_the_log_begins(bootstrap, topics) -> N
     out_of_order = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produced(bootstrap, topic, gap) == (out_of_order, -1, 0)
     cut = bytearray(one_record())
-    cut[17] ^= 1  # of the crc
+    cut[17] ^= 1  # the position of the crc
     assert produced(bootstrap, topic, bytes(cut)) == (ErrorCode.CORRUPT_MESSAGE, -1, -1)
 
 
-def test_a_magic_that_nobody_knows_is_corrupt_however_long_the_batch_claims_to_be(
-    bootstrap, topics
-) -> None:
+def test_unknown_magic_with_any_length_is_a_corrupt_message(bootstrap, topics) -> None:
     assert produced(bootstrap, topics.create("magic"), bytes(range(256)))[0] == (
         ErrorCode.CORRUPT_MESSAGE
     )
@@ -321,15 +317,15 @@ def test_a_magic_that_nobody_knows_is_corrupt_however_long_the_batch_claims_to_b
 
 def test_a_batch_cannot_claim_more_records_than_it_has_room_for(bootstrap, topics) -> None:
     many = bytearray(one_record())
-    struct.pack_into(">i", many, 23, 2**31 - 2)  # the last offset delta
-    struct.pack_into(">i", many, 57, 2**31 - 1)  # the number of records
+    struct.pack_into(">i", many, 23, 2**31 - 2)  # the position of the last offset delta
+    struct.pack_into(">i", many, 57, 2**31 - 1)  # the position of the record count
     struct.pack_into(">I", many, 17, crc32c(bytes(many[21:])))
     answer = produced(bootstrap, topics.create("claims"), bytes(many))
     assert answer == (ErrorCode.INVALID_RECORD, -1, 0)
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_a_fetch_from_nowhere_lists_no_aborted_transactions(bootstrap, unique, version) -> None:
+def test_fetch_out_of_range_lists_no_aborted_transactions(bootstrap, unique, version) -> None:
     partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1024)
     topic = FetchRequest.FetchTopic(topic=unique("nowhere"), partitions=[partition])
     request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1024, topics=[topic])
@@ -339,7 +335,7 @@ def test_a_fetch_from_nowhere_lists_no_aborted_transactions(bootstrap, unique, v
 
 
 @pytest.mark.parametrize("version", [1, 4, 12])
-def test_a_topic_that_a_request_creates_is_told_from_the_next_one_on(
+def test_auto_created_topic_is_described_from_the_next_request_on(
     bootstrap, unique, version
 ) -> None:
     wanted = MetadataRequest.MetadataRequestTopic(name=unique("made"))
@@ -351,7 +347,7 @@ def test_a_topic_that_a_request_creates_is_told_from_the_next_one_on(
 
 @pytest.mark.parametrize("version", [4, 9, 10])
 def test_zstd_is_fetched_in_every_version(bootstrap, topics, version) -> None:
-    """KIP-110 refused it before version 10; Kafka 4 no longer does, and clients rely on that."""
+    """KIP-110 refused it before version 10; Kafka 4 accepts it, and clients rely on that."""
     topic = topics.create("zstd")
     batch = one_record(codec=Codec.ZSTD)
     assert produced(bootstrap, topic, batch) == (0, 0, 0)
@@ -363,7 +359,9 @@ def test_zstd_is_fetched_in_every_version(bootstrap, topics, version) -> None:
 
 
 def fetch(connection, topics_asked, *, version: int = 12, session=(0, -1)):
-    """Fetch (topic name or id, partition, offset, most bytes) each; answers by partition."""
+    """Fetch (topic name or id, partition, offset, maximum bytes) each; return the responses by
+    partition.
+    """
     by_id = version >= 13
     request = FetchRequest(
         max_wait_ms=0,
@@ -393,7 +391,7 @@ def fetch(connection, topics_asked, *, version: int = 12, session=(0, -1)):
     return answer.session_id, told
 
 
-def test_a_batch_that_does_not_fit_comes_whole_and_first_or_not_at_all(bootstrap, topics) -> None:
+def test_fetch_returns_an_oversized_batch_only_first_and_complete(bootstrap, topics) -> None:
     topic = topics.create("fit", partitions=2)
     batch = one_record()
     for number in (0, 1):
@@ -406,7 +404,7 @@ def test_a_batch_that_does_not_fit_comes_whole_and_first_or_not_at_all(bootstrap
         assert told == {0: (0, size), 1: (0, size)}
 
 
-def test_a_session_tells_first_of_what_it_asked_first(bootstrap, topics) -> None:
+def test_fetch_session_returns_partitions_in_request_order(bootstrap, topics) -> None:
     topic = topics.create("turns", partitions=2)
     for number in (0, 1):
         assert produced(bootstrap, topic, one_record(), number)[0] == 0
@@ -415,11 +413,11 @@ def test_a_session_tells_first_of_what_it_asked_first(bootstrap, topics) -> None
         session_id, told = fetch(connection, [(topic, 0, 0, 10), (topic, 1, 0, 10)], session=(0, 0))
         assert told == {0: (0, size), 1: (0, 0)}
         turns = [fetch(connection, [], session=(session_id, epoch))[1] for epoch in (1, 2, 3)]
-    # A partition whose records were told goes behind the others.
+    # A partition with returned records moves to the end of the order.
     assert turns == [{0: (0, size)}, {1: (0, size)}, {0: (0, size)}]
 
 
-def test_a_session_tells_of_a_deleted_topic_by_its_name(bootstrap, topics) -> None:
+def test_fetch_session_reports_a_deleted_topic_by_name(bootstrap, topics) -> None:
     topic = topics.create("deleted")
     asked = [(topic_id(bootstrap, topic), 0, 0, 1024)]
     with wire.Connection(bootstrap) as connection:
@@ -436,7 +434,7 @@ def test_a_session_tells_of_a_deleted_topic_by_its_name(bootstrap, topics) -> No
         assert told == {0: (ErrorCode.UNKNOWN_TOPIC_ID, 0)}
 
 
-def test_records_from_the_future_are_told_one_by_one(bootstrap, topics) -> None:
+def test_each_record_with_a_future_timestamp_is_reported(bootstrap, topics) -> None:
     topic = topics.create("future")
     now_ms = time.time_ns() // 1_000_000
     records = [

@@ -1,7 +1,7 @@
 """Our bytes against Kafka's own classes: every message and version, in both directions.
 
-One JVM runs for the whole module; random messages go through it by the thousand. The seed of each
-round is in the test's name, so a failure repeats.
+One JVM serves the whole module; thousands of random messages pass through it. The seed of each
+round is in the test's name, so a failure can be repeated.
 """
 
 import json
@@ -19,11 +19,11 @@ from tests.protocol.generator import damaged, random_message
 ROUNDS = range(10)
 # Kafka Streams' own message; its class is in a jar that no other test needs.
 ELSEWHERE = {"SubscriptionInfoData"}
-# What we refuse and Kafka reads, by choice: text that is not UTF-8, nulls and counts of a
-# negative length other than -1, and tagged sections whose count or size overflows an int.
+# Bytes that barnabas refuses and Kafka accepts, by choice: text that is not UTF-8, nulls and counts
+# of a negative length other than -1, and tagged sections whose count or size overflows an int.
 STRICTER = ("codec can't decode", "has length -", "announces", "tagged field")
-# What we read and Kafka refuses: a tag declared for other versions only, kept here as unknown;
-# and tags in disorder, which Kafka reads but does not write again.
+# Bytes that barnabas accepts and Kafka refuses: a tag declared for other versions only, kept here
+# as unknown; and unordered tags, which Kafka decodes but does not encode again.
 LAXER = ("is not valid for version", "Invalid raw tag field list")
 
 
@@ -89,7 +89,7 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(peer: ProtocolPeer, see
 def read_by_kafka(
     peer: ProtocolPeer, message: type[Message], version: int, data: bytes
 ) -> tuple[bytes, str]:
-    """What Kafka writes of the bytes that it read, or why it refused them."""
+    """Return the bytes that Kafka encodes after decoding, or why it refused."""
     try:
         return peer.decode(message, version, data)[1], ""
     except KafkaRefusedError as error:

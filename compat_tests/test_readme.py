@@ -1,4 +1,4 @@
-"""The README's examples, run as they stand, only with the server's address put in."""
+"""The README's examples, run unchanged except for the server's address."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Partitions given the replicas that they have, which is all that one broker can do."""
+"""Reassigning partitions to the replicas that they have, the only case with one broker."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,9 @@ INCLUDES = "The manual partition assignment includes"
 
 
 def move(bootstrap: str, *topics, version: int = 1, same_factor: bool = False):
-    """The code at the top, and (topic, [(partition, code, message)]) for each topic asked for."""
+    """Return the top-level code, and (topic, [(partition, code, message)]) for each requested
+    topic.
+    """
     topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition
     request = AlterPartitionReassignmentsRequest(
@@ -74,7 +76,7 @@ def test_each_partition_gets_its_own_answer(bootstrap, topics, unique, node_id, 
     assert move(bootstrap, version=version) == (0, [])
 
 
-def test_nothing_is_moving(bootstrap, topics, unique) -> None:
+def test_list_reassignments_without_any_is_empty(bootstrap, topics, unique) -> None:
     topic = topics.create("still")
     asked = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     some = [

@@ -1,4 +1,6 @@
-"""Large batches whose records the broker looks at or packs anew: both servers do it alike."""
+"""Large batches whose records the broker validates or recompresses: both servers give the same
+result.
+"""
 
 import struct
 import time
@@ -29,7 +31,7 @@ def batch(
     late: int | None = None,
     keyless: int | None = None,
 ) -> bytearray:
-    """Many records, a millisecond apart; the one at `late` is of the day after tomorrow."""
+    """Return many records, a millisecond apart; the one at `late` is two days ahead."""
     made = [
         Record(
             n,
@@ -56,7 +58,7 @@ def produce(bootstrap: str, topic: str, data: bytearray):
 
 
 def stored(bootstrap: str, topic: str):
-    """The header and the records of the first batch in the log."""
+    """Return the header and the records of the first batch in the log."""
     partition = FetchRequest.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=1 << 22
     )
@@ -81,7 +83,7 @@ def test_a_batch_is_stored_in_the_topics_codec(bootstrap, topics, source, target
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_each_record_without_a_key_is_named(bootstrap, topics, codec) -> None:
+def test_each_record_without_a_key_is_reported(bootstrap, topics, codec) -> None:
     topic = topics.create("table", config={"cleanup.policy": "compact"})
     answer = produce(bootstrap, topic, batch(codec, key=None))
     assert answer.error_code == ErrorCode.INVALID_RECORD
@@ -90,7 +92,7 @@ def test_each_record_without_a_key_is_named(bootstrap, topics, codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_a_time_out_of_bounds_is_told_of_its_record(bootstrap, topics, codec) -> None:
+def test_timestamp_out_of_bounds_is_reported_by_record(bootstrap, topics, codec) -> None:
     topic = topics.create("plain")
     answer = produce(bootstrap, topic, batch(codec, late=300))
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -101,7 +103,7 @@ def test_a_time_out_of_bounds_is_told_of_its_record(bootstrap, topics, codec) ->
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_a_time_out_of_bounds_is_found_behind_a_header_that_lies(bootstrap, topics, codec) -> None:
+def test_timestamp_out_of_bounds_is_found_despite_a_wrong_header(bootstrap, topics, codec) -> None:
     topic = topics.create("table", config={"cleanup.policy": "compact"})
     data = says_latest(batch(codec, late=300), NOW_MS)
     answer = produce(bootstrap, topic, data)
@@ -109,7 +111,7 @@ def test_a_time_out_of_bounds_is_found_behind_a_header_that_lies(bootstrap, topi
     assert [each.batch_index for each in answer.record_errors] == [300]
 
 
-def test_records_of_which_one_has_a_wrong_time_are_refused_for_that(bootstrap, topics) -> None:
+def test_batch_with_one_invalid_timestamp_is_refused(bootstrap, topics) -> None:
     topic = topics.create("table", config={"cleanup.policy": "compact"})
     keyless = says_latest(batch(Codec.GZIP, key=None, late=300), NOW_MS)
     answer = produce(bootstrap, topic, keyless)

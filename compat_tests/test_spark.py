@@ -1,4 +1,4 @@
-"""PySpark's format("kafka"): batch and streaming, reading and writing, over real input."""
+"""PySpark's format("kafka"): batch and streaming, reading and writing."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def spark() -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="module")
 def web_access(bootstrap, admin, request) -> tuple[str, Summary]:
-    """A topic of web-access events and what a plain loop over them computes."""
+    """A topic of web-access events, and the results of a plain loop over them."""
     from confluent_kafka.admin import NewTopic
 
     topic = f"web-access-{os.urandom(4).hex()}"
@@ -69,7 +69,7 @@ def web_access(bootstrap, admin, request) -> tuple[str, Summary]:
 
 
 class Kafka:
-    """Readers and writers with the bootstrap address filled in."""
+    """Readers and writers with the bootstrap address set."""
 
     def __init__(self, spark: "SparkSession", bootstrap: str) -> None:
         self.spark = spark
@@ -105,7 +105,7 @@ def numbers(rows: "DataFrame") -> list[int]:
     return sorted(int(row.value) for row in values)
 
 
-def test_a_batch_over_web_access_events_computes_what_a_plain_loop_does(kafka, web_access) -> None:
+def test_batch_over_web_access_events_equals_a_plain_loop(kafka, web_access) -> None:
     from pyspark.sql import functions
 
     topic, expected = web_access
@@ -222,7 +222,7 @@ def test_headers_are_read(kafka, bootstrap, topics) -> None:
     assert [(h.key, h.value and bytes(h.value)) for h in row.headers] == [("a", b"1"), ("b", None)]
 
 
-def test_a_stream_goes_on_from_its_checkpoint(kafka, bootstrap, topics, tmp_path: Path) -> None:
+def test_stream_resumes_from_its_checkpoint(kafka, bootstrap, topics, tmp_path: Path) -> None:
     source, target = topics.create("spark-in", partitions=2), topics.create("spark-out")
 
     def run_until_caught_up() -> None:
@@ -246,7 +246,7 @@ def test_a_stream_goes_on_from_its_checkpoint(kafka, bootstrap, topics, tmp_path
     assert numbers(kafka.read(subscribe=target)) == list(range(150))
 
 
-def test_available_now_takes_what_is_there_and_ends(kafka, bootstrap, topics, tmp_path) -> None:
+def test_available_now_reads_all_records_and_ends(kafka, bootstrap, topics, tmp_path) -> None:
     topic = topics.create("spark-now")
     produce(bootstrap, topic, [str(i) for i in range(60)])
     seen: list[int] = []
@@ -299,7 +299,7 @@ def test_a_stream_sees_partitions_that_are_added(kafka, bootstrap, admin, topics
 
 
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
-def test_spark_reads_what_was_committed(spark, bootstrap, topics, unique, level) -> None:
+def test_spark_reads_committed_records(spark, bootstrap, topics, unique, level) -> None:
     topic = topics.create("committed", partitions=2)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("id")})
     producer.init_transactions(60)

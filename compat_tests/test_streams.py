@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2: killed and started again, its results are right."""
+"""Kafka Streams with exactly_once_v2: after kills and restarts, its results are right."""
 
 import random
 import struct
@@ -27,7 +27,7 @@ TOPICS = ("lines", "counts", "users", "orders", "joined")
 
 @contextmanager
 def application(bootstrap: str, name: str, state: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The Streams application, until the end of the block, where it is killed."""
+    """Run the Streams application until the end of the block, then kill it."""
     program = ROOT / "compat_tests" / "java" / "ExactlyOnce.java"
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *jars.LOG_OPTIONS]
     command = ["java", *options, "-cp", jars.classpath(), str(program), bootstrap, name, str(state)]
@@ -40,7 +40,7 @@ def application(bootstrap: str, name: str, state: Path) -> Iterator[subprocess.P
 
 
 def read(bootstrap: str, topic: str) -> list[Message]:
-    """All that is committed in the topic."""
+    """Return all committed records of the topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -65,7 +65,7 @@ def read(bootstrap: str, topic: str) -> list[Message]:
 
 
 def produce_input(bootstrap: str) -> tuple[Counter[str], list[str]]:
-    """Fill the sources; the number of each word, and what the join should give."""
+    """Fill the sources; return the count of each word, and the expected join."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for user in USERS:
         producer.produce("users", key=user, value=user.upper())
@@ -106,7 +106,7 @@ def test_words_are_counted_and_orders_joined_exactly_once(start_server, unique, 
     state = tmp_path / "state"
     name = unique("app")
     total = 3 * LINES
-    # Killed as soon as something was written, and again in the middle.
+    # Killed right after its first output, and again in the middle.
     for share in (0.0, 0.4):
         with application(bootstrap, name, state):
             wait_until(

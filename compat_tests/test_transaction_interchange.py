@@ -1,6 +1,7 @@
-"""Transactions across servers: one begins on barnabas and ends on Apache Kafka, and back.
+"""Transactions across servers: one begins on barnabas and ends on Apache Kafka, and the reverse.
 
-One data directory, served in turn: what the one's coordinator wrote, the other's goes on with.
+Both serve one data directory alternately: each continues the transactions of the other's
+coordinator.
 """
 
 import re
@@ -31,7 +32,7 @@ KAFKA = {
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[KafkaProcess]:
-    """Apache Kafka on a directory that outlives it, not started yet."""
+    """Return Apache Kafka on a directory that survives it, not started."""
     process = KafkaProcess(KAFKA)
     process.data = tmp_path / "data"
     yield process
@@ -46,7 +47,7 @@ def barnabas(kafka: KafkaProcess) -> Node:
 def asks(
     bootstrap: str, before: Transcript | None = None, *, run_id: str | None = None
 ) -> Transcript:
-    """Questions to a server, with the names of those that were asked before."""
+    """Queries to a server, with the names from earlier queries."""
     made = Transcript(bootstrap)
     if run_id is not None:
         made.run_id, made.topic = run_id, f"txn-{run_id}"
@@ -61,7 +62,7 @@ def asks(
 
 
 def begin(client: Transcript) -> dict[str, tuple[int, int]]:
-    """Transactions of both versions, left open, and offsets in one."""
+    """Leave transactions of both versions open, and offsets in one."""
     producers = {name: client.start(name) for name in ("open1", "open2", "offsets", "done")}
     client.add("open1", producers["open1"], [0])
     written = client.produce("open1", producers["open1"], 0, b"a", partition=0, version=9)
@@ -89,7 +90,7 @@ def stable_offset(client: Transcript, group: str) -> tuple[int, int]:
 
 
 def go_on(client: Transcript, producers: dict[str, tuple[int, int]]) -> None:
-    """End what the other server began."""
+    """End the transactions that the other server began."""
     group = client.id("group")
     client.until(lambda: stable_offset(client, group)[0] == 88)
     for name in ("open1", "open2", "offsets"):
@@ -106,12 +107,12 @@ def go_on(client: Transcript, producers: dict[str, tuple[int, int]]) -> None:
     client.settle("open1")
     assert client.init("open1").producer_epoch == 2
     client.until(lambda: client.end_offset(0, 1) == 2)
-    # What ended over there is known: the retry of an EndTxn gets the same answer.
+    # The outcome is known on this server too: the retry of an EndTxn gets the same response.
     repeated = client.end("done", producers["done"], commit=False, version=5)
     assert (repeated.error_code, repeated.producer_epoch) == (0, 1)
 
 
-def test_apache_kafka_goes_on_with_our_transactions(kafka) -> None:
+def test_kafka_continues_transactions_of_barnabas(kafka) -> None:
     with barnabas(kafka) as node:
         client = asks(node.bootstrap)
         producers = begin(client)
@@ -121,7 +122,7 @@ def test_apache_kafka_goes_on_with_our_transactions(kafka) -> None:
     client.main.close()
 
 
-def test_we_go_on_with_the_transactions_of_apache_kafka(kafka) -> None:
+def test_barnabas_continues_transactions_of_kafka(kafka) -> None:
     kafka.start()
     client = asks(kafka.bootstrap)
     producers = begin(client)
@@ -136,7 +137,9 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
 def dumped(data: Path, client: Transcript) -> list[str]:
-    """What Kafka's tool reads in the transaction log and in the data, without what differs."""
+    """Return what Kafka's tool reads in the transaction log and in the data, without fields that
+    differ.
+    """
     lines: list[str] = []
     logs = sorted(data.glob("__transaction_state-*/*.log"))
     tool = [DUMP, "--transaction-log-decoder", "--deep-iteration"]
@@ -159,8 +162,10 @@ def dumped(data: Path, client: Transcript) -> list[str]:
     return sorted(kept)
 
 
-def test_we_write_what_apache_kafka_writes(kafka, tmp_path) -> None:
-    """Batch for batch: the transaction log, the data and the markers of the same requests."""
+def test_barnabas_writes_the_same_transaction_log_as_kafka(kafka, tmp_path) -> None:
+    """The transaction log, the data and the markers of the same requests are equal, batch for
+    batch.
+    """
     run_id = uuid.uuid4().hex[:8]  # the same names hash to the same partitions
     with Node(tmp_path / "ours", SMALL) as node:
         client = asks(node.bootstrap, run_id=run_id)

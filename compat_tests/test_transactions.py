@@ -55,7 +55,7 @@ def read_all(
     level: str = "read_committed",
     into: Operation | None = None,
 ) -> list[str]:
-    """Every value up to the end of each partition, as the isolation level has it."""
+    """Return every value up to the end of each partition, at the isolation level."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -97,7 +97,7 @@ def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
 # One producer
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(bootstrap, topics, unique) -> None:
+def test_read_committed_returns_only_committed_records(bootstrap, topics, unique) -> None:
     topic = topics.create("txn", partitions=PARTITIONS)
     made = producer(bootstrap, unique("id"))
     for number in range(6):
@@ -114,7 +114,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(bootstrap, topics,
     assert len(everything) == 6 * 7
 
 
-def test_an_open_transaction_holds_readers_back_until_it_ends(bootstrap, topics, unique) -> None:
+def test_open_transaction_limits_read_committed_consumers(bootstrap, topics, unique) -> None:
     topic = topics.create("open")
     made, plain = producer(bootstrap, unique("id")), Producer({"bootstrap.servers": bootstrap})
     plain.produce(topic, value="before")
@@ -227,7 +227,7 @@ def test_offsets_are_part_of_the_transaction(bootstrap, topics, unique) -> None:
     consumer.close()
 
 
-def test_a_copy_is_exact_whatever_is_killed_among_the_clients(bootstrap, topics, unique) -> None:
+def test_transactional_copy_is_exact_with_killed_clients(bootstrap, topics, unique) -> None:
     source = topics.create("source", partitions=PARTITIONS)
     sink = topics.create("sink", partitions=PARTITIONS)
     values = fill(bootstrap, source, 3_000)
@@ -247,7 +247,7 @@ def test_a_copy_is_exact_whatever_is_killed_among_the_clients(bootstrap, topics,
     assert sorted(read_all(bootstrap, sink)) == wanted
 
 
-def test_a_copy_is_exact_though_the_server_is_killed(start_server, unique) -> None:
+def test_transactional_copy_is_exact_with_a_killed_server(start_server, unique) -> None:
     server: ServerProcess = start_server()
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
     for future in admin.create_topics(
@@ -288,13 +288,13 @@ def test_a_copy_is_exact_though_the_server_is_killed(start_server, unique) -> No
     assert sorted(read_all(server.bootstrap, "sink")) == wanted
 
 
-# Many producers, and a history of what they did
+# Many producers, and a checked history
 
 
 def random_transactions(
     bootstrap: str, topic: str, name: str, history: History, stopping: threading.Event
 ) -> None:
-    """Commit and abort at random until it is enough; a fatal error begins a new instance."""
+    """Commit and abort at random until the limit; a fatal error starts a new instance."""
     made, count = producer(bootstrap, name, transaction_timeout_ms=10_000), 0
     while not stopping.is_set():
         operation = history.begin(name)
@@ -333,7 +333,7 @@ def write_noted(made: Producer, topic: str, values: list[str], operation: Operat
 
 
 def aborts(made: Producer, operation: Operation) -> bool:
-    """Abort after an error; whether the producer may go on."""
+    """Abort after an error; return True when the producer can continue."""
     try:
         made.abort_transaction(30)
     except KafkaException:
@@ -377,7 +377,7 @@ def run_history(bootstrap: str, topic: str, unique: Callable[[str], str], distur
         try:
             for future in writers:
                 future.result(120)
-            time.sleep(12 if callable(disturb) else 1)  # what is left open runs out of time
+            time.sleep(12 if callable(disturb) else 1)  # transactions that are still open time out
         finally:
             done.set()
         for future in readers:
@@ -393,7 +393,7 @@ def test_the_history_of_many_producers_is_sound(bootstrap, topics, unique) -> No
     run_history(bootstrap, topics.create("history", partitions=PARTITIONS), unique, None)
 
 
-def test_the_history_is_sound_though_the_server_is_killed(start_server, unique) -> None:
+def test_history_is_sound_with_a_killed_server(start_server, unique) -> None:
     server: ServerProcess = start_server(
         {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     )
@@ -457,12 +457,12 @@ def test_kafka_python_commits_aborts_and_stores_offsets(bootstrap, topics, uniqu
     until(lambda: committed(bootstrap, group, topic)[0] == 40)
 
 
-# Java: producers of the second version, and the tools for transactions
+# Java: producers of the second version, and the transaction tools
 
 
 @pytest.fixture
 def java_transactions(bootstrap) -> Callable[..., str]:
-    """Run the Java program beside this file and return what it printed."""
+    """Run the Java program beside this file and return its output."""
 
     def run(scenario: str, topic: str, *arguments: str) -> str:
         program = ROOT / "compat_tests" / "java" / "Transactions.java"
@@ -497,7 +497,7 @@ def test_java_commits_offsets_and_reads_its_own_copy(
     until(lambda: committed(bootstrap, group, source) == [100] * PARTITIONS)
 
 
-def test_javas_tool_looks_into_transactions_and_aborts_one(bootstrap, topics, unique) -> None:
+def test_javas_tool_describes_and_aborts_transactions(bootstrap, topics, unique) -> None:
     topic, name = topics.create("tool"), unique("id")
     made = producer(bootstrap, name)
     made.begin_transaction()

@@ -1,8 +1,8 @@
-"""Every served api at every version, as raw requests: shapes and error codes on either server.
+"""Every served api at every version, as raw requests: fields and error codes on either server.
 
-Clients speak the newest version they know; older and newer ones, other languages' clients and
-tools speak the rest. Each test sends one plain request at each version that Kafka 4.3 serves and
-decodes the whole answer.
+Clients use the newest version they support, so clients in other languages and older tools use the
+others. Each test sends one plain request at each version that Kafka 4.3 serves and decodes the
+whole response.
 """
 
 import time
@@ -56,7 +56,7 @@ PASSING = (
 
 
 def every_version(name: str) -> pytest.MarkDecorator:
-    """Parametrize a test over the versions of an api that are served, unstable ones left out."""
+    """Parametrize a test over the served versions of an api, without unstable ones."""
     api = api_by_name(name)
     newest = min(api.max_version, 5) if name == "InitProducerId" else api.max_version
     return pytest.mark.parametrize("version", range(api.min_version, newest + 1))
@@ -88,14 +88,14 @@ def fill(bootstrap: str, topic: str, values: list[bytes]) -> None:
 
 
 def named(bootstrap: str, topic: str, version: int, *, ids_since: int, name: str = "name") -> dict:
-    """Say which topic is meant as the version does: by id in the newest, by name before."""
+    """Identify a topic as the version does: by id in the newest, by name before."""
     if version >= ids_since:
         return {"topic_id": topic_id(bootstrap, topic)}
     return {name: topic}
 
 
 @every_version("ApiVersions")
-def test_api_versions_tells_what_is_served(bootstrap, version) -> None:
+def test_api_versions_lists_the_served_apis(bootstrap, version) -> None:
     said = {"client_software_name": "wire", "client_software_version": "1"} if version >= 3 else {}
     answer = wire.call(bootstrap, ApiVersionsRequest(**said), version)
     assert answer.error_code == 0
@@ -109,7 +109,7 @@ def test_api_versions_tells_what_is_served(bootstrap, version) -> None:
         assert "metadata.version" in features
         assert answer.finalized_features_epoch >= 0
         supported = {feature.name for feature in answer.supported_features}
-        # A feature whose lowest version is 0 cannot be told before version 4.
+        # A feature whose minimum level is 0 is omitted before version 4.
         assert version == 3 or set(features) <= supported
 
 
@@ -144,12 +144,12 @@ def test_metadata_without_topics_gives_all_or_none(bootstrap, topics, version) -
 
 
 @every_version("Metadata")
-def test_metadata_makes_missing_topics_only_when_asked(bootstrap, unique, version) -> None:
+def test_metadata_creates_missing_topics_only_on_request(bootstrap, unique, version) -> None:
     topic = unique("meta-missing")
     wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
     quiet = {"allow_auto_topic_creation": False} if version >= 4 else {}
     answer = wire.call(bootstrap, MetadataRequest(topics=wanted, **quiet), version)
-    # Apache Kafka makes the topic after its answer, barnabas before.
+    # Apache Kafka creates the topic after its response, barnabas before.
     expected = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
     if version < 4:
         expected.add(ErrorCode.NONE)
@@ -168,14 +168,14 @@ def test_metadata_finds_a_topic_by_id(bootstrap, topics, version) -> None:
     known = by_id(topic_id=topic_id(bootstrap, topic), name=None)
     unknown = by_id(topic_id=type(known.topic_id)(bytes(range(16))), name=None)
     if version < 12:
-        return  # by id alone is from version 12 on; before, the field is there and unused
+        return  # from version 12 on, a topic may have only an id; before, the field is unused
     answer = wire.call(bootstrap, MetadataRequest(topics=[known, unknown]), version)
     found = {entry.name: entry.error_code for entry in answer.topics}
     assert found == {topic: 0, None: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 @every_version("Produce")
-def test_produce_appends_and_tells_the_offset(bootstrap, topics, version) -> None:
+def test_produce_appends_and_returns_the_offset(bootstrap, topics, version) -> None:
     topic = topics.create("produce")
     where = named(bootstrap, topic, version, ids_since=13)
     for expected in (0, 3):
@@ -226,7 +226,7 @@ def test_fetch_reads_from_an_offset(bootstrap, topics, version) -> None:
 
 
 @every_version("Fetch")
-def test_fetch_beyond_the_end_waits_and_out_of_range_is_told(bootstrap, topics, version) -> None:
+def test_fetch_at_the_end_waits_and_out_of_range_is_refused(bootstrap, topics, version) -> None:
     topic = topics.create("fetch")
     fill(bootstrap, topic, [b"a"])
     where = named(bootstrap, topic, version, ids_since=13, name="topic")
@@ -242,7 +242,7 @@ def test_fetch_beyond_the_end_waits_and_out_of_range_is_told(bootstrap, topics, 
 
 
 @pytest.mark.parametrize("version", [7, 12, 17, 18])
-def test_a_fetch_session_tells_only_what_changed(bootstrap, topics, version) -> None:
+def test_fetch_session_returns_only_changed_partitions(bootstrap, topics, version) -> None:
     topic = topics.create("session")
     fill(bootstrap, topic, [b"a"])
     where = named(bootstrap, topic, version, ids_since=13, name="topic")
@@ -295,7 +295,7 @@ def test_list_offsets_finds_ends_and_times(bootstrap, topics, version) -> None:
 
 
 @every_version("OffsetForLeaderEpoch")
-def test_the_end_of_an_epoch_is_told(bootstrap, topics, version) -> None:
+def test_offset_for_leader_epoch_returns_the_end_of_an_epoch(bootstrap, topics, version) -> None:
     topic = topics.create("epochs")
     fill(bootstrap, topic, [b"a", b"b"])
 
@@ -342,9 +342,9 @@ def test_a_groups_coordinator_is_found(bootstrap, unique, version) -> None:
 
 
 def join(connection: wire.Connection, group: str, version: int) -> object:
-    """Join as the only member, giving the member id when one is asked for.
+    """Join as the only member; use the member id of a MEMBER_ID_REQUIRED response.
 
-    Of a protocol type other than "consumer", the subscription is the members' own business.
+    The subscription format is private to protocol types other than "consumer".
     """
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"subscription")
     settings = {"group_id": group, "session_timeout_ms": 10_000, "protocol_type": "wire"}
@@ -437,7 +437,7 @@ def test_committed_offsets_are_fetched(bootstrap, topics, unique, version) -> No
     assert fetched(bootstrap, group, topic, version) == [(0, 17), (0, -1)]
 
 
-def test_topics_that_nobody_knows_come_last(bootstrap, topics, unique) -> None:
+def test_offset_fetch_returns_unknown_topics_last(bootstrap, topics, unique) -> None:
     topic, group = topics.create("commit", partitions=2), unique("g")
     coordinator_ready(bootstrap, group)
     assert commit(bootstrap, group, topic, 10, 17) == 0
@@ -566,7 +566,7 @@ def test_records_are_deleted(bootstrap, topics, version) -> None:
 
 
 @every_version("InitProducerId")
-def test_each_producer_gets_an_id_of_its_own(bootstrap, version) -> None:
+def test_init_producer_id_returns_unique_ids(bootstrap, version) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 
     def given(answer: object) -> bool:
@@ -667,6 +667,6 @@ def test_log_directories_are_described(bootstrap, topics, version) -> None:
         assert directory.total_bytes > directory.usable_bytes > 0
 
 
-def test_no_reassignment_is_under_way(bootstrap) -> None:
+def test_list_partition_reassignments_is_empty(bootstrap) -> None:
     answer = wire.call(bootstrap, ListPartitionReassignmentsRequest(topics=None), 0)
     assert (answer.error_code, answer.topics) == (0, [])

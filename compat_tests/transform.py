@@ -1,4 +1,4 @@
-"""Consume, transform, produce: copies a topic in transactions, offsets included, until killed.
+"""Consume, transform, produce: copies a topic in transactions with offsets, until killed.
 
 `python -m compat_tests.transform BOOTSTRAP SOURCE SINK GROUP TRANSACTIONAL_ID` prints a line for
 each transaction that it commits.
@@ -14,7 +14,7 @@ BATCH = 20
 
 
 def insist(call: Callable[[], object]) -> None:
-    """Call again for as long as librdkafka says that this may help."""
+    """Repeat a call as long as librdkafka reports a retriable error."""
     while True:
         try:
             call()
@@ -48,8 +48,8 @@ class Transformer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": 20_000,
                 "linger.ms": 1,
-                # librdkafka 2.16 forgets its only broker when it is down for a moment, and then
-                # waits for it for ever as the group's coordinator (its issues 5511 and 5456).
+                # When its only broker is down for a moment, librdkafka 2.16 forgets it, and then
+                # waits for it without limit as the group's coordinator (its issues 5511 and 5456).
                 "metadata.recovery.strategy": "none",
             }
         )
@@ -57,7 +57,7 @@ class Transformer:
         self.producer.init_transactions(60)
 
     def step(self) -> int:
-        """Copy one batch in a transaction; how many records were committed."""
+        """Copy one batch in a transaction; return how many records were committed."""
         messages = [
             message for message in self.consumer.consume(BATCH, 0.5) if message.error() is None
         ]
@@ -86,7 +86,7 @@ class Transformer:
         insist(lambda: producer.commit_transaction(60))
 
     def _rewind(self) -> None:
-        """Go back to where the group stands."""
+        """Seek to the committed offsets of the group."""
         for committed in self.consumer.committed(self.consumer.assignment(), 60):
             start = max(committed.offset, 0)
             self.consumer.seek(TopicPartition(committed.topic, committed.partition, start))

@@ -1,8 +1,8 @@
-"""Generated web-access events: the real input of the Spark tests, the same for the same seed.
+"""Generated web-access events: the input of the Spark tests, equal for equal seeds.
 
-Lines look like an access log in JSON: who asked for what, when, with which outcome. The traffic
-has a day's shape, a few busy visitors and many rare ones, and latencies with a long tail, so that
-counts and sums by path, status and visitor are worth computing.
+Lines look like an access log in JSON: client, path, time and outcome. The traffic has a day's
+shape, a few frequent visitors and many rare ones, and latencies with a long tail, so that counts
+and sums by path, status and visitor are worth computing.
 """
 
 import json
@@ -29,7 +29,7 @@ AGENTS = [
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One request that a web server answered; `timestamp_ms` since the epoch, `size` in bytes."""
+    """One request to a web server; `timestamp_ms` since the epoch, `size` in bytes."""
 
     timestamp_ms: int
     visitor: str
@@ -54,12 +54,12 @@ class Event:
 
 
 def events(seed: int) -> Iterator[Event]:
-    """Give events without end, in the order of their times."""
+    """Yield events without end, in the order of their times."""
     chance = random.Random(seed)
     weights = [1 / (rank + 1) for rank in range(len(PATHS))]
     now_ms = START_MS
     while True:
-        # Paths are drawn a thousand at a time: the weighted draw is what costs.
+        # Paths are drawn a thousand at a time, since the weighted draw is expensive.
         for path in chance.choices(PATHS, weights, k=1000):
             now_ms += chance.randrange(20)
             yield Event(
@@ -74,7 +74,7 @@ def events(seed: int) -> Iterator[Event]:
 
 
 def events_of_size(seed: int, size_bytes: int) -> Iterator[tuple[Event, bytes]]:
-    """Give events with their JSON lines until the lines together reach the size."""
+    """Yield events with their JSON lines until the lines together reach the size."""
     written = 0
     for event in events(seed):
         line = event.to_json()
@@ -86,7 +86,7 @@ def events_of_size(seed: int, size_bytes: int) -> Iterator[tuple[Event, bytes]]:
 
 @dataclass
 class Summary:
-    """The plain computation that a pipeline's result is compared with."""
+    """The plain computation for comparison with a pipeline's result."""
 
     count: int = 0
     bytes_sent: int = 0

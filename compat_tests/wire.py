@@ -1,4 +1,4 @@
-"""Raw requests over a socket: any version of any api, and bytes that no client would send."""
+"""Raw requests over a socket: any version of any api, and malformed bytes."""
 
 import itertools
 import socket
@@ -13,7 +13,7 @@ ANSWER_TIMEOUT_S = 30.0
 
 
 def header(api_key: int, version: int, correlation_id: int, *, header_version: int = 1) -> bytes:
-    """Encode a request header; version 2 ends in an empty section of tagged fields."""
+    """Encode a request header; version 2 ends with an empty tagged section."""
     name = CLIENT_ID.encode()
     fixed = struct.pack(">hhih", api_key, version, correlation_id, len(name))
     return fixed + name + (b"\x00" if header_version >= 2 else b"")
@@ -29,7 +29,7 @@ def request_frame(message: Any, version: int, correlation_id: int) -> bytes:
 
 
 class Connection:
-    """One connection to a server, blocking, with a correlation id counted up by each request."""
+    """A blocking connection to a server; each request increments the correlation id."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -47,7 +47,7 @@ class Connection:
         self.socket.sendall(struct.pack(">i", len(payload)) + payload)
 
     def receive_frame(self) -> bytes:
-        """Return the next whole frame; raises EOFError when the server closes instead."""
+        """Return the next complete frame; raise EOFError when the server closes the connection."""
         (length,) = struct.unpack(">i", self._receive(4))
         return self._receive(length)
 
@@ -64,7 +64,7 @@ class Connection:
         return bytes(received)
 
     def closes_silently(self, timeout_s: float = 10.0) -> bool:
-        """Tell whether the server closes the connection without having sent a byte more."""
+        """True when the server closes the connection without sending another byte."""
         self.socket.settimeout(timeout_s)
         try:
             return self.socket.recv(1) == b""
@@ -80,7 +80,7 @@ class Connection:
         return correlation_id
 
     def receive(self, api_key: int, version: int, correlation_id: int) -> Any:
-        """Decode the next answer, which must be to this request and hold nothing more."""
+        """Decode the next response, which must belong to this request and have no extra bytes."""
         frame = self.receive_frame()
         api = API[api_key]
         (answered,) = struct.unpack_from(">i", frame)
@@ -91,18 +91,18 @@ class Connection:
         return response
 
     def call(self, message: Any, version: int) -> Any:
-        """Send a request and return its answer."""
+        """Send a request and return its response."""
         return self.receive(message.API_KEY, version, self.send(message, version))
 
 
 def call(bootstrap: str, message: Any, version: int) -> Any:
-    """Send one request over a connection of its own."""
+    """Send one request over a new connection."""
     with Connection(bootstrap) as connection:
         return connection.call(message, version)
 
 
 def retry(bootstrap: str, message: Any, version: int, ready: Any, timeout_s: float = 20) -> Any:
-    """Repeat a request until its answer is `ready`, as clients do on errors that pass."""
+    """Repeat a request until its response is `ready`, as clients do on retriable errors."""
     deadline = time.monotonic() + timeout_s
     while not ready(answer := call(bootstrap, message, version)):
         assert time.monotonic() < deadline, answer

@@ -109,7 +109,7 @@ def test_a_topic_that_exists_is_not_created_again() -> None:
     assert (result.error_code, result.error_message) == (36, "Topic 'ok' already exists.")
 
 
-def test_names_that_differ_in_dot_and_underscore_collide() -> None:
+def test_topic_names_that_differ_in_dot_and_underscore_collide() -> None:
     cluster = Cluster()
     cluster.create("a.b")
     result = cluster.create("a_b")
