@@ -86,8 +86,8 @@ def write(directory: Path, runs: Runs, rounds: int) -> None:
         f"{machine}, Python {platform.python_version()}; client and server on one machine over "
         f"loopback; librdkafka as the client, acks=all; the median of {rounds} round(s), the "
         "servers in turn. Ratios count, absolute figures belong to the machine. One record a "
-        "request is pipelined without a limit on requests in flight; latencies have one record "
-        "under way.\n\n"
+        "request is pipelined without a limit on requests in flight; latencies are measured with "
+        "one record in flight.\n\n"
         f"{table(runs)}\n"
     )
     if theirs:
