@@ -38,7 +38,7 @@ _MISSING = 2
 @click.option(
     "--client-config",
     "file",
-    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Properties of the Kafka client: TLS, SASL, timeouts.",
 )
 @click.option(

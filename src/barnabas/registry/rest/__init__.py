@@ -5,6 +5,6 @@ No I/O except Starlette's request and response. A handler is a plain function of
 decision that the backend appends first. How records are appended, and by whom, is the
 ``backend``'s matter (see ``service``).
 
-Data passes one way: request -> ``request_paths`` (segments, context, alias) -> ``route_table``
+Data passes one way: request -> ``request_paths`` (segments, context, alias) -> ``registry_routes``
 (handler) -> handlers -> ``registry_app`` (answer).
 """

@@ -3,7 +3,7 @@
 from typing import Any
 
 from barnabas import __version__
-from barnabas.registry.rest.route_table import Parameter, RestRoute
+from barnabas.registry.rest.registry_routes import Parameter, RestRoute
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}

@@ -20,9 +20,9 @@ from barnabas.registry.core.registry_errors import RegistryError
 from barnabas.registry.core.schema_requests import Decision
 from barnabas.registry.rest import schema_handlers, settings_handlers, subject_handlers
 from barnabas.registry.rest.openapi_document import openapi_document
+from barnabas.registry.rest.registry_routes import ROUTES, RestRoute, RouteTable
 from barnabas.registry.rest.request_paths import in_context, split_path
 from barnabas.registry.rest.rest_calls import RawText, RestCall
-from barnabas.registry.rest.route_table import ROUTES, RestRoute, RouteTable
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from barnabas.registry.core.schema_entities import SchemaVersion
 from barnabas.registry.core.schema_queries import View
 from barnabas.registry.core.subject_names import normalize_subject
 from barnabas.registry.formats import SCHEMA_TYPES
+from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RawText, RestCall
-from barnabas.registry.rest.route_table import route
 from barnabas.registry.rest.subject_handlers import view_of
 
 _SCHEMAS_MAX = 1000

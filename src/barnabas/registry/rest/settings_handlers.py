@@ -16,8 +16,8 @@ from barnabas.registry.core.subject_settings import (
     set_config,
     set_mode,
 )
+from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RestCall
-from barnabas.registry.rest.route_table import route
 
 
 @route("GET /")

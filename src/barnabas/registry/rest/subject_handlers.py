@@ -14,8 +14,8 @@ from barnabas.registry.core.schema_queries import View, version_number
 from barnabas.registry.core.schema_requests import Decision, SchemaRequest, TagRequest
 from barnabas.registry.core.subject_names import DEFAULT_CONTEXT, SubjectName
 from barnabas.registry.core.subject_removal import delete_subject, delete_version
+from barnabas.registry.rest.registry_routes import route
 from barnabas.registry.rest.rest_calls import RawText, RestCall
-from barnabas.registry.rest.route_table import route
 
 INVALID_SCHEMA = 42201
 
