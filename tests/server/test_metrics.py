@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import serve_http
-from barnabas.server.node.log_lines import JsonFormatter, TextFormatter
 from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
 

@@ -8,7 +8,7 @@ import sys
 import trio
 
 from barnabas.config import ConfigError, NodeConfig
-from barnabas.server.node.log_lines import set_up_logging
+from barnabas.log_lines import set_up_logging
 from barnabas.server.node.node import Node
 from barnabas.server.node.startup_checks import (
     DisksLostError,

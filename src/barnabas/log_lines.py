@@ -1,4 +1,4 @@
-"""The node's own log lines: one line each, `key=value`, or JSON for programs."""
+"""Log lines of every process: one line each, `key=value`, or JSON for programs."""
 
 import json
 import logging

@@ -1,0 +1,93 @@
+"""A companion as the process's main business: log lines, signals, exit codes, the parent's end.
+
+A supervisor starts a companion with `PARENT_PIPE` set and holds the other end of its standard
+input: when that ends, the parent is gone, however it ended, and the companion stops.
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from barnabas.config import ConfigError
+from barnabas.http.http_host import HttpStartError
+from barnabas.http.optional_packages import MissingPackageError
+from barnabas.log_lines import set_up_logging
+
+logger = logging.getLogger(__name__)
+
+PARENT_PIPE: Final = "BARNABAS_PARENT_PIPE"
+"""The environment variable of a companion whose standard input is its parent's pipe."""
+
+FAILED: Final = 1
+UNUSABLE: Final = 2
+"""The exit code of a companion that cannot run with its configuration."""
+
+Stop = Callable[[], Awaitable[None]]
+"""Returns when the process must stop."""
+
+
+def run_companion(
+    serve: Callable[[Stop], Awaitable[None]], *, log_level: str = "info", log_form: str = "text"
+) -> int:
+    """Run `serve` until SIGTERM, SIGINT or the parent's end; return the exit code.
+
+    A failure to start is one line on stderr: exit code 2 for settings that cannot work and for
+    missing packages, 1 for everything that may pass, such as a taken port.
+    """
+    set_up_logging(log_level, log_form)
+    status = 0
+    try:
+        trio.run(_run, serve)
+    except* (ConfigError, MissingPackageError) as group:
+        status = _report(group, UNUSABLE)
+    except* HttpStartError as group:
+        status = _report(group, FAILED)
+    except* Exception:
+        logger.exception("the companion failed")
+        status = FAILED
+    return status
+
+
+def _report(group: BaseExceptionGroup[Exception], status: int) -> int:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    print(f"barnabas: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
+async def _run(serve: Callable[[Stop], Awaitable[None]]) -> None:
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_stop_on_signals, stop)
+        if os.environ.get(PARENT_PIPE):
+            nursery.start_soon(_stop_with_parent, stop)
+        await serve(stop.wait)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signals(
+    stop: trio.Event, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            if stop.is_set():  # a second signal ends the process at once
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+            logger.info("stop requested signal=%s", signal.Signals(number).name)
+            stop.set()
+
+
+async def _stop_with_parent(stop: trio.Event) -> None:
+    async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as pipe:
+        while await pipe.receive_some():
+            pass  # the parent has nothing to say
+    if not stop.is_set():
+        logger.info("stopping with the parent process")
+        stop.set()

@@ -1,0 +1,179 @@
+"""An application with everything around it that all rooms share.
+
+Each request passes, from the outside in: metrics and the request log; framing that h11 accepts and
+proxies read in different ways; `/healthz` and `/metrics`; authentication; the body limit. An
+exception of the application is a 500 response, logged with its traceback.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.http.asgi import (
+    Application,
+    Body,
+    ErrorBody,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header,
+    json_error,
+    respond,
+)
+from barnabas.http.authentication import (
+    Authentication,
+    AuthenticationFailedError,
+    principal_of,
+)
+from barnabas.http.body_limit import BodyTooLargeError, limited
+from barnabas.http.host_metrics import HostMetrics
+
+logger = logging.getLogger(__name__)
+request_logger = logging.getLogger("barnabas.http.requests")
+
+INTERNAL_ERROR: Final = "internal server error"
+
+_RETRY_AFTER: Final = (b"retry-after", b"1")
+_CLOSE: Final = (b"connection", b"close")
+_TEXT: Final = b"text/plain; charset=utf-8"
+_NO_RESPONSE: Final = 499
+"""Counted for a request whose client went away before the response."""
+
+
+def always_ready() -> str | None:
+    """Return None: the application serves from the start."""
+    return None
+
+
+class HostedApp:
+    """The ASGI application that the host serves."""
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        authentication: Authentication | None = None,
+        body_bytes_max: int,
+        logs_requests: bool = True,
+        metrics: HostMetrics | None = None,
+        not_ready: Callable[[], str | None] = always_ready,
+        error_body: ErrorBody = json_error,
+    ) -> None:
+        """`not_ready` returns why the application cannot serve yet, None once it can."""
+        self.metrics = metrics or HostMetrics()
+        self._app = app
+        self._authentication = authentication
+        self._body_bytes_max = body_bytes_max
+        self._logs_requests = logs_requests
+        self._not_ready = not_ready
+        self._error_body = error_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or pass the lifespan on to the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(send)
+        started = time.perf_counter()
+        self.metrics.in_flight.inc()
+        try:
+            await self._answer(scope, receive, exchange)
+        finally:
+            seconds = time.perf_counter() - started
+            self.metrics.in_flight.dec()
+            self.metrics.served(scope["method"], exchange.status, seconds)
+            if self._logs_requests:
+                _log_request(scope, exchange, seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
+        try:
+            if _is_ambiguous(scope):
+                await self._refuse(exchange, 400, "both Content-Length and Transfer-Encoding")
+            elif scope["path"] in ("/healthz", "/metrics"):
+                await self._operational(scope, exchange)
+            else:
+                if self._authentication is not None:
+                    await self._authentication.authenticate(scope)
+                body = limited(scope, receive, self._body_bytes_max)
+                await self._app(scope, body, exchange.send)
+        except AuthenticationFailedError as error:
+            challenges = self._authentication.challenges if self._authentication else []
+            await self._refuse(exchange, 401, str(error), challenges)
+        except BodyTooLargeError as error:
+            await self._refuse(exchange, 413, str(error), [_CLOSE])
+        except Exception:
+            logger.exception("request failed method=%s path=%s", scope["method"], _path(scope))
+            if not exchange.is_complete:  # Starlette answers before it raises
+                await self._refuse(exchange, 500, INTERNAL_ERROR, [_CLOSE])
+
+    async def _operational(self, scope: Scope, exchange: "_Exchange") -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            await self._refuse(exchange, 405, "only GET", [(b"allow", b"GET, HEAD")])
+        elif scope["path"] == "/metrics":
+            await respond(exchange.send, 200, self.metrics.exposition())
+        else:
+            reason = self._not_ready()
+            if reason is None:
+                await respond(exchange.send, 200, Body(_TEXT, b"ok\n"))
+            else:
+                body = Body(_TEXT, reason.encode() + b"\n")
+                await respond(exchange.send, 503, body, [_RETRY_AFTER])
+
+    async def _refuse(
+        self, exchange: "_Exchange", status: int, message: str, headers: Headers | None = None
+    ) -> None:
+        """Send an error response, unless a response has begun: then the connection ends."""
+        if exchange.has_started:
+            raise ConnectionAbortedError(message)
+        await respond(exchange.send, status, self._error_body(status, message), headers)
+
+
+class _Exchange:
+    """Watches a response on its way out."""
+
+    def __init__(self, send: Send) -> None:
+        self.status = _NO_RESPONSE
+        self.has_started = False
+        self.is_complete = False
+        self.body_bytes = 0
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_started = True
+            self.status = message["status"]
+        else:
+            self.body_bytes += len(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
+        await self._send(message)
+
+
+def _is_ambiguous(scope: Scope) -> bool:
+    """True for a request whose end proxies may see at different places (request smuggling)."""
+    return (
+        header(scope, b"transfer-encoding") is not None
+        and header(scope, b"content-length") is not None
+    )
+
+
+def _path(scope: Scope) -> str:
+    """Return the path as sent, without control characters or blanks."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    return raw.decode("latin-1").encode("unicode_escape").decode().replace(" ", "%20")
+
+
+def _log_request(scope: Scope, exchange: _Exchange, seconds: float) -> None:
+    client = scope.get("client") or ("-", 0)
+    request_logger.info(
+        "request method=%s path=%s status=%d bytes=%d ms=%.1f client=%s principal=%s",
+        scope["method"],
+        _path(scope),
+        exchange.status,
+        exchange.body_bytes,
+        seconds * 1000,
+        client[0],
+        principal_of(scope),
+    )
