@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from barnabas.http import HttpSettings, ListenAddress, principal_of, serve_app
-from barnabas.http.route_table import route_table
+from barnabas.http.starlette_app import starlette_app
 
 LOCAL = ListenAddress("127.0.0.1", 0)
 
@@ -45,7 +45,7 @@ async def fail_late(request: Request) -> Response:
 
 def example_app() -> Starlette:
     """Return an application that echoes, fails and refuses."""
-    return route_table(
+    return starlette_app(
         [
             Route("/", hello),
             Route("/echo", echo, methods=["POST"]),

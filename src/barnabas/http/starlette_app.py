@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import Lifespan
 
 
-def route_table(
+def starlette_app(
     routes: "Sequence[BaseRoute]",
     *,
     lifespan: "Lifespan[Any] | None" = None,
