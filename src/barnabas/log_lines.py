@@ -20,7 +20,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback follows on lines of its own."""
+        """Return one line; a traceback follows on further lines."""
         name, level = record.name, record.levelname
         record.name, record.levelname = name.removeprefix("barnabas."), level.lower()
         try:
@@ -30,7 +30,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(TextFormatter):
-    """One JSON object a line; the message's `key=value` pairs are members of their own."""
+    """One JSON object a line; the message's `key=value` pairs are separate members."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, a traceback within it."""

@@ -14,7 +14,7 @@ Hypercorn, Starlette, joserfc and bcrypt are in the extra `registry` and importe
 
 from barnabas.http.asgi import Application, Body, ErrorBody, json_error
 from barnabas.http.authentication import principal_of
-from barnabas.http.http_host import HttpStartError, serve_app
+from barnabas.http.http_host import HttpStartError, bind_listener, serve_app
 from barnabas.http.http_settings import BearerSettings, HttpSettings, HttpTls, ListenAddress
 from barnabas.http.optional_packages import MissingPackageError
 
@@ -28,6 +28,7 @@ __all__ = [
     "HttpTls",
     "ListenAddress",
     "MissingPackageError",
+    "bind_listener",
     "json_error",
     "principal_of",
     "serve_app",

@@ -46,12 +46,16 @@ async def serve_app(
     error_body: ErrorBody = json_error,
     metrics: "HostMetrics | None" = None,
     stop: Callable[[], Awaitable[None]] | None = None,
+    listener: socket.socket | None = None,
     task_status: "trio.TaskStatus[str]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled, or until `stop` returns; then requests in flight end first.
 
-    Reports the URL once it listens. Raises HttpStartError when it cannot listen, ConfigError for
-    unusable settings, and MissingPackageError when a package is not installed.
+    Reports the URL once it listens. A room that must have its port first gives the `listener` that
+    `bind_listener` made; the host closes it.
+
+    Raises HttpStartError when it cannot listen, ConfigError for unusable settings, and
+    MissingPackageError when a package is not installed.
     """
     require("registry")
     from hypercorn import trio as hypercorn
@@ -70,7 +74,7 @@ async def serve_app(
     )
     _warn_open_access(settings)
     config = _hypercorn_config(settings)
-    listening = bind_listener(settings.listen)
+    listening = bind_listener(settings.listen) if listener is None else listener
     port: int = listening.getsockname()[1]
     scheme = "http" if settings.tls is None else "https"
     url = f"{scheme}://{ListenAddress(settings.listen.host, port)}"
