@@ -15,6 +15,7 @@ SCHEMA_TYPES = ("JSON", "PROTOBUF", "AVRO")
 # Type -> module and class.
 _FORMATS = {
     "AVRO": ("barnabas.registry.formats.avro", "AvroFormat"),
+    "JSON": ("barnabas.registry.formats.json_schema", "JsonSchemaFormat"),
 }
 
 
