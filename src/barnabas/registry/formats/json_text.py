@@ -16,6 +16,10 @@ from barnabas.registry.formats.schema_format import SchemaError, SchemaTooComple
 
 NESTING_MAX = 128
 
+# Far beyond doubles, and small enough to compute with.
+_EXPONENT_MAX = 400
+_DIGITS_MAX = 1_000
+
 # Strings (closed or not), comments and brackets: enough to measure nesting in one pass.
 _TOKENS = re.compile(
     r'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?|//[^\n\r]*+|/\*.*?(?:\*/|\Z)|[\[\]{}]', re.DOTALL
@@ -95,7 +99,7 @@ def _exact_fraction(literal: str) -> Decimal:
         value = Decimal(literal)
     except InvalidOperation as error:
         raise SchemaError(f"number out of range: {literal[:40]}") from error
-    if abs(value.adjusted()) > 10_000:
+    if abs(value.adjusted()) > _EXPONENT_MAX or len(literal) > _DIGITS_MAX:
         raise SchemaError(f"number out of range: {literal[:40]}")
     return value
 

@@ -1,4 +1,8 @@
-"""Compare arrays: bounds, one schema for all items, or schemas of the first items and the rest."""
+"""Compare arrays: bounds, one schema for all items, or schemas of the first items and the rest.
+
+Paths are those of draft 7 for every draft: the schema of the second item is ``items/1``, that of
+the rest ``additionalItems``.
+"""
 
 from collections.abc import Iterator
 
@@ -19,9 +23,7 @@ def compare_arrays(
     """Yield the differences of two arrays."""
     yield from c.optional(old.items, new.items, (path, "items"))
     yield from _first(c, old, new, path)
-    rest = new.additional_keyword
-    name = "additionalItems" if rest == "items" else rest
-    yield from compare_rest(c, old.additional, new.additional, path, name)
+    yield from compare_rest(c, old.additional, new.additional, path, "additionalItems")
     yield from compare_rest(c, old.unevaluated, new.unevaluated, path, "unevaluatedItems")
     yield from c.optional(old.contains, new.contains, (path, "contains"))
     yield from changed_bounds(c, old.bounds, new.bounds, path)
@@ -30,9 +32,9 @@ def compare_arrays(
 
 
 def _first(c: Comparison, old: ArrayNode, new: ArrayNode, path: Path) -> Iterator[Incompatibility]:
-    before, after = old.first or [], new.first or []
+    before, after = old.first, new.first
     for index in range(max(len(before), len(after))):
-        place = ((path, new.first_keyword), str(index))
+        place = ((path, "items"), str(index))
         if index < len(before) and index < len(after):
             yield from c.differences(before[index], after[index], place)
         elif index < len(before):

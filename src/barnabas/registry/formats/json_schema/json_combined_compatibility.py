@@ -1,10 +1,11 @@
 """Compare ``allOf``, ``anyOf`` and ``oneOf``, lists of types, and types beside an enum.
 
 Branches have no names, so a branch of one side is matched with any branch of the other that it is
-compatible with: every branch of the smaller side needs a partner of its own.
+compatible with: each branch of the smaller side needs another partner.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from barnabas.registry.formats.json_schema.json_comparison import Comparison, Path
 from barnabas.registry.formats.json_schema.json_types import CombinedNode, Node
@@ -19,10 +20,9 @@ def compare_combined(
         yield c.difference("COMBINED_TYPE_CHANGED", path, old.criterion, new.criterion)
         return
     sizes = len(old.branches), len(new.branches)
-    is_product = "allOf" in (old.criterion, new.criterion)
-    if sizes[1] < sizes[0] and not is_product:
+    if sizes[1] < sizes[0] and "allOf" not in (old.criterion, new.criterion):
         yield c.difference("SUM_TYPE_NARROWED", path, *sizes)
-    if sizes[1] > sizes[0] and is_product:
+    if sizes[1] > sizes[0] and new.criterion == "allOf":
         yield c.difference("PRODUCT_TYPE_EXTENDED", path, *sizes)
     if not _is_matched(c, old, new):
         yield c.difference("COMBINED_TYPE_SUBSCHEMAS_CHANGED", path, *sizes)
@@ -53,7 +53,7 @@ def _is_matched(c: Comparison, old: CombinedNode, new: CombinedNode) -> bool:
 
     def find(one: int, tried: set[int]) -> bool:
         # The branch at the same place first: mostly it is the partner.
-        for other in (one, *range(one), *range(one + 1, larger)):
+        for other in chain((one,), range(one), range(one + 1, larger)):
             if other in tried or not fits(one, other):
                 continue
             tried.add(other)

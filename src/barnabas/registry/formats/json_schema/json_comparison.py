@@ -60,9 +60,7 @@ class Comparison:
             return
         if self._verdicts.get(pair):
             return
-        self._steps += 1
-        if self._steps > STEPS_MAX:
-            raise SchemaTooComplexError("too complex: the comparison takes too many steps")
+        self.count_steps(1)
         yield from self._compared(pair, old, new, path)
 
     def _compared(
@@ -83,8 +81,18 @@ class Comparison:
                 self._verdicts[pair] = True
             self._assumed_depth = min(outer_assumed, self._assumed_depth)
 
+    def count_steps(self, steps: int) -> None:
+        """Count work that has been done.
+
+        Raises SchemaTooComplexError when there have been too many steps.
+        """
+        self._steps += steps
+        if self._steps > STEPS_MAX:
+            raise SchemaTooComplexError("too complex: the comparison takes too many steps")
+
     def is_compatible(self, old: Node, new: Node) -> bool:
         """True when ``new`` accepts all that ``old`` accepts."""
+        self.count_steps(1)
         pair = (id(_followed(old)), id(_followed(new)))
         known = self._verdicts.get(pair)
         if known is not None:
@@ -135,12 +143,7 @@ def pointer(path: Path) -> str:
 
 
 def _followed(node: Node) -> Node:
-    """Return the node behind references; one that only refers to itself is left as it is."""
-    seen: set[int] = set()
-    while isinstance(node, ReferenceNode) and id(node) not in seen:
-        seen.add(id(node))
-        node = node.target
-    return node
+    return node.target if isinstance(node, ReferenceNode) else node
 
 
 def _shown(value: Any) -> Any:

@@ -37,8 +37,8 @@ def compare_objects(
 def _required(
     c: Comparison, old: ObjectNode, new: ObjectNode, path: Path
 ) -> Iterator[Incompatibility]:
-    for name in new.required:
-        if name in old.required or name not in old.properties:
+    for name in hash_order(old.properties, ()):
+        if name in old.required or name not in new.required:
             continue
         if name in new.properties and new.properties[name].has_default:
             continue
@@ -48,6 +48,7 @@ def _required(
 def _properties(
     c: Comparison, old: ObjectNode, new: ObjectNode, path: Path
 ) -> Iterator[Incompatibility]:
+    c.count_steps(len(old.properties) + len(new.properties))
     for name in hash_order(old.properties, new.properties):
         before, after = old.properties.get(name), new.properties.get(name)
         place = ((path, "properties"), name)
@@ -64,7 +65,7 @@ def _removed(
 ) -> Iterator[Incompatibility]:
     if _is_open(new):
         return
-    cover = _cover(new, name)
+    cover = _cover(c, new, name)
     if cover is None:
         if not isinstance(before, NothingNode):
             yield c.difference("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", place, name, None)
@@ -86,7 +87,7 @@ def _added(
         rule = f"{kind}_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
         yield c.difference(rule.replace("DEFAULT_PROPERTY", "DEFAULT"), place, None, name)
         return
-    cover = _cover(old, name)
+    cover = _cover(c, old, name)
     if cover is not None:
         rule = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
         yield from _covered(c, cover, after, rule, place)
@@ -115,9 +116,10 @@ def _is_open(node: ObjectNode) -> bool:
     )
 
 
-def _cover(node: ObjectNode, name: str) -> Node | None:
-    """Return the schema by which an object takes a property that it does not list."""
+def _cover(c: Comparison, node: ObjectNode, name: str) -> Node | None:
+    """Return the schema for a property that an object does not list, None when it has none."""
     for pattern, schema in node.patterns.items():
+        c.count_steps(1)
         compiled = compiled_pattern(pattern)
         if compiled is not None and compiled.search(name):
             return schema
@@ -128,14 +130,20 @@ def _dependencies(
     c: Comparison, old: ObjectNode, new: ObjectNode, path: Path
 ) -> Iterator[Incompatibility]:
     place = (path, "dependencies")
-    for name, needed in new.required_with.items():
+    for name in hash_order(old.required_with, new.required_with):
+        if name not in new.required_with:
+            continue
+        needed = new.required_with[name]
         before = old.required_with.get(name)
         if before is None:
             yield c.difference("DEPENDENCY_ARRAY_ADDED", (place, name), None, sorted(needed))
         elif not needed <= before:
             rule = "DEPENDENCY_ARRAY_EXTENDED" if before < needed else "DEPENDENCY_ARRAY_CHANGED"
             yield c.difference(rule, (place, name), sorted(before), sorted(needed))
-    for name, schema in new.schema_with.items():
+    for name in hash_order(old.schema_with, new.schema_with):
+        if name not in new.schema_with:
+            continue
+        schema = new.schema_with[name]
         if name in old.schema_with:
             yield from c.differences(old.schema_with[name], schema, (place, name))
         else:

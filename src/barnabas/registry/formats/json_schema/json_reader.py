@@ -28,6 +28,7 @@ from barnabas.registry.formats.json_schema.json_types import (
     Rest,
     StringNode,
 )
+from barnabas.registry.formats.json_schema.json_values import ValueNumbers, value_key
 from barnabas.registry.formats.json_text import is_array, is_object
 from barnabas.registry.formats.schema_format import ResolvedReference, SchemaError
 
@@ -59,6 +60,7 @@ class JsonSchemaReader:
     def __init__(self) -> None:
         self._nodes: dict[int, Node] = {}
         self._open: list[tuple[ReferenceNode, str, Scope, str]] = []
+        self._numbers = ValueNumbers()
 
     def read(self, schema: Any, references: Sequence[ResolvedReference]) -> Node:
         """Return the typed tree of a schema.
@@ -68,10 +70,14 @@ class JsonSchemaReader:
         if not is_object(schema) and not isinstance(schema, bool):
             raise SchemaError("a schema must be an object, true or false", "#")
         root = self._node(schema, Scope.of_root(schema, references), "#")
+        references_read: list[ReferenceNode] = []
         while self._open:
             reference, name, scope, path = self._open.pop()
             target, target_scope = scope.target(name, path)
             reference.target = self._node(target, target_scope, name)
+            references_read.append(reference)
+        for reference in references_read:
+            _shorten(reference)
         return root
 
     def _node(self, schema: Any, scope: Scope, path: str) -> Node:
@@ -110,15 +116,20 @@ class JsonSchemaReader:
         draft = scope.draft
         parts: list[Node] = []
         if "enum" in schema:
-            parts.append(EnumNode("enum", frozenset(map(_key, schema["enum"]))))
+            parts.append(EnumNode("enum", frozenset(map(value_key, schema["enum"]))))
         for criterion in ("allOf", "anyOf", "oneOf"):
             if criterion in schema:
-                branches = self._list(schema, criterion, scope, path)
+                # A branch that is written twice counts once.
+                distinct = {self._numbers.of(b): b for b in reversed(schema[criterion])}
+                branches = [
+                    self._node(branch, scope, f"{path}/{criterion}")
+                    for branch in reversed(distinct.values())
+                ]
                 parts.append(CombinedNode(criterion, branches))
         if "not" in schema:
             parts.append(NotNode(self._node(schema["not"], scope, f"{path}/not")))
         if "const" in schema and draft > Draft.D4:
-            parts.append(EnumNode("const", frozenset({_key(schema["const"])})))
+            parts.append(EnumNode("const", frozenset({value_key(schema["const"])})))
         parts += self._typed(schema, scope, path)
         if "if" in schema and draft >= Draft.D7 and ("then" in schema or "else" in schema):
             condition, then, otherwise = (
@@ -164,7 +175,7 @@ class JsonSchemaReader:
             check_pattern(pattern, f"{path}/patternProperties")
         node = ObjectNode(
             self._map(schema, "properties", scope, path),
-            tuple(schema.get("required", ())),
+            frozenset(schema.get("required", ())),
             self._map(schema, "patternProperties", scope, path),
             self._rest(schema, "additionalProperties", scope, path),
         )
@@ -190,15 +201,15 @@ class JsonSchemaReader:
             node.contains = self._optional(schema, "contains", scope, path)
         if scope.draft >= Draft.D2019:
             node.unevaluated = self._rest(schema, "unevaluatedItems", scope, path)
-        if scope.draft >= Draft.D2020 and "prefixItems" in schema:
-            node.first = self._list(schema, "prefixItems", scope, path)
-            node.first_keyword, node.additional_keyword = "prefixItems", "items"
-            node.additional = self._rest(schema, "items", scope, path)
-        elif is_array(schema.get("items")):
-            node.first = self._list(schema, "items", scope, path)
-            node.additional = self._rest(schema, "additionalItems", scope, path)
-        else:
+        first, rest = "items", "additionalItems"
+        if scope.draft >= Draft.D2020:
+            first, rest = "prefixItems", "items"
+        if is_array(schema.get(first)):
+            node.first = self._list(schema, first, scope, path)
+        elif is_object(schema.get("items")) or rest != "items":
             node.items = self._optional(schema, "items", scope, path)
+        if node.items is None or rest != "items":
+            node.additional = self._rest(schema, rest, scope, path)
         return node
 
     # -- values of keywords
@@ -220,6 +231,18 @@ class JsonSchemaReader:
         return Rest(schema=self._node(value, scope, f"{path}/{key}"))
 
 
+def _shorten(reference: ReferenceNode) -> None:
+    """Let all references of a chain point to its end; one that has no end takes every value."""
+    chain: dict[ReferenceNode, None] = {}
+    node: Node = reference
+    while isinstance(node, ReferenceNode) and node not in chain:
+        chain[node] = None
+        node = node.target
+    end = AnyNode() if isinstance(node, ReferenceNode) else node
+    for link in chain:
+        link.target = end
+
+
 def _bounds(schema: dict[str, Any], keywords: Sequence[str]) -> dict[str, Fraction]:
     return {key: Fraction(schema[key]) for key in keywords if is_number(schema.get(key))}
 
@@ -231,12 +254,3 @@ def _number_bounds(schema: dict[str, Any]) -> dict[str, Fraction]:
         if schema.get(exclusive) is True and plain in bounds:
             bounds[exclusive] = bounds.pop(plain)
     return bounds
-
-
-def _key(value: Any) -> Any:
-    """Return a hashable key that is equal for equal values of JSON: 1 is 1.0, but not true."""
-    if is_object(value):
-        return ("object", frozenset((name, _key(item)) for name, item in value.items()))
-    if is_array(value):
-        return ("array", tuple(map(_key, value)))
-    return (isinstance(value, bool), value)

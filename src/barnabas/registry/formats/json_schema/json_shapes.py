@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import re2
@@ -66,7 +67,7 @@ def check_shapes(schema: dict[str, Any], draft: Draft, path: str) -> None:
 def check_pattern(pattern: str, path: str) -> None:
     """Check the syntax of a regular expression.
 
-    Raises SchemaError when it is none. One that uses what re2 cannot match in linear time
+    Raises SchemaError when it is not valid. One that uses what re2 cannot match in linear time
     (look-around, back-references) is accepted, and never matched.
     """
     if compiled_pattern(pattern) is None:
@@ -76,6 +77,7 @@ def check_pattern(pattern: str, path: str) -> None:
             raise SchemaError(f"not a regular expression: {error}", path) from error
 
 
+@lru_cache(maxsize=256)
 def compiled_pattern(pattern: str) -> Any:
     """Return a pattern that matches in linear time, None when there is none."""
     options = re2.Options()
@@ -100,9 +102,7 @@ def _is_schema_map(value: Any, draft: Draft) -> bool:
 
 
 def _is_items(value: Any, draft: Draft) -> bool:
-    if is_array(value):
-        return draft < Draft.D2020 and all(_is_schema(item, draft) for item in value)
-    return _is_schema(value, draft)
+    return (draft < Draft.D2020 and _is_schema_list(value, draft)) or _is_schema(value, draft)
 
 
 def _is_strings(value: Any, _: Draft) -> bool:
@@ -160,7 +160,7 @@ def _is_type(value: Any, draft: Draft) -> bool:
 
 
 def _is_enum(value: Any, draft: Draft) -> bool:
-    return is_array(value) and (bool(value) or draft > Draft.D6)
+    return is_array(value) and (bool(value) or draft > Draft.D4)
 
 
 def _since(first: Draft, check: Callable[[Any, Draft], bool]) -> Callable[[Any, Draft], bool]:

@@ -91,7 +91,7 @@ class CombinedNode(Node):
 
 @attrs.define(eq=False)
 class ReferenceNode(Node):
-    """A reference. The reader sets its target before anybody else sees the node."""
+    """A reference. Its target, once reading is complete, is not a reference itself."""
 
     target: Node = attrs.field(factory=AnyNode)
 
@@ -100,7 +100,7 @@ class ReferenceNode(Node):
 class Rest:
     """The schema for what is not listed: additional or unevaluated properties or items.
 
-    ``schema`` is None where the keyword is absent or only true or false; ``is_allowed`` is false
+    There is no ``schema`` where the keyword is absent, true or false; ``is_allowed`` is false
     for false.
     """
 
@@ -113,7 +113,7 @@ class ObjectNode(Node):
     """An object: its properties, which of them are required, and the rest."""
 
     properties: dict[str, Node] = attrs.field(factory=dict[str, Node])
-    required: tuple[str, ...] = ()
+    required: frozenset[str] = frozenset()
     patterns: dict[str, Node] = attrs.field(factory=dict[str, Node])
     additional: Rest = attrs.field(factory=Rest)
     unevaluated: Rest = attrs.field(factory=Rest)
@@ -128,10 +128,8 @@ class ArrayNode(Node):
     """An array: one schema for all items, or one for each of the first, and the rest."""
 
     items: Node | None = None
-    first: list[Node] | None = None
-    first_keyword: str = "items"
+    first: list[Node] = attrs.field(factory=list[Node])
     additional: Rest = attrs.field(factory=Rest)
-    additional_keyword: str = "additionalItems"
     unevaluated: Rest = attrs.field(factory=Rest)
     contains: Node | None = None
     is_unique: bool = False
