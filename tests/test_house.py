@@ -31,8 +31,6 @@ SANS_IO = [
 # Impure imports that a core may have, with the reason; each must be needed.
 EXEMPT = {
     "protocol/types.py": {"os"},  # Uuid.random, the one source of identifiers
-    "cluster/quorum/quorum_state.py": {"pathlib"},  # reads the file it describes
-    "cluster/quorum/storage_format.py": {"pathlib"},  # writes the files it describes
 }
 IMPURE = {"trio", "time", "random", "socket", "threading", "secrets", "os", "pathlib", "subprocess"}
 

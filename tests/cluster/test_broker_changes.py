@@ -50,7 +50,7 @@ def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
     cluster.register(registration(1, incarnation=5))
     cluster.unfence(1)
     partitions = cluster.image.topics_by_name["t"].partitions
-    assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 0), (1, 2)]
+    assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 2), (1, 2)]
 
 
 def test_others_lead_what_a_fenced_broker_led_if_they_are_in_sync() -> None:

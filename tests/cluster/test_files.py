@@ -14,8 +14,7 @@ from barnabas.cluster.metadata.metadata_snapshot import (
     encode_snapshot,
     metadata_batch,
 )
-from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError, read_quorum_state
-from barnabas.cluster.quorum.storage_format import format_metadata_directory
+from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.records.metadata_records import (
@@ -26,6 +25,7 @@ from barnabas.protocol.records.metadata_records import (
     NoOpRecord,
 )
 from barnabas.protocol.types import Uuid
+from barnabas.server.quorum.quorum_files import format_metadata_directory, read_quorum_state
 from tests.cluster.states import uuid
 
 # Written by `kafka-storage format --standalone` of Apache Kafka 4.3.0.

@@ -42,7 +42,8 @@ class World:
             assert not cluster.create(topic, partitions=4, replicas=2).error_code
         self.image = cluster.image
         self.node_id = 1
-        self.quorum = SimpleNamespace(subscribe=lambda _: None)
+        publisher = SimpleNamespace(subscribe=lambda *_: None)
+        self.quorum = SimpleNamespace(publisher=publisher)
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
         self.replicas = ReplicaManager(
             1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, METADATA_VERSION_LATEST
 from barnabas.cluster.metadata.image import DIRECTORY_MIGRATING, MetadataImage, PartitionImage
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
-from barnabas.cluster.quorum.storage_format import format_metadata_directory
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
@@ -22,6 +21,7 @@ from barnabas.protocol.messages.update_features import (
 )
 from barnabas.protocol.records.metadata_records import PartitionRecord, RegisterBrokerRecord
 from barnabas.server.node import data_directories
+from barnabas.server.quorum.quorum_files import format_metadata_directory
 from barnabas.testing import Node
 
 # IBP_3_4_IV0: controllers do not register, and nothing is said of directories.

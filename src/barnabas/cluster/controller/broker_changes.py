@@ -1,11 +1,12 @@
 """Registering, fencing and unfencing nodes (Kafka's `ClusterControlManager`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 
 from barnabas.cluster.controller import directory_changes
+from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.metadata.image import (
     NO_LEADER,
@@ -28,6 +29,7 @@ from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -59,7 +61,10 @@ def register_broker(
     """Register a broker, fenced, under a new `epoch` (the offset of its record).
 
     A second registration of the same incarnation updates endpoints, features and directories; the
-    broker keeps its epoch and its state. Raises KafkaError INCONSISTENT_CLUSTER_ID.
+    broker keeps its epoch and its state. A new incarnation leaves the leaderships and in-sync sets
+    of the one before it (Kafka's `handleBrokerShutdown`).
+
+    Raises KafkaError INCONSISTENT_CLUSTER_ID.
     """
     if request.cluster_id != image.cluster_id:
         raise KafkaError(
@@ -77,8 +82,12 @@ def register_broker(
         in_controlled_shutdown=False,
         directories=tuple(request.log_dirs),
     )
+    records: list[Message] = []
     known = image.brokers.get(request.broker_id)
-    if known is not None and known.incarnation_id == request.incarnation_id:
+    if known is not None and known.incarnation_id != request.incarnation_id:
+        # The earlier incarnation is gone, perhaps with its page cache.
+        records += directory_changes.leave_all(image, known.id)
+    elif known is not None:
         registered = attrs.evolve(
             registered,
             epoch=known.epoch,
@@ -89,7 +98,7 @@ def register_broker(
     response = BrokerRegistrationResponse(broker_epoch=registered.epoch)
     if registered == known:
         return ControllerResult([], response)
-    return ControllerResult([broker_record(registered)], response)
+    return ControllerResult([*records, broker_record(registered)], response)
 
 
 def _endpoints(listeners: Iterable[Any]) -> dict[str, Endpoint]:
@@ -107,32 +116,59 @@ def _features(features: Iterable[Any]) -> dict[str, tuple[int, int]]:
 
 
 def heartbeat(
-    image: MetadataImage, request: BrokerHeartbeatRequest
+    image: MetadataImage,
+    heartbeats: BrokerHeartbeats,
+    request: BrokerHeartbeatRequest,
+    next_offset: int,
 ) -> ControllerResult[BrokerHeartbeatResponse]:
-    """Fence or unfence a broker as it asks; an unfenced broker takes leaderless partitions.
+    """Give a broker its next state: fenced, unfenced, in controlled shutdown, or free to stop.
 
-    The broker stops leading replicas in `offline_log_dirs` (KIP-858). Raises KafkaError
-    STALE_BROKER_EPOCH when the broker has registered again since.
+    The broker stops leading replicas in `offline_log_dirs` (KIP-858). `next_offset` is where the
+    records will be appended. Raises KafkaError STALE_BROKER_EPOCH when the broker has registered
+    again since.
     """
     broker = directory_changes.registered_broker(image, request.broker_id, request.broker_epoch)
-    response = BrokerHeartbeatResponse(
-        is_caught_up=request.current_metadata_offset >= broker.epoch, is_fenced=broker.fenced
+    heartbeats.touch(broker, request.current_metadata_offset)
+    records: list[Message] = []
+    records += directory_changes.directories_failed(image, broker, request.offline_log_dirs)
+    current = BrokerControlState.of(broker)
+    following = heartbeats.next_state(
+        image, broker, request, lambda: directory_changes.leads_anything(image, broker.id)
     )
-    records = list(directory_changes.directories_failed(image, broker, request.offline_log_dirs))
-    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    if request.want_fence != broker.fenced:
-        change.fenced = _FENCE if request.want_fence else _UNFENCE
-        response.is_fenced = request.want_fence
-    if request.want_shut_down and not broker.in_controlled_shutdown:
-        change.in_controlled_shutdown = _SHUTTING_DOWN
-    if not change.fenced and not change.in_controlled_shutdown:
-        return ControllerResult(records, response)
-    records.append(change)
-    if not request.want_fence and not request.want_shut_down:
-        records += _leaderless_partitions_for(image, broker)
-        # It led them before it restarted, perhaps in a directory that it no longer has.
-        records += directory_changes.leave_offline(image, broker)
+    if following is not current:
+        records += _transition(image, broker, following)
+    if following is BrokerControlState.CONTROLLED_SHUTDOWN and following is not current:
+        heartbeats.begin_controlled_shutdown(broker, next_offset + len(records) - 1)
+    stops = following is BrokerControlState.SHUTDOWN_NOW
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.epoch,
+        is_fenced=stops or following is BrokerControlState.FENCED,
+        should_shut_down=stops,
+    )
     return ControllerResult(records, response)
+
+
+def _transition(
+    image: MetadataImage, broker: BrokerImage, following: BrokerControlState
+) -> Iterable[Message]:
+    if following is BrokerControlState.UNFENCED:
+        return _unfence(image, broker)
+    if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTTING_DOWN
+        )
+        return [change, *directory_changes.leave_all(image, broker.id)]
+    return () if broker.fenced else fence(image, broker).records
+
+
+def _unfence(image: MetadataImage, broker: BrokerImage) -> Iterator[Message]:
+    """Unfence a broker, then elect it where a partition waits for it."""
+    yield BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE
+    )
+    yield from _leaderless_partitions_for(image, broker)
+    # It led them before it restarted, perhaps in a directory that it no longer has.
+    yield from directory_changes.leave_offline(image, broker)
 
 
 def fence(image: MetadataImage, broker: BrokerImage) -> ControllerResult[None]:
@@ -146,9 +182,9 @@ def fence(image: MetadataImage, broker: BrokerImage) -> ControllerResult[None]:
 def _leaderless_partitions_for(
     image: MetadataImage, broker: BrokerImage
 ) -> Iterable[PartitionChangeRecord]:
-    """Partitions that wait for this broker: nobody leads them, and it is in sync.
+    """Elect the broker in leaderless partitions whose in-sync or eligible replica it is.
 
-    Or it was the last one that was, and nobody is any more: electing it may be unclean.
+    Without any such replica, the last known leader is elected; that election may be unclean.
     """
     for topic in image.topics_by_id.values():
         for number, partition in topic.partitions.items():

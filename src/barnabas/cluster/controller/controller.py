@@ -21,6 +21,7 @@ from barnabas.cluster.controller import (
     reassignment_changes,
     topic_changes,
 )
+from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
@@ -108,6 +109,7 @@ class Controller:
     kraft_version: Callable[[], int]
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
+    heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation, given its request in a version of its api; raises KafkaError."""
@@ -185,7 +187,12 @@ class Controller:
         self, request: BrokerHeartbeatRequest
     ) -> ControllerResult[BrokerHeartbeatResponse]:
         """Fence or unfence a broker as it asks, and take note of its failed directories."""
-        return broker_changes.heartbeat(self.image, request)
+        return broker_changes.heartbeat(self.image, self.heartbeats, request, self.next_offset)
+
+    def activate(self, image: MetadataImage, next_offset: int) -> None:
+        """Begin to be the active controller, with all that is in the log and no soft state."""
+        self.image, self.next_offset = image, next_offset
+        self.heartbeats = BrokerHeartbeats()
 
     def fence_broker(self, broker_id: int) -> ControllerResult[None]:
         """Fence a broker and move its leaderships."""

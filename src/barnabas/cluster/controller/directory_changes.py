@@ -151,6 +151,15 @@ def _without(
         yield record
 
 
+def leads_anything(image: MetadataImage, broker_id: int) -> bool:
+    """True when the broker leads a partition."""
+    return any(
+        partition.leader == broker_id
+        for topic in image.topics_by_id.values()
+        for partition in topic.partitions.values()
+    )
+
+
 def keeps_eligible_leaders(features: Mapping[str, int]) -> bool:
     """Whether the last of an in-sync set leaves it for the ELR (KIP-966)."""
     return features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0

@@ -38,6 +38,7 @@ class MetadataLoader:
         self.voters: VoterSet | None = None
         self.voters_offset = BOOTSTRAP_VOTERS_OFFSET
         self.kraft_version = 0
+        self.last_timestamp_ms = 0
         self._transaction: list[Message] | None = None
 
     def load_snapshot(self, snapshot: Snapshot, snapshot_id: SnapshotId) -> None:
@@ -46,6 +47,7 @@ class MetadataLoader:
             self.delta.replay(record)
         self.epochs.extend(snapshot_id.epoch, snapshot_id.end_offset, snapshot_id.end_offset)
         self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
+        self.last_timestamp_ms = snapshot.last_timestamp_ms
         if snapshot_id.end_offset > 0:
             # A later snapshot repeats voters that the log stated once.
             self.voters_offset = snapshot_id.end_offset - 1
@@ -64,6 +66,7 @@ class MetadataLoader:
                     self._take_control(decode_control_record(record), record.offset)
                 else:
                     self._take(decode_metadata_record(record.value or b""))
+            self.last_timestamp_ms = header.max_timestamp
             epoch = header.partition_leader_epoch
             self.epochs.extend(epoch, header.base_offset, header.next_offset)
 

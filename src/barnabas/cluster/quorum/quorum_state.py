@@ -1,11 +1,10 @@
-"""The file `quorum-state`: the epoch, the leader and the vote that a node must never forget.
+"""The content of the file `quorum-state`: epoch, leader and vote, which a node must not lose.
 
-JSON as Kafka's `QuorumStateData` writes it. Version 1 goes with kraft.version 1: it has the voted
-replica's directory, and no list of voters (those are in the log).
+JSON as Kafka's `QuorumStateData` writes it. Version 1 belongs to kraft.version 1: it has the
+directory of the voted replica, and no list of voters (they are in the log).
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -18,19 +17,19 @@ _NOBODY = -1
 
 
 class QuorumStateError(Exception):
-    """The file says nothing that one may vote on; starting with it could elect two leaders."""
+    """The file is damaged; voting without it could elect two leaders in one epoch."""
 
 
 @attrs.frozen(slots=True)
 class QuorumState:
-    """Epoch, its leader if known, and whom this node voted for in it (None: nobody)."""
+    """An epoch, its leader (None: unknown), and this node's vote in it (None: no vote)."""
 
     epoch: int = 0
     leader_id: int | None = None
     voted: ReplicaKey | None = None
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Return the content of the file."""
         voted = self.voted or ReplicaKey(_NOBODY)
         fields = {
             "leaderId": _NOBODY if self.leader_id is None else self.leader_id,
@@ -43,7 +42,10 @@ class QuorumState:
 
     @classmethod
     def decode(cls, content: bytes) -> "QuorumState":
-        """Read the file's content, of version 0 (static voters) or 1; QuorumStateError if bad."""
+        """Read the content of the file, in version 0 (static voters) or 1.
+
+        Raises QuorumStateError when it is damaged.
+        """
         try:
             fields: dict[str, Any] = json.loads(content)
             leader_id, epoch = int(fields["leaderId"]), int(fields["leaderEpoch"])
@@ -58,12 +60,3 @@ class QuorumState:
             leader_id=None if leader_id == _NOBODY else leader_id,
             voted=None if voted_id == _NOBODY else ReplicaKey(voted_id, directory_id),
         )
-
-
-def read_quorum_state(metadata_directory: Path) -> QuorumState:
-    """The node's state; a fresh one where there is no file yet. QuorumStateError if damaged."""
-    try:
-        content = (metadata_directory / FILE_NAME).read_bytes()
-    except FileNotFoundError:
-        return QuorumState()
-    return QuorumState.decode(content)

@@ -65,7 +65,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         self._clock_offset_ms = self.node.now_ms() - _monotonic_ms()
         async with trio.open_nursery() as nursery:
             self.nursery = nursery
-            self.node.quorum.subscribe(self.on_image)
+            self.node.quorum.publisher.subscribe(self.TOPIC, self.on_image)
             self._follow(self.node.image)
             task_status.started()
             try:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.quorum.storage_format import format_metadata_directory
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import StartupError, log_files_max
+from barnabas.server.quorum.quorum_files import format_metadata_directory
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node

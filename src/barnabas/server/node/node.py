@@ -22,6 +22,7 @@ from barnabas.server.api.registry import ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispatcher
 from barnabas.server.node.data_directories import open_data
+from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.controller_channel import ControllerChannel, LocalControllerChannel
 from barnabas.server.storage.disk_threads import DiskThreads
@@ -127,6 +128,7 @@ class Node:
             clean = False
             try:
                 await self._serve(task_status)
+                self.logs.broker_epoch = self.quorum.identity.epoch
                 clean = True
             finally:
                 with trio.CancelScope(shield=True):
@@ -168,8 +170,14 @@ class Node:
             await self._stopping.wait()
             self.ready = False
             logger.info("stopping connections=%d", len(self.transport.connections))
+            await self._shut_down_broker()
             await self.transport.stop(STOP_GRACE_S)
             nursery.cancel_scope.cancel()
+
+    async def _shut_down_broker(self) -> None:
+        """Have the controller move this broker's leaderships to other brokers."""
+        if self.config.get_bool("controlled.shutdown.enable"):
+            await self.quorum.lifecycle.shut_down()
 
     async def _fail_without_disks(self) -> None:
         """End at once, without another answer or checkpoint: what is acked is on the disks."""
@@ -178,11 +186,22 @@ class Node:
 
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager
-        from barnabas.server.quorum.quorum import Quorum
+        from barnabas.server.quorum.quorum import Quorum, QuorumSetup
         from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
         self.directories = DirectoryAssignments(self)
-        self.quorum = Quorum(self)
+        self.quorum = Quorum(
+            QuorumSetup(
+                node_id=self.node_id,
+                cluster_id=self.cluster_id,
+                controller_endpoints=registered(self, self.config.advertised_controller_listeners),
+                broker_endpoints=registered(self, self.config.advertised_listeners),
+                settings=self.settings,
+                logs=self.logs,
+                disk=self.disk,
+                now_ms=self.now_ms,
+            )
+        )
         self.dispatchers["controller"] = controller_dispatcher(self)
         self.channel = LocalControllerChannel(
             self.dispatchers["controller"], client_id=f"broker-{self.node_id}"
@@ -190,8 +209,13 @@ class Node:
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
         )
-        await nursery.start(self.quorum.run)
+        await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
+
+    def _follow_metadata(self, image: "MetadataImage") -> None:
+        """Host the replicas of the first image, and of those that follow."""
+        self.replicas.apply(image, None)
+        self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
 
     async def _start_metrics(self, nursery: trio.Nursery) -> None:
         port = self.config.get_int("barnabas.metrics.port")

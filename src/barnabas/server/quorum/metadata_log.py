@@ -44,15 +44,6 @@ class MetadataLog:
         """The id of the directory that holds this log: with the node's id, it names the voter."""
         return self._volume.directory_id or ZERO_UUID
 
-    @property
-    def directory_ids(self) -> tuple[Uuid, ...]:
-        """The ids of the directories that hold partitions and work (KIP-858)."""
-        return tuple(
-            volume.directory_id or ZERO_UUID
-            for volume in self._logs.volumes
-            if volume.failure is None
-        )
-
     def load(self, image: MetadataImage) -> MetadataLoader:
         """Read the latest snapshot and all that follows it.
 
@@ -126,6 +117,10 @@ class MetadataLog:
     def append(self, batch: bytearray, now_ms: int) -> None:
         """Append a batch, whose offsets and epoch are in it. KafkaError when the disk fails."""
         self._log.append_as_follower(batch, now_ms=now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log at `offset`; raises KafkaError when the disk fails."""
+        self._log.truncate_to(offset)
 
     def advance_high_watermark(self, offset: int) -> None:
         """All below is committed."""

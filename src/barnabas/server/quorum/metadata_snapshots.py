@@ -1,15 +1,10 @@
-"""When the quorum's log is summed up in a snapshot, and what may be forgotten then (KIP-630)."""
+"""Snapshots of the quorum's log: when to write one, and what to remove afterwards (KIP-630)."""
 
 import logging
 import os
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
-from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.image_records import image_records
-from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, encode_snapshot
-from barnabas.cluster.metadata.record_versions import statable
-from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.config import NodeConfig
 from barnabas.log.file_operations import replace_file
 
@@ -20,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataSnapshots:
-    """Counts what is appended, and writes a snapshot when that is enough, or old enough.
+    """Writes a snapshot after so many bytes of records, or after so much time.
 
     Without new records there is no new snapshot (Kafka's `SnapshotGenerator`).
     """
@@ -35,35 +30,29 @@ class MetadataSnapshots:
         self._since_ms = now_ms
 
     def appended(self, size: int) -> None:
-        """A batch of so many bytes went into the log."""
+        """Note that a batch of `size` bytes was appended to the log."""
         self._bytes += size
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether to write one of what is committed now."""
+        """True when enough was appended since the last snapshot, or long enough ago."""
         if not self._bytes:
             return False
         is_old = bool(self._interval_ms) and now_ms - self._since_ms >= self._interval_ms
         return is_old or self._bytes >= self._bytes_max
 
     def begin(self, now_ms: int) -> None:
-        """One is written now: count anew."""
+        """Count from here to the next snapshot."""
         self._bytes = 0
         self._since_ms = now_ms
 
-    def write(
-        self, image: MetadataImage, voters: VoterSet, kraft_version: int, now_ms: int
-    ) -> None:
-        """Write the image, durably. For a thread; OSError."""
-        level = image.features[METADATA_VERSION]
-        snapshot = Snapshot(statable(image_records(image), level), kraft_version, voters, now_ms)
-        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
-        path = self._log.directory / snapshot_id.file_name
-        content = encode_snapshot(snapshot, now_ms, epoch=image.epoch, metadata_version=level)
-        replace_file(path, b"".join(content))
-        logger.info("wrote snapshot file=%s records=%d", path, len(snapshot.records))
+    def write(self, snapshot: ImageSnapshot, now_ms: int) -> None:
+        """Write the snapshot durably; runs in a thread, raises OSError."""
+        path = self._log.directory / snapshot.id.file_name
+        replace_file(path, snapshot.encode(now_ms))
+        logger.info("wrote snapshot file=%s", path)
 
     def remove_old(self, now_ms: int) -> None:
-        """Remove snapshots and segments that a later snapshot makes superfluous; OSError."""
+        """Remove snapshots and segments that a later snapshot replaces; raises OSError."""
         ids = sorted(self._log.snapshot_ids())
         stats = {each: os.stat(self._log.directory / each.file_name) for each in ids}
         total = self._log.size_bytes + sum(stat.st_size for stat in stats.values())

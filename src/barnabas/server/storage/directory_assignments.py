@@ -22,10 +22,6 @@ from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
-from barnabas.protocol.messages.broker_heartbeat import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-)
 from barnabas.protocol.types import Uuid
 from barnabas.server.quorum.controller_channel import raise_error
 
@@ -48,19 +44,18 @@ class DirectoryAssignments:
         self._node = node
         self._assigned: dict[tuple[Uuid, int], Uuid] = {}  # to be told
         self._moving: dict[tuple[Uuid, int], Uuid] = {}  # where logs will be in a moment
-        self._told_offline: set[Uuid] = set()
         self._wanted = trio.Event()
 
     async def run(self) -> None:
         """Follow the metadata and tell the controller, until cancelled."""
         quorum = self._node.quorum
-        quorum.subscribe(self._follow)
+        quorum.publisher.subscribe("directory assignments", self._follow)
         self._look_at_all(quorum.image)
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
             try:
-                await self._tell_of_failures()
+                self._report_failures()
                 await self._tell_of_assignments()
             except KafkaError as error:
                 logger.warning("the controller was not told of directories error=%s", error)
@@ -159,22 +154,14 @@ class DirectoryAssignments:
 
     # Telling
 
-    async def _tell_of_failures(self) -> None:
-        node = self._node
-        failed = {
+    def _report_failures(self) -> None:
+        failed = [
             volume.directory_id
-            for volume in node.logs.volumes
+            for volume in self._node.logs.volumes
             if volume.failure is not None and volume.directory_id is not None
-        }
-        if failed - self._told_offline:
-            request = BrokerHeartbeatRequest(
-                broker_id=node.node_id,
-                broker_epoch=node.logs.broker_epoch,
-                current_metadata_offset=node.image.offset,
-                offline_log_dirs=list(failed),
-            )
-            raise_error(await node.channel.send(request, BrokerHeartbeatResponse))
-            self._told_offline |= failed
+        ]
+        if failed:
+            self._node.quorum.lifecycle.report_offline(failed)
 
     async def _tell_of_assignments(self) -> None:
         told = dict(self._assigned)
@@ -198,7 +185,7 @@ class DirectoryAssignments:
         node = self._node
         request = AssignReplicasToDirsRequest(
             broker_id=node.node_id,
-            broker_epoch=node.logs.broker_epoch,
+            broker_epoch=node.quorum.identity.epoch,
             directories=_by_directory(assigned),
         )
         raise_error(await node.channel.send(request, AssignReplicasToDirsResponse))

@@ -34,7 +34,7 @@ class ProducerIds:
 
     async def _take_block(self) -> None:
         node = self._node
-        broker = node.image.brokers[node.node_id]
+        broker = node.quorum.identity
         request = AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         try:
             block = await node.channel.send(request, AllocateProducerIdsResponse)

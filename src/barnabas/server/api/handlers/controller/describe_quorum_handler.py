@@ -69,7 +69,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
 
 
 def _metadata_partition(ctx: "RequestContext[Quorum]") -> Partition:
-    core, now_ms = ctx.services.core, ctx.services.node.now_ms()
+    core, now_ms = ctx.services.core, ctx.services.now_ms()
     return Partition(
         partition_index=0,
         leader_id=-1 if core.leader_id is None else core.leader_id,

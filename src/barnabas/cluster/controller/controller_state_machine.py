@@ -1,0 +1,222 @@
+"""The controller as a state machine that the quorum replicates.
+
+It joins the Raft core with the controller's operations: records are proposed to the core and
+replayed into the image that the next operation sees; an image is published, and a response is
+given, when the records are committed. Input and output belong to the shell: it gives events to the
+core, calls `take_effects` after each of them, and carries the effects out in order.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from barnabas.cluster.controller.controller import Controller, ControllerRequest
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
+from barnabas.cluster.metadata.record_versions import encode_at, statable
+from barnabas.cluster.quorum.raft import RaftCore, Ready
+from barnabas.cluster.quorum.voters_history import VotersHistory
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import AbortTransactionRecord
+
+
+@attrs.frozen(slots=True)
+class CommittedBatch:
+    """A committed batch of metadata records: the image after it, and what it changed."""
+
+    image: MetadataImage
+    delta: MetadataDelta
+    timestamp_ms: int
+
+
+@attrs.frozen(slots=True)
+class Completion:
+    """The outcome of an operation, for the caller that submitted it with `token`."""
+
+    token: object
+    outcome: Message | KafkaError
+
+
+@attrs.define(slots=True)
+class Effects:
+    """What the shell has to do, in order: what the core is `ready` for, publish, answer."""
+
+    ready: Ready
+    committed: list[CommittedBatch]
+    completions: list[Completion]
+
+
+@attrs.frozen(slots=True)
+class _AppendedBatch:
+    """An appended batch, and the image that it leads to when it is committed."""
+
+    epoch: int
+    next_offset: int
+    committed: CommittedBatch
+
+
+@attrs.frozen(slots=True)
+class _Waiting:
+    """A decided operation that waits until all below `next_offset` of its epoch is committed."""
+
+    epoch: int
+    next_offset: int
+    token: object
+    response: Message
+
+
+class ControllerStateMachine:
+    """The metadata log's state on this node; `image` is the committed metadata.
+
+    `timestamp_ms` is the time of the last committed record. `bootstrap` has the records that the
+    first controller of an empty log writes. With `has_open_transaction`, the log ends within a
+    metadata transaction, which the next active controller aborts.
+    """
+
+    def __init__(
+        self,
+        core: RaftCore,
+        controller: Controller,
+        image: MetadataImage,
+        *,
+        timestamp_ms: int = 0,
+        bootstrap: Sequence[Message] = (),
+        has_open_transaction: bool = False,
+    ) -> None:
+        self.core = core
+        self.controller = controller
+        self.image = image
+        self.timestamp_ms = timestamp_ms
+        self.voters_history = VotersHistory(core.voters, core.kraft_version)
+        self._bootstrap = bootstrap
+        self._has_open_transaction = has_open_transaction
+        self._appended: deque[_AppendedBatch] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._failed: list[Completion] = []
+        self._active_epoch: int | None = None
+
+    def submit(self, request: ControllerRequest, version: int, token: object, now_ms: int) -> None:
+        """Decide an operation; a `Completion` for `token` follows when it is committed.
+
+        A response without records waits for the records that it was decided upon. Raises
+        KafkaError: NOT_CONTROLLER when this node is not the active controller, or the error of the
+        operation.
+        """
+        self._follow_leadership(now_ms)
+        if self._active_epoch is None:
+            raise _not_controller()
+        result = self.controller.handle(request, version)
+        if result.kraft_version is not None:
+            self.core.upgrade_kraft_version(result.kraft_version, now_ms)
+        self.append(result.records, now_ms)
+        waiting = _Waiting(self.core.epoch, self.core.log_end_offset, token, result.response)
+        self._waiting.append(waiting)
+
+    def append(self, records: Iterable[Message], now_ms: int) -> None:
+        """Append one batch of records and replay it; the next operation sees its effects."""
+        controller, core = self.controller, self.core
+        metadata_version = controller.image.features.get(METADATA_VERSION, 0)
+        stated = statable(records, metadata_version)
+        if not stated:
+            return
+        entry = core.propose([encode_at(record, metadata_version) for record in stated], now_ms)
+        delta = MetadataDelta(controller.image)
+        for record in stated:
+            delta.replay(record)
+        controller.image = delta.apply(entry.next_offset - 1, entry.epoch)
+        controller.next_offset = entry.next_offset
+        batch = CommittedBatch(controller.image, delta, entry.timestamp_ms)
+        self._appended.append(_AppendedBatch(entry.epoch, entry.next_offset, batch))
+
+    def take_effects(self, now_ms: int) -> Effects:
+        """Return what there is to do since the last call."""
+        self._follow_leadership(now_ms)
+        ready = self.core.take_ready()
+        if ready.truncate_to is not None:
+            self._truncate(ready.truncate_to)
+        for entry in ready.entries:
+            self.voters_history.take(entry.control, entry.base_offset)
+        if ready.leadership is not None:
+            self.image = self._with_leader(self.image)
+        committed = list(self._take_committed())
+        completions, self._failed = [*self._failed, *self._take_completed()], []
+        return Effects(ready, committed, completions)
+
+    def snapshot(self) -> ImageSnapshot:
+        """Return a snapshot of the committed metadata, to be written."""
+        voters, kraft_version = self.voters_history.at(self.image.offset + 1)
+        return ImageSnapshot(self.image, voters, kraft_version, self.timestamp_ms)
+
+    # Commit
+
+    def _take_committed(self) -> Iterable[CommittedBatch]:
+        high_watermark = self.core.high_watermark
+        while self._appended and self._appended[0].next_offset <= high_watermark:
+            batch = self._appended.popleft().committed
+            self.image = self._with_leader(batch.image)
+            self.timestamp_ms = batch.timestamp_ms
+            yield attrs.evolve(batch, image=self.image)
+
+    def _take_completed(self) -> Iterable[Completion]:
+        high_watermark = self.core.high_watermark
+        while self._waiting and self._waiting[0].next_offset <= high_watermark:
+            waiting = self._waiting.popleft()
+            yield Completion(waiting.token, waiting.response)
+
+    def _with_leader(self, image: MetadataImage) -> MetadataImage:
+        leader_id = -1 if self.core.leader_id is None else self.core.leader_id
+        if (image.controller_id, image.epoch) == (leader_id, self.core.epoch):
+            return image
+        return attrs.evolve(image, controller_id=leader_id, epoch=self.core.epoch)
+
+    # Leadership
+
+    def _follow_leadership(self, now_ms: int) -> None:
+        """Activate the controller, or fail what waits, when the leadership has changed."""
+        leading = self.core.epoch if self.core.is_leader else None
+        if leading == self._active_epoch:
+            return
+        self._active_epoch = leading
+        self._fail_waiting()
+        if leading is not None:
+            self.controller.activate(self._latest_image(), self.core.log_end_offset)
+            self._append_activation_records(now_ms)
+
+    def _append_activation_records(self, now_ms: int) -> None:
+        """Complete the log before the first operation (Kafka's `ActivationRecordsGenerator`)."""
+        if self._has_open_transaction:
+            self.append([AbortTransactionRecord(reason="Controller failover")], now_ms)
+            self._has_open_transaction = False
+        if self.controller.image.is_empty:
+            self.append(self._bootstrap, now_ms)
+        # Sessions of other brokers are not tracked: none of them can be known to be alive.
+        for broker in self.controller.image.brokers.values():
+            if broker.id != self.core.local.key.id and not broker.fenced:
+                self.append(self.controller.fence_broker(broker.id).records, now_ms)
+
+    def _fail_waiting(self) -> None:
+        """Fail what was decided in an epoch that this node no longer leads.
+
+        Another leader may still commit the records, or truncate them; the outcome is unknown.
+        """
+        self._failed += [Completion(waiting.token, _not_controller()) for waiting in self._waiting]
+        self._waiting.clear()
+
+    def _truncate(self, offset: int) -> None:
+        """Forget the batches that were cut from the log; they are never published."""
+        while self._appended and self._appended[-1].next_offset > offset:
+            self._appended.pop()
+        self.voters_history.truncate(offset)
+
+    def _latest_image(self) -> MetadataImage:
+        """Return the metadata with all of the log, committed or not."""
+        image = self._appended[-1].committed.image if self._appended else self.image
+        return self._with_leader(image)
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")

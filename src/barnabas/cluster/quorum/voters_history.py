@@ -1,0 +1,57 @@
+"""The voters and the kraft.version that the quorum's log states, by offset (KIP-853).
+
+The log's end may state voters that are not committed. A snapshot has those in force at its own
+offset, and a truncation restores those before it (Kafka's `KRaftControlRecordStateMachine`).
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.control_records import KRaftVersionRecord, VotersRecord
+
+
+@attrs.frozen(slots=True)
+class _Stated:
+    offset: int
+    voters: VoterSet
+    kraft_version: int
+
+
+class VotersHistory:
+    """What control records stated from the start of the log on; `voters` are the first ones."""
+
+    def __init__(self, voters: VoterSet, kraft_version: int) -> None:
+        self._stated = [_Stated(-1, voters, kraft_version)]
+
+    def take(self, control: Iterable[Message], base_offset: int) -> None:
+        """Note the control records of a batch."""
+        for offset, message in enumerate(control, base_offset):
+            latest = self._stated[-1]
+            if isinstance(message, KRaftVersionRecord):
+                version = message.kraft_version
+                self._stated.append(_Stated(offset, latest.voters, version))
+            elif isinstance(message, VotersRecord):
+                voters = VoterSet.from_record(message)
+                self._stated.append(_Stated(offset, voters, latest.kraft_version))
+
+    def truncate(self, offset: int) -> None:
+        """Forget what was stated at `offset` or above."""
+        self._stated = [self._stated[0], *(s for s in self._stated[1:] if s.offset < offset)]
+
+    def at(self, end_offset: int) -> tuple[VoterSet, int]:
+        """Return the voters and the kraft.version that records below `end_offset` state."""
+        found = self._stated[0]
+        for stated in self._stated[1:]:
+            if stated.offset >= end_offset:
+                break
+            found = stated
+        return found.voters, found.kraft_version
+
+    def trim(self, end_offset: int) -> None:
+        """Forget what a snapshot of all below `end_offset` makes superfluous."""
+        voters, kraft_version = self.at(end_offset)
+        later = [stated for stated in self._stated[1:] if stated.offset >= end_offset]
+        self._stated = [_Stated(-1, voters, kraft_version), *later]

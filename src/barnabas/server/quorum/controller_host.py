@@ -1,0 +1,69 @@
+"""The host of this node's controller: takes requests, and waits for their commit."""
+
+from collections.abc import Callable, Iterable
+
+import trio
+
+from barnabas.cluster.controller.controller import ControllerRequest
+from barnabas.cluster.controller.controller_state_machine import (
+    Completion,
+    ControllerStateMachine,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages_base import Message
+
+_COMMIT_TIMEOUT_S = 60.0
+
+
+class _Waiter:
+    """One request that waits for its commit."""
+
+    __slots__ = ("done", "outcome")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.outcome: Message | KafkaError | None = None
+
+
+class ControllerHost:
+    """Submits requests to the state machine; `wake` has their records appended and committed."""
+
+    def __init__(
+        self,
+        machine: ControllerStateMachine,
+        *,
+        now_ms: Callable[[], int],
+        wake: Callable[[], None],
+        timeout_s: float = _COMMIT_TIMEOUT_S,
+    ) -> None:
+        self._machine = machine
+        self._now_ms = now_ms
+        self._wake = wake
+        self._timeout_s = timeout_s
+
+    async def handle(self, request: ControllerRequest, version: int) -> Message:
+        """Have the controller decide a request; return its response once it is committed.
+
+        Raises KafkaError: NOT_CONTROLLER when another node is the active controller, or becomes it
+        before the commit; REQUEST_TIMED_OUT when the commit takes too long (in both cases the
+        outcome is unknown); or the error of the operation.
+        """
+        waiter = _Waiter()
+        self._machine.submit(request, version, waiter, self._now_ms())
+        self._wake()
+        with trio.move_on_after(self._timeout_s):
+            await waiter.done.wait()
+        outcome = waiter.outcome
+        if outcome is None:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The change was not committed in time")
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome
+
+    def complete(self, completions: Iterable[Completion]) -> None:
+        """Give the outcomes to those who wait for them."""
+        for completion in completions:
+            waiter = completion.token
+            if isinstance(waiter, _Waiter):
+                waiter.outcome = completion.outcome
+                waiter.done.set()

@@ -1,0 +1,142 @@
+"""Sends the requests of the broker's lifecycle over the controller channel, and keeps its time."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import trio
+
+from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.cluster.broker.broker_lifecycle import (
+    BrokerLifecycle,
+    BrokerState,
+    LifecycleRequest,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from barnabas.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from barnabas.protocol.types import Uuid
+from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.quorum.controller_channel import ControllerChannel
+
+logger = logging.getLogger(__name__)
+
+
+class LifecycleShell:
+    """Runs a broker's lifecycle; `metadata_offset` returns the offset of the applied image."""
+
+    def __init__(
+        self,
+        lifecycle: BrokerLifecycle,
+        channel: ControllerChannel,
+        *,
+        metadata_offset: Callable[[], int],
+        now_ms: Callable[[], int],
+        request_timeout_s: float,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._channel = channel
+        self._metadata_offset = metadata_offset
+        self._now_ms = now_ms
+        self._request_timeout_s = request_timeout_s
+        self._woken = trio.Event()
+        self._changed = trio.Condition()
+
+    @property
+    def identity(self) -> BrokerIdentity:
+        """The broker's identity; its epoch is -1 before the registration."""
+        return self._lifecycle.identity
+
+    @property
+    def state(self) -> BrokerState:
+        """The broker's state."""
+        return self._lifecycle.state
+
+    async def run(self) -> None:
+        """Register and send heartbeats until cancelled, or until the broker may stop.
+
+        Raises StartupError when the controller did not register the broker in time.
+        """
+        lifecycle = self._lifecycle
+        lifecycle.start(self._now_ms())
+        while lifecycle.state is not BrokerState.SHUTTING_DOWN:
+            self._woken = trio.Event()
+            request = lifecycle.poll(self._now_ms(), self._metadata_offset())
+            if request is None:
+                await self._sleep()
+                continue
+            before = (lifecycle.state, lifecycle.identity)
+            await self._send(request)
+            if before != (lifecycle.state, lifecycle.identity):
+                await self._tell_waiters()
+        await self._tell_waiters()
+        if lifecycle.is_registration_overdue:
+            error = lifecycle.last_error
+            raise StartupError(
+                "the controller did not register this broker within "
+                f"initial.broker.registration.timeout.ms (last error: {error and error.name})"
+            )
+
+    async def wait_for(self, state: BrokerState) -> None:
+        """Return when the broker has reached a state, or a later one."""
+        async with self._changed:
+            while self._lifecycle.state.value < state.value:
+                await self._changed.wait()
+
+    def ready_to_unfence(self) -> None:
+        """The broker has applied its first image."""
+        self._lifecycle.ready_to_unfence(self._now_ms())
+        self._woken.set()
+
+    def report_offline(self, directories: Iterable[Uuid]) -> None:
+        """Report failed log directories to the controller."""
+        self._lifecycle.report_offline(directories, self._now_ms())
+        self._woken.set()
+
+    def register_again(self) -> None:
+        """Send the registration again."""
+        self._lifecycle.register_again(self._now_ms())
+        self._woken.set()
+
+    async def shut_down(self) -> None:
+        """Have the controller move this broker's leaderships away; return when it may stop."""
+        self._lifecycle.begin_controlled_shutdown(self._now_ms())
+        self._woken.set()
+        await self.wait_for(BrokerState.SHUTTING_DOWN)
+
+    async def _sleep(self) -> None:
+        wakeup_ms = self._lifecycle.wakeup_ms()
+        if wakeup_ms is None:
+            await self._woken.wait()
+            return
+        with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
+            await self._woken.wait()
+
+    async def _send(self, request: LifecycleRequest) -> None:
+        lifecycle = self._lifecycle
+        response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None = None
+        error = ErrorCode.REQUEST_TIMED_OUT
+        with trio.move_on_after(self._request_timeout_s):
+            try:
+                if isinstance(request, BrokerRegistrationRequest):
+                    response = await self._channel.send(request, BrokerRegistrationResponse)
+                else:
+                    response = await self._channel.send(request, BrokerHeartbeatResponse)
+            except KafkaError as failure:
+                error = failure.code
+        if response is None:
+            lifecycle.on_failure(error, self._now_ms())
+        else:
+            lifecycle.on_response(response, self._now_ms())
+        if lifecycle.last_error is not None:
+            logger.warning(
+                "controller request failed request=%s error=%s",
+                type(request).__name__,
+                lifecycle.last_error.name,
+            )
+
+    async def _tell_waiters(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,148 @@
+"""The input and output of the Raft core: its log, its state file, its timer.
+
+One task carries out what the core asks for, in the order that it asks for it. Operations that are
+submitted meanwhile are appended together and share the next fsync. The task sleeps until an
+operation is submitted or the core's timer is due.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
+from barnabas.cluster.metadata.metadata_snapshot import control_batch
+from barnabas.cluster.quorum.raft import Entry, RaftCore
+from barnabas.cluster.quorum.raft_messages import Outgoing
+from barnabas.protocol.batches.batch_building import build_batch
+from barnabas.protocol.batches.record_decoding import Record
+from barnabas.protocol.errors import KafkaError
+from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.quorum.quorum_files import write_quorum_state
+
+if TYPE_CHECKING:
+    from barnabas.server.quorum.metadata_log import MetadataLog
+    from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
+    from barnabas.server.storage.disk_threads import DiskThreads
+
+logger = logging.getLogger(__name__)
+
+
+class RaftShell:
+    """Drives the controller's state machine and its Raft core.
+
+    `deliver` publishes committed images and answers operations; `send` sends a message to another
+    voter. Only this task gives the core its events, other than proposals.
+    """
+
+    def __init__(
+        self,
+        machine: ControllerStateMachine,
+        log: "MetadataLog",
+        snapshots: "MetadataSnapshots",
+        disk: "DiskThreads",
+        *,
+        now_ms: Callable[[], int],
+        deliver: Callable[[Effects], None],
+        send: Callable[[Outgoing], None],
+    ) -> None:
+        self._machine = machine
+        self._core: RaftCore = machine.core
+        self._log = log
+        self._snapshots = snapshots
+        self._disk = disk
+        self._now_ms = now_ms
+        self._deliver = deliver
+        self._send = send
+        self._flushed_offset = self._core.log_end_offset
+        self._woken = trio.Event()
+
+    def start(self) -> None:
+        """Begin to take part; an only voter leads from here on. `run` does the rest."""
+        self._core.start(self._now_ms())
+
+    def wake(self) -> None:
+        """An operation was submitted."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Carry out what the core asks for, until cancelled.
+
+        Raises DisksLostError when the log cannot be written: the node must not go on without it.
+        """
+        try:
+            while True:
+                self._woken = trio.Event()
+                await self._carry_out(self._machine.take_effects(self._now_ms()))
+                if self._flushed_offset < self._core.log_end_offset:
+                    await self._flush()
+                else:
+                    await self._sleep()
+        finally:
+            self._core.resign(self._now_ms())
+            self._deliver(self._machine.take_effects(self._now_ms()))
+            self._log.close()
+
+    async def _sleep(self) -> None:
+        """Wait for an operation or for the core's timer."""
+        wakeup_ms = self._core.wakeup_ms()
+        if wakeup_ms is None:
+            await self._woken.wait()
+            return
+        with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
+            await self._woken.wait()
+        if self._now_ms() >= wakeup_ms:
+            self._core.tick(self._now_ms())
+
+    async def _carry_out(self, effects: Effects) -> None:
+        """Do what the core is ready for, in the order of `Ready`."""
+        ready = effects.ready
+        if ready.quorum_state is not None:
+            await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
+        if ready.truncate_to is not None:
+            self._log.truncate_to(ready.truncate_to)
+            self._flushed_offset = min(self._flushed_offset, ready.truncate_to)
+        for entry in ready.entries:
+            batch = _batch(entry)
+            self._log.append(batch, self._now_ms())
+            self._snapshots.appended(len(batch))
+        for message in ready.messages:
+            self._send(message)
+        if ready.leadership is not None:
+            leader_id, epoch = ready.leadership
+            logger.info("quorum leader=%s epoch=%d", leader_id, epoch)
+        if ready.high_watermark is not None:
+            self._log.advance_high_watermark(ready.high_watermark)
+        self._deliver(effects)
+
+    async def _flush(self) -> None:
+        """Make durable what was appended; a single voter has then committed it."""
+        end_offset = self._core.log_end_offset
+        try:
+            await self._disk.fsync(self, self._log.flush)
+        except KafkaError as error:
+            raise DisksLostError(f"the quorum's log cannot be written: {error.message}") from error
+        self._flushed_offset = end_offset
+        self._core.on_flushed(end_offset)
+        await self._carry_out(self._machine.take_effects(self._now_ms()))
+        await self._write_snapshot_if_due()
+
+    async def _write_snapshot_if_due(self) -> None:
+        now_ms, snapshots = self._now_ms(), self._snapshots
+        if snapshots.is_due(now_ms):
+            snapshots.begin(now_ms)
+            snapshot = self._machine.snapshot()
+            await self._disk.run(snapshots.write, snapshot, now_ms)
+            snapshots.remove_old(now_ms)
+            self._machine.voters_history.trim(snapshot.id.end_offset)
+
+
+def _batch(entry: Entry) -> bytearray:
+    if entry.control:
+        return control_batch(entry.control, entry.base_offset, entry.epoch, entry.timestamp_ms)
+    records = [
+        Record(entry.base_offset + delta, entry.timestamp_ms, None, value)
+        for delta, value in enumerate(entry.records)
+    ]
+    return build_batch(records, base_offset=entry.base_offset, leader_epoch=entry.epoch)
