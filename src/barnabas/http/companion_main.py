@@ -1,11 +1,6 @@
-"""A companion as the process's main business: log lines, signals, exit codes, the parent's end.
-
-A supervisor starts a companion with `PARENT_PIPE` set and holds the other end of its standard
-input: when that ends, the parent is gone, however it ended, and the companion stops.
-"""
+"""A companion as the process's main business: log lines, signals, exit codes, the parent's end."""
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,11 +12,9 @@ from barnabas.config import ConfigError
 from barnabas.http.http_host import HttpStartError
 from barnabas.http.optional_packages import MissingPackageError
 from barnabas.log_lines import set_up_logging
+from barnabas.parent_pipe import has_parent_pipe, wait_parent_end
 
 logger = logging.getLogger(__name__)
-
-PARENT_PIPE: Final = "BARNABAS_PARENT_PIPE"
-"""The environment variable of a companion whose standard input is its parent's pipe."""
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -65,7 +58,7 @@ async def _run(serve: Callable[[Stop], Awaitable[None]]) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         await nursery.start(_stop_on_signals, stop)
-        if os.environ.get(PARENT_PIPE):
+        if has_parent_pipe():
             nursery.start_soon(_stop_with_parent, stop)
         await serve(stop.wait)
         nursery.cancel_scope.cancel()
@@ -85,9 +78,7 @@ async def _stop_on_signals(
 
 
 async def _stop_with_parent(stop: trio.Event) -> None:
-    async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as pipe:
-        while await pipe.receive_some():
-            pass  # the parent has nothing to say
+    await wait_parent_end()
     if not stop.is_set():
         logger.info("stopping with the parent process")
         stop.set()

@@ -72,9 +72,9 @@ async def serve_app(
         not_ready=not_ready,
         error_body=error_body,
     )
-    _warn_open_access(settings)
     config = _hypercorn_config(settings)
     listening = bind_listener(settings.listen) if listener is None else listener
+    _warn_open_access(settings)
     port: int = listening.getsockname()[1]
     scheme = "http" if settings.tls is None else "https"
     url = f"{scheme}://{ListenAddress(settings.listen.host, port)}"
