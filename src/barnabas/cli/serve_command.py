@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -31,7 +33,28 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 @click.option(
     "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Set one property; repeatable."
 )
-def serve(data: Path | None, listen: str | None, file: Path | None, pairs: tuple[str, ...]) -> int:
+@click.option("--registry", is_flag=True, help="Run a schema registry beside the node.")
+@click.option(
+    "--registry-listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8081",
+    show_default=True,
+    help="Where clients of the schema registry connect.",
+)
+@click.option(
+    "--registry-client-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Properties of the schema registry's Kafka client, where the node wants TLS or SASL.",
+)
+def serve(
+    data: Path | None,
+    listen: str | None,
+    file: Path | None,
+    pairs: tuple[str, ...],
+    registry: bool,
+    registry_listen: str,
+    registry_client_config: Path | None,
+) -> int:
     """Run a node until it is interrupted."""
     # Importing makes thousands of objects that stay: rarer collections spare a tenth of the start.
     gc.set_threshold(20_000, 20, 50)
@@ -39,9 +62,23 @@ def serve(data: Path | None, listen: str | None, file: Path | None, pairs: tuple
         config = configuration(data, listen, file, pairs)
     except ConfigError as error:
         raise CliError(error.message) from None
+    from barnabas.server.companion.companion_process import CompanionPlan
     from barnabas.server.node.node_process import run_process
 
-    return run_process(config)
+    companions: list[CompanionPlan] = []
+    if registry:
+        command = partial(registry_command_line, registry_listen, registry_client_config)
+        companions.append(CompanionPlan("registry", command))
+    return run_process(config, companions)
+
+
+def registry_command_line(listen: str, client_config: Path | None, bootstrap: str) -> list[str]:
+    """Return the command of a schema registry for the node at an address."""
+    command = [sys.executable, "-m", "barnabas", "registry"]
+    command += ["--bootstrap", bootstrap, "--listen", listen]
+    if client_config is not None:
+        command += ["--client-config", str(client_config)]
+    return command
 
 
 def configuration(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from barnabas.server.companion.companion_process import CompanionPlan, run_companion
+from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.companion.companion_supervision import RestartPolicy
 from tests.client.harness import eventually
 
@@ -56,12 +56,12 @@ def supervise(
     """Run a companion until a condition holds, then stop it."""
 
     async def main() -> None:
-        stop = trio.Event()
+        companions = Companions([companion], FAST)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(run_companion, companion, "127.0.0.1:9092", stop, FAST)
+            nursery.start_soon(companions.run, "127.0.0.1:9092")
             await eventually(condition)
             if not ends_by_itself:
-                stop.set()
+                await companions.stop()
 
     trio.run(main)
 
@@ -120,7 +120,7 @@ def test_companion_ends_with_a_cancelled_node(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(run_companion, plan(path, "ignore"), "x:1", trio.Event(), FAST)
+            nursery.start_soon(Companions([plan(path, "ignore")], FAST).run, "x:1")
             await eventually(lambda: len(starts(path)) == 1)
             nursery.cancel_scope.cancel()
 
@@ -146,9 +146,9 @@ sys.exit(run_companion(serve))
 
 PARENT = """
 import sys, trio
-from barnabas.server.companion.companion_process import CompanionPlan, run_companion
+from barnabas.server.companion.companion_process import CompanionPlan, Companions
 plan = CompanionPlan("test", lambda bootstrap: [sys.executable, "-c", sys.argv[1], bootstrap])
-trio.run(run_companion, plan, "127.0.0.1:0", trio.Event())
+trio.run(Companions([plan]).run, "127.0.0.1:0")
 """
 
 

@@ -36,14 +36,29 @@ class CompanionPlan:
     command: Callable[[str], Sequence[str]]
 
 
-async def run_companion(
-    plan: CompanionPlan,
-    bootstrap: str,
-    stop: trio.Event,
-    policy: RestartPolicy = _POLICY,
-) -> None:
-    """Keep a companion running until `stop`, then end it. No failure of it is raised."""
-    await _Companion(plan, bootstrap, policy).run(stop)
+class Companions:
+    """The companions of one node."""
+
+    def __init__(self, plans: Sequence[CompanionPlan], policy: RestartPolicy = _POLICY) -> None:
+        self._plans = plans
+        self._policy = policy
+        self._stopping = trio.Event()
+        self._stopped = trio.Event()
+        if not plans:
+            self._stopped.set()
+
+    async def run(self, bootstrap: str) -> None:
+        """Keep the companions running until `stop`. No failure of a companion is raised."""
+        async with trio.open_nursery() as nursery:
+            for plan in self._plans:
+                companion = _Companion(plan, bootstrap, self._policy)
+                nursery.start_soon(companion.run, self._stopping)
+        self._stopped.set()
+
+    async def stop(self) -> None:
+        """End the companions; return when they have ended."""
+        self._stopping.set()
+        await self._stopped.wait()
 
 
 class _Companion:

@@ -19,7 +19,7 @@ _REPEATS_LOGGED: Final = 5
 
 
 class Action(Enum):
-    """What the shell does."""
+    """An action on the process."""
 
     SPAWN = "spawn"
     TERMINATE = "terminate"

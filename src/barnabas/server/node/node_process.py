@@ -4,11 +4,14 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Final
 
 import trio
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.log_lines import set_up_logging
+from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.node.node import Node
 from barnabas.server.node.startup_checks import (
     DisksLostError,
@@ -20,12 +23,14 @@ from barnabas.server.node.startup_checks import (
 
 logger = logging.getLogger(__name__)
 
+_WILDCARDS: Final = ("", "0.0.0.0", "::")
 
-def run_process(config: NodeConfig) -> int:
-    """Run a node until SIGTERM or SIGINT; returns the exit code.
 
-    What prevents a start is told in one line on stderr (exit code 1). A second signal ends the
-    process at once, as a kill would.
+def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) -> int:
+    """Run a node, and companions beside it, until SIGTERM or SIGINT; return the exit code.
+
+    A failure to start is one line on stderr (exit code 1). A second signal ends the process at
+    once, as a kill would.
     """
     status = 0
     try:
@@ -34,7 +39,7 @@ def run_process(config: NodeConfig) -> int:
         for warning in config.warnings:
             logger.warning("%s", warning)
         raise_open_files_limit()
-        trio.run(_run, Node(config))
+        trio.run(_run, Node(config), Companions(companions))
     except* (StartupError, ConfigError, DisksLostError) as group:
         print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1
@@ -45,24 +50,55 @@ def run_process(config: NodeConfig) -> int:
     return status
 
 
-async def _run(node: Node) -> None:
+async def _run(node: Node, companions: Companions) -> None:
     async with trio.open_nursery() as signals:
-        await signals.start(_stop_on_signals, node)
+        await signals.start(_stop_on_signals, node, companions)
         async with trio.open_nursery() as nursery:
-            await nursery.start(node.run)
+            await nursery.start(_serve, node, companions)
             gc.freeze()  # what the start made lives on: the collector need not look at it
+            nursery.start_soon(companions.run, bootstrap_address(node))
         signals.cancel_scope.cancel()
 
 
-async def _stop_on_signals(
-    node: Node, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED
+async def _serve(
+    node: Node,
+    companions: Companions,
+    task_status: "trio.TaskStatus[Node]" = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        task_status.started()
-        async for number in signals:
-            if node.is_stopping:
-                # The handlers are the system's again once the receiver is closed.
-                signal.signal(number, signal.SIG_DFL)
-                signal.raise_signal(number)
-            logger.info("asked to stop signal=%s", signal.Signals(number).name)
-            node.stop()
+    await node.run(task_status)
+    await companions.stop()
+
+
+async def _stop_on_signals(
+    node: Node,
+    companions: Companions,
+    task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED,
+) -> None:
+    is_stopping = False
+    async with trio.open_nursery() as nursery:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
+            async for number in signals:
+                if is_stopping:
+                    # The handlers are the system's again once the receiver is closed.
+                    signal.signal(number, signal.SIG_DFL)
+                    signal.raise_signal(number)
+                logger.info("stop requested signal=%s", signal.Signals(number).name)
+                is_stopping = True
+                nursery.start_soon(_stop, node, companions)
+
+
+async def _stop(node: Node, companions: Companions) -> None:
+    """Stop companions first: they are clients of the node."""
+    await companions.stop()
+    node.stop()
+
+
+def bootstrap_address(node: Node) -> str:
+    """Return the address of the node for clients on this machine, without TLS or SASL if any."""
+    endpoints = node.config.broker_listeners or node.config.listeners
+    plain = [each for each in endpoints if each.security_protocol == "PLAINTEXT"]
+    endpoint = (plain or endpoints)[0]
+    host = "127.0.0.1" if endpoint.host in _WILDCARDS else endpoint.host
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{node.bound_port(endpoint.name)}"
