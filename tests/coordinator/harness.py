@@ -8,7 +8,7 @@ import attrs
 from barnabas.cluster.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from barnabas.coordinator.core.coordinator_output import Decision, Output, append_error
 from barnabas.coordinator.core.steps import run_through
-from barnabas.coordinator.groups.consumer.regex_subscriptions import Matching, Wanted
+from barnabas.coordinator.groups.consumer.regex_subscriptions import Matching, ResolutionRequest
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ class Coordinator:
     replies: list[tuple[Any, Any]] = attrs.Factory(list)
     appended: Callable[[Any], None] = lambda _record: None
     refuse_next: ErrorCode | None = None
-    wanted: list[Wanted] = attrs.Factory(list)
+    wanted: list[ResolutionRequest] = attrs.Factory(list)
     holds_regexes: bool = False
     image: MetadataImage = attrs.Factory(MetadataImage)
     shard: GroupShard = attrs.field(init=False)

@@ -11,7 +11,7 @@ from barnabas.coordinator.groups.consumer.assignors.assignor import GroupSpec
 from barnabas.coordinator.groups.consumer.assignors.uniform_assignor import UniformAssignor
 from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup
 from barnabas.coordinator.groups.consumer.consumer_member import Assignment, MemberState
-from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
+from barnabas.coordinator.groups.consumer.regex_subscriptions import ResolutionRequest
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.rebalance_history import (
     Cause,
@@ -219,7 +219,7 @@ def test_expressions_are_asked_for_once_until_the_answer_comes() -> None:
     beat(made, "b", subscribed_topic_names=None, subscribed_topic_regex="u.*")
     beat(made, "c", subscribed_topic_names=None, subscribed_topic_regex="u.*")
     (wanted,) = made.wanted
-    assert wanted == Wanted("g", frozenset({"t.*"}))
+    assert wanted == ResolutionRequest("g", frozenset({"t.*"}))
     # Its members have nothing until then.
     assert group_of(made).subscriptions.resolved == {}
     made.resolve_regexes()

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.config import NodeConfig, TopicConfig
+from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.log import LogConfig, LogManager
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -21,6 +22,7 @@ from barnabas.protocol.messages.write_txn_markers import (
 from barnabas.server.coordinators.group_service import GroupCoordinator, assignors_of
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+from barnabas.server.replication.commit_wait import CommitWaits
 from tests.cluster.states import CLUSTER_ID, Cluster
 from tests.log.logs import open_volume
 
@@ -35,6 +37,7 @@ class World:
         self.config = NodeConfig.load(
             None, {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
         )
+        self.settings = ConfigSubscriptions(self.config)
         cluster = Cluster(brokers=2)
         (directory,) = cluster.image.brokers[1].directories
         volume.write_properties(MetaProperties(CLUSTER_ID, 1, directory))
@@ -42,20 +45,36 @@ class World:
             assert not cluster.create(topic, partitions=4, replicas=2).error_code
         self.image = cluster.image
         self.node_id = 1
-        publisher = SimpleNamespace(subscribe=lambda *_: None)
-        self.quorum = SimpleNamespace(publisher=publisher)
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
         self.replicas = ReplicaManager(
             1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()
         )
         self.replicas.apply(self.image)
-        self.assignors = assignors_of(self.config)
-        self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
-        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
-        self.transactions.producer_ids.next = self.next_producer_id  # type: ignore[method-assign]
+        self.subscribers: list[Callable[..., None]] = []
+        self.commits = CommitWaits(self.flush)
+        shared: Any = (
+            self.replicas,
+            self,  # the source of metadata
+            lambda: self.config,
+            self.commits,
+            self.now_ms,
+        )
+        self.groups = GroupCoordinator(*shared, assignors=assignors_of(self.config))
+        producer_ids: Any = SimpleNamespace(next=self.next_producer_id)
+        self.transactions = TransactionCoordinator(
+            *shared, groups=self.groups, producer_ids=producer_ids
+        )
+        self.markers = self.transactions.local_markers
 
     def now_ms(self) -> int:
         return int(time.time() * 1000)
+
+    def subscribe(self, callback: Callable[..., None]) -> None:
+        self.subscribers.append(callback)
+
+    async def flush(self, partition: Partition) -> bool:
+        partition.log.flush()
+        return True
 
     async def next_producer_id(self) -> int:
         return 7
@@ -106,6 +125,7 @@ class Asked:
 
 
 async def start(world: World, nursery: trio.Nursery) -> None:
+    await nursery.start(world.commits.run)
     await nursery.start(world.groups.run)
     await nursery.start(world.transactions.run)
     await wait_all_tasks_blocked()

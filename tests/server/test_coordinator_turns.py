@@ -20,11 +20,10 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.protocol.records.group_records import OffsetCommitValue
 from barnabas.server.api.handlers.transactions.txn_offset_commit_handler import txn_offset_commit
-from barnabas.server.coordinators import coordinator_partition
-from barnabas.server.coordinators.coordinator_partition import Waiter
+from barnabas.server.coordinators import coordinator_turns
+from barnabas.server.coordinators.coordinator_turns import Waiter
 from barnabas.server.coordinators.group_partition import GroupPartition
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 from tests.server.coordinator_world import Asked, World, marker, run
 
@@ -34,7 +33,7 @@ PARTITIONS = 3
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """One whose decisions let others go on after every step."""
-    monkeypatch.setattr(coordinator_partition, "_SLICE_S", 0.0)
+    monkeypatch.setattr(coordinator_turns, "_SLICE_S", 0.0)
     return World(tmp_path)
 
 
@@ -52,7 +51,7 @@ def replicated(world: World, test: Callable[[GroupPartition], Any]) -> None:
             await wait_all_tasks_blocked()
             index = world.led(OFFSETS_TOPIC).partition
             nursery.start_soon(replicate)
-            await test(world.groups.led[index])
+            await test(world.groups.partitions[index])
             nursery.cancel_scope.cancel()
 
     run(whole)
@@ -75,8 +74,8 @@ async def settled(count: int = 60) -> None:
 class Verified:
     """A transaction coordinator that says of every partition that it is in the transaction."""
 
-    def __init__(self) -> None:
-        self.guards = Guards()
+    def __init__(self, guards: Guards) -> None:
+        self.guards = guards
 
     async def verify_partitions(self, *arguments: Any) -> dict[tuple[str, int], ErrorCode]:
         return dict.fromkeys(arguments[-1], ErrorCode.NONE)
@@ -114,7 +113,7 @@ async def committed(world: World, group_id: str) -> set[tuple[int, int]]:
 
 async def end_transaction(world: World, led: GroupPartition, epoch: int) -> None:
     request = marker(OFFSETS_TOPIC, led.index, producer_epoch=epoch)
-    LocalMarkers(world).write(request, lambda _: None)  # type: ignore[arg-type]
+    world.markers.write(request, lambda _: None)
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first", "further"])
@@ -123,7 +122,7 @@ def test_no_offset_of_a_transaction_is_left_behind_by_its_marker(
     world: World, steps: int, is_first: bool
 ) -> None:
     """Whenever the marker comes: the offsets are before it, or they are refused."""
-    world.transactions = Verified()  # type: ignore[assignment]
+    world.transactions = Verified(world.transactions.guards)  # type: ignore[assignment]
     group_id = group_here(world)
     context: Any = SimpleNamespace(node=world, version=3)
 
@@ -136,7 +135,7 @@ def test_no_offset_of_a_transaction_is_left_behind_by_its_marker(
         if not is_first:
             assert await commit(1) == ErrorCode.NONE
         async with trio.open_nursery() as nursery:
-            led.perform(lambda: wait_steps(5))
+            led.submit(lambda: wait_steps(5))
             asked = Asked(nursery, lambda: commit(2))
             await settled(steps)
             await end_transaction(world, led, 0)
@@ -188,7 +187,7 @@ def test_timers_run_while_there_is_always_something_to_decide(world: World) -> N
 
     async def test(led: GroupPartition) -> None:
         def again() -> Steps[Output]:
-            led.perform(again)
+            led.submit(again)
             return wait_steps(2)
 
         await world.groups.consumer_heartbeat(heartbeat(group_id, 0), caller)
@@ -207,7 +206,7 @@ def test_a_member_whose_heartbeat_waits_for_its_turn_is_alive(world: World) -> N
         joined = await world.groups.consumer_heartbeat(heartbeat(group_id, 0), caller)
         pass_time(44)
         async with trio.open_nursery() as nursery:
-            led.perform(lambda: wait_steps(30))
+            led.submit(lambda: wait_steps(30))
             stays = heartbeat(group_id, joined.member_epoch)
             asked = Asked(nursery, lambda: world.groups.consumer_heartbeat(stays, caller))
             await settled(10)
@@ -229,9 +228,9 @@ def test_others_go_on_between_many_quick_turns(world: World) -> None:
             done.append(number)
             return Output()
 
-        led.perform(lambda: wait_steps(2))
+        led.submit(lambda: wait_steps(2))
         for number in range(50):
-            led.perform(partial(quick, number))
+            led.submit(partial(quick, number))
         await settled(20)
         assert 0 < len(done) < 50
         await settled()
@@ -264,10 +263,10 @@ def test_who_waits_when_another_node_takes_over_is_told_and_nothing_is_written(
         async with trio.open_nursery() as nursery:
             waiters = [Waiter(), Waiter()]
             for waiter in waiters:
-                led.perform(lambda waiter=waiter: commits(group_id, waiter), waiter)
+                led.submit(lambda waiter=waiter: commits(group_id, waiter), waiter)
             asked = [Asked(nursery, waiter.wait) for waiter in waiters]
             await settled(2)
-            world.groups.led.pop(led.index).resign()
+            world.groups.partitions.pop(led.index).resign()
             await settled()
             assert [each.answers for each in asked] == [[ErrorCode.NOT_COORDINATOR]] * 2
         assert world.led(OFFSETS_TOPIC).log.log_end_offset == 0
@@ -275,22 +274,21 @@ def test_who_waits_when_another_node_takes_over_is_told_and_nothing_is_written(
     replicated(world, test)
 
 
-@pytest.mark.parametrize("error", [KafkaError(ErrorCode.STALE_MEMBER_EPOCH, "no"), ValueError()])
-def test_an_error_in_the_midst_of_a_decision_is_that_of_its_request_alone(
-    world: World, error: Exception
+def test_coordinator_partition_refusal_between_steps_answers_its_request_alone(
+    world: World,
 ) -> None:
     group_id = group_here(world)
 
-    def fails() -> Steps[Output]:
+    def refuses() -> Steps[Output]:
         yield from wait_steps(3)
-        raise error
+        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, "no")
 
     async def test(led: GroupPartition) -> None:
-        bad, good = Waiter(), Waiter()
-        led.perform(fails, bad)
-        led.perform(lambda: commits(group_id, good), good)
-        with pytest.raises(type(error)):
-            await bad.wait()
+        refused, good = Waiter(), Waiter()
+        led.submit(refuses, refused)
+        led.submit(lambda: commits(group_id, good), good)
+        with pytest.raises(KafkaError, match="STALE_MEMBER_EPOCH"):
+            await refused.wait()
         assert await good.wait() == "done"
 
     replicated(world, test)

@@ -38,6 +38,8 @@ def fake_node() -> Any:
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
         records=SimpleNamespace(asked=9, waiting=1, starts=2),
+        groups=SimpleNamespace(TOPIC="__consumer_offsets", failures=4),
+        transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
     node.background = SimpleNamespace(log_cleaner=LogCleaner(node), scrubber=Scrubber(node))
     node.metrics = Metrics(node)
@@ -81,6 +83,7 @@ async def test_prometheus_finds_the_figures_of_the_node() -> None:
             'barnabas_request_seconds_sum{api="Produce",listener="broker",version="13"} 0.25'
             in lines
         )
+        assert 'barnabas_coordinator_failures_total{topic="__consumer_offsets"} 4.0' in lines
         assert 'barnabas_request_errors_total{api="Produce"} 1.0' in lines
         assert "barnabas_connections 2.0" in lines
         assert "barnabas_partitions 2.0" in lines

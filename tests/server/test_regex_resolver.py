@@ -1,12 +1,13 @@
 """Expressions are matched with many topics without holding up the loop."""
 
+from collections.abc import Collection, Mapping
 from time import perf_counter
 
 import trio
 
 from barnabas.cluster.metadata.image import MetadataImage, TopicImage
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.server.coordinators.regex_resolver import RegexResolver
+from barnabas.server.coordinators.regex_resolver import Question, RegexResolver
 
 
 def cluster(topics: int, offset: int = 5) -> MetadataImage:
@@ -20,15 +21,14 @@ class World:
     def __init__(self, topics: int) -> None:
         self.image = cluster(topics)
         self.told: list[tuple[dict[str, int], int]] = []
+        self.errors: list[Exception] = []
         self.resolver = RegexResolver(lambda: self.image)
 
     def ask(self, *regexes: str) -> bool:
-        return self.resolver.ask(
-            regexes,
-            lambda found, version: self.told.append(
-                ({regex: len(topics) for regex, topics in found.items()}, version)
-            ),
-        )
+        def answer(found: Mapping[str, Collection[str]], version: int) -> None:
+            self.told.append(({regex: len(topics) for regex, topics in found.items()}, version))
+
+        return self.resolver.ask(Question(regexes, answer, self.errors.append))
 
 
 def test_who_asks_is_told_in_turn_and_by_one_task() -> None:
@@ -95,3 +95,15 @@ def test_what_matches_nothing_is_bounded_too() -> None:
     world.ask("a", "b")
     trio.run(world.resolver.run)
     assert world.resolver._known.keys() == {"b"}
+
+
+def test_regex_resolver_failing_question_leaves_the_others() -> None:
+    world, error = World(1), ValueError()
+
+    def fail(_found: Mapping[str, Collection[str]], _version: int) -> None:
+        raise error
+
+    world.resolver.ask(Question(["a"], fail, world.errors.append))
+    world.ask(".*")
+    trio.run(world.resolver.run)
+    assert (world.errors, world.told) == ([error], [({".*": 1}, 5)])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from barnabas.cluster.replication import Partition
 from barnabas.config import NodeConfig
+from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import (
@@ -106,7 +106,7 @@ def test_what_is_not_replicated_in_time_is_answered_so(world: World) -> None:
 def test_a_marker_is_written_once_the_replicas_have_it(world: World) -> None:
     async def test() -> None:
         partition = world.led("t")
-        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        markers = world.markers
         responses: list[WriteTxnMarkersResponse] = []
         markers.write(marker("t", partition.partition), responses.append)
         assert responses == []
@@ -128,7 +128,7 @@ def test_a_marker_is_written_once_the_replicas_have_it(world: World) -> None:
         (2, 0, True, ErrorCode.INVALID_PRODUCER_EPOCH),
         (2, 1, True, ErrorCode.NONE),
         (2, 0, False, ErrorCode.NONE),
-        (2, -1, True, ErrorCode.INVALID_REQUEST),
+        (2, -1, True, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
 def test_a_marker_of_the_second_version_must_be_above_the_records_it_ends(
@@ -137,7 +137,7 @@ def test_a_marker_of_the_second_version_must_be_above_the_records_it_ends(
     async def test() -> None:
         partition = world.led("t")
         append(partition, batch(b"v", producer=(7, 0, 0), transactional=is_open))
-        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        markers = world.markers
         responses: list[WriteTxnMarkersResponse] = []
         request = marker(
             "t", partition.partition, producer_epoch=epoch, transaction_version=version
@@ -157,9 +157,9 @@ def test_offsets_wait_for_groups_to_be_loaded_before_they_take_a_marker(world: W
     async def test() -> None:
         partition = world.led(OFFSETS_TOPIC)
         responses: list[WriteTxnMarkersResponse] = []
-        markers = LocalMarkers(world)  # type: ignore[arg-type]
+        markers = world.markers
         markers.write(marker(OFFSETS_TOPIC, partition.partition), responses.append)
-        assert code_of(responses[-1]) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert code_of(responses[-1]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         async with trio.open_nursery() as nursery:
             await start(world, nursery)
             markers.write(marker(OFFSETS_TOPIC, partition.partition), responses.append)
@@ -203,10 +203,8 @@ def admitted(told: Told, support: Support) -> ErrorCode:
     codes: list[ErrorCode] = []
 
     async def test() -> None:
-        node: Any = SimpleNamespace(
-            config=NodeConfig.load(None, {}), transactions=told, now_ms=lambda: 0
-        )
-        async with Admission(node, support, "x", 7, 0, [WHERE]) as admission:
+        settings = ConfigSubscriptions(NodeConfig.load(None, {}))
+        async with Admission(told, settings, support, "x", 7, 0, [WHERE]) as admission:
             try:
                 admission.check_write(WHERE)
             except KafkaError as error:

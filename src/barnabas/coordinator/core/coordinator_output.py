@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.core.steps import Steps
 from barnabas.protocol.errors import ErrorCode
 
@@ -82,6 +83,9 @@ class Output:
 
 Decision: TypeAlias = Output | Steps[Output]
 """What an operation gives back: its output, or steps to it where that may take long."""
+
+DecisionTimers: TypeAlias = Timers[Callable[[int], Decision]]
+"""The timers of a shard: what is due decides like any other operation, given the time."""
 
 
 _APPEND_ERRORS = {

@@ -1,24 +1,22 @@
-"""Deadlines of a coordinator: a heap with one entry for each key, however often it is renewed.
+"""Deadlines by key: a heap with one entry for each key, however often the key is renewed.
 
-A heartbeat moves its member's deadline to later thousands of times between two expiries, so
-renewing only writes to a dict; an entry that comes up early is pushed again with the deadline
-that holds by then.
+A heartbeat moves the deadline of its member thousands of times between two expiries. Renewing a
+key therefore only writes to a dict. An entry that comes up too early is pushed again with the
+deadline that holds by then.
 """
 
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from barnabas.coordinator.core.coordinator_output import Decision
-
-# Runs when its deadline has passed; decides like any other operation.
-Action = Callable[[int], Decision]
+ActionT = TypeVar("ActionT")
 
 
-class Timers:
+class Timers(Generic[ActionT]):
     """Keyed one-shot timers in milliseconds; scheduling a key again replaces its timer."""
 
     def __init__(self) -> None:
-        self._due: dict[Hashable, tuple[int, Action]] = {}
+        self._due: dict[Hashable, tuple[int, ActionT]] = {}
         # Earliest deadline for which the heap holds an entry of the key.
         self._queued: dict[Hashable, int] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
@@ -30,29 +28,29 @@ class Timers:
     def __len__(self) -> int:
         return len(self._due)
 
-    def schedule(self, key: Hashable, deadline_ms: int, action: Action) -> None:
-        """Runs `action` at `deadline_ms`, in place of what was scheduled under `key` before."""
+    def schedule(self, key: Hashable, deadline_ms: int, action: ActionT) -> None:
+        """Schedule `action` for `deadline_ms` in place of what was scheduled under `key` before."""
         self._due[key] = (deadline_ms, action)
         queued = self._queued.get(key)
         if queued is None or deadline_ms < queued:
             self._push(key, deadline_ms)
 
     def cancel(self, key: Hashable) -> None:
-        """Forgets the timer under `key`, if there is one."""
+        """Forget the timer of `key`, if there is one."""
         self._due.pop(key, None)
 
     def deadline(self, key: Hashable) -> int | None:
-        """When the timer under `key` is due, in milliseconds."""
+        """Return the deadline of `key` in milliseconds, None without a timer."""
         due = self._due.get(key)
         return None if due is None else due[0]
 
     def next_wakeup(self) -> int | None:
-        """The time of the earliest timer, in milliseconds; None when nothing is scheduled."""
+        """Return the earliest deadline in milliseconds, None when nothing is scheduled."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now_ms: int) -> Action | None:
-        """Takes the earliest timer that is due at `now_ms`, ties in the order of scheduling."""
+    def pop_due(self, now_ms: int) -> ActionT | None:
+        """Remove and return the earliest action that is due; ties in the order of scheduling."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
@@ -66,7 +64,7 @@ class Timers:
         heapq.heappush(self._heap, (deadline_ms, self._sequence, key))
 
     def _settle(self) -> None:
-        """Brings a true deadline to the top: drops stale entries, moves renewed ones back."""
+        """Bring a valid deadline to the top: drop stale entries, push renewed ones again."""
         while self._heap:
             queued_ms, _, key = self._heap[0]
             if self._queued.get(key) != queued_ms:

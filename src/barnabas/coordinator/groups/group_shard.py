@@ -9,7 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.coordinator.core.coordinator_output import Caller, Decision, Output, Record, Token
+from barnabas.coordinator.core.coordinator_output import (
+    Caller,
+    Decision,
+    DecisionTimers,
+    Output,
+    Record,
+    Token,
+)
 from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
 from barnabas.coordinator.groups.classic.classic_join import Joins
@@ -62,7 +69,7 @@ class GroupShard:
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
-        self._timers = Timers()
+        self._timers: DecisionTimers = Timers()
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets(settings)
         self._histories = Histories()
@@ -159,9 +166,9 @@ class GroupShard:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> Decision:
-        """The topics that a group's expressions stand for, as the effect `Wanted` asked for.
+        """Take the topics that a group's expressions match, as a `ResolutionRequest` asked for.
 
-        `version` is the metadata offset that was looked at.
+        `version` is the metadata offset that they were matched at.
         """
         return self._consumers.regexes_resolved(group_id, found, version, now_ms)
 

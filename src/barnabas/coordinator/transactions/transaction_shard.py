@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from barnabas.coordinator.core.coordinator_output import Decision, Output, Token
+from barnabas.coordinator.core.coordinator_output import Decision, DecisionTimers, Output, Token
 from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.transactions.pending_markers import (
     MarkersAnswered,
@@ -77,7 +77,7 @@ class TransactionShard:
     ) -> None:
         self._settings = settings
         self._transaction_version = transaction_version
-        self._timers = Timers()
+        self._timers: DecisionTimers = Timers()
         self._transactions: dict[str, Transaction] = {}
         # Beside the log: markers on their way, and each `Transaction.last_producer_epoch`.
         self._outstanding: dict[str, Outstanding] = {}

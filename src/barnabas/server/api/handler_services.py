@@ -13,7 +13,7 @@ from barnabas.server.api.context import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
-    from barnabas.cluster.replication import Partition, ReplicaManager
+    from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.subscriptions import ConfigSubscriptions
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Support,
     )
     from barnabas.server.quorum.controller_channel import ControllerChannel
+    from barnabas.server.replication.commit_wait import CommitWaits
     from barnabas.server.replication.fetch_sessions import FetchSessionCache
     from barnabas.server.storage.disk_threads import DiskThreads
     from barnabas.server.storage.record_helper import RecordHelper
@@ -58,11 +59,8 @@ class DataServices:
     """Returns the wall clock."""
     admission: "Callable[[Support, str, int, int, Iterable[tuple[str, int]]], Admission]"
     """Prepares a transaction's first writes: support, transactional id, producer, partitions."""
-    flush: "Callable[[Partition], Awaitable[bool]]"
-    """Makes a partition's log durable; returns False when that failed."""
+    commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]
-    start_soon: Callable[[Callable[[], Awaitable[object]]], object]
-    """Starts a task that runs as long as clients are served."""
 
 
 @attrs.frozen

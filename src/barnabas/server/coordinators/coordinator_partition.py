@@ -1,63 +1,63 @@
 """One partition of a coordinator's topic that this node leads: its shard, its log, its waiters.
 
-Decisions are taken one after the other, each carried out to its end before the next: its output
-is appended and replayed, so the next one sees it. Nearly all are over at once. One that takes
-longer than a slice lets the loop go now and then, and what comes meanwhile waits for its turn.
-Replies and effects go out when the high watermark has passed what was appended before them (on a
-single node that is at once), and the disk where flush.messages wants it.
+A decision of the shard is carried out in its turn: its records are appended and replayed, so the
+next decision sees them. Replies and effects go out when the records are committed, which on a
+single node is at once.
 
 `GroupPartition` and `TransactionPartition` add what their records and their shards need.
 """
 
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
-import trio
 
 from barnabas.cluster.replication import Partition, ReplicaManager
-from barnabas.coordinator.core.coordinator_output import Decision, Output, Reply, append_error
+from barnabas.coordinator.core.coordinator_output import (
+    Decision,
+    Output,
+    Reply,
+    Token,
+    append_error,
+)
 from barnabas.coordinator.core.coordinator_output import Record as CoordinatorRecord
 from barnabas.coordinator.core.steps import Steps, run_through
-from barnabas.log import PartitionLog
 from barnabas.protocol.batches.batch_building import build_batch
-from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, iter_batches
+from barnabas.protocol.batches.batch_header import BatchHeader
 from barnabas.protocol.batches.compression import Codec
-from barnabas.protocol.batches.record_decoding import Record, read_records
-from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.batches.record_decoding import Record
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.coordinator_framing import (
-    UnknownRecordTypeError,
     encode_coordinator_key,
     encode_coordinator_value,
 )
+from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
+from barnabas.server.coordinators.coordinator_replay import DecodedRecord, replay_log
+from barnabas.server.coordinators.coordinator_turns import ProducerBatch, Turn, TurnQueue, Waiter
+from barnabas.server.replication.commit_wait import CommitWaits
+from barnabas.server.replication.loop_timers import LoopTimers
 
 logger = logging.getLogger(__name__)
 
-# A loading coordinator lets the loop go after this many records.
-_RECORDS_IN_A_SLICE = 500
-_READ_BYTES = 1 << 20
-# What may be split over batches are tombstones: this many stay well below any message size.
+# Only tombstones are split over batches: this many stay well below any message size.
 _SPLIT_RECORDS = 500
-# How long a decision may hold the loop, but for the step at hand.
-_SLICE_S = 0.001
 
-DecodedRecord = tuple[Message, Message | None]
+Operation = Callable[[Any, int, Token], Decision]
+"""An operation of a shard: takes the shard, the time in ms and the token of its reply."""
 
 
 class Shard(Protocol):
-    """What all shards offer their partition, beside the operations of their kind."""
+    """What every shard offers its partition, beside the operations of its kind."""
 
     def next_wakeup(self) -> int | None:
-        """When `tick` has something to do next, in ms; None: not before another operation."""
+        """Return when `tick` has something to do, in ms; None when no timer is scheduled."""
         ...
 
     def tick(self, now_ms: int) -> Decision | None:
-        """Run one timer that is due; None when there is none."""
+        """Run one timer that is due; return None when there is none."""
         ...
 
     def loaded(self, now_ms: int) -> None:
@@ -65,295 +65,211 @@ class Shard(Protocol):
         ...
 
     def unload(self, now_ms: int) -> Output:
-        """End serving; its replies go to whoever waits."""
+        """End serving; return the replies of requests that wait."""
         ...
 
 
 ShardT = TypeVar("ShardT", bound=Shard)
 
 
-class Waiter:
-    """A request's place to wait for its reply; the shard knows it as a token."""
-
-    __slots__ = ("_event", "_result")
-
-    def __init__(self) -> None:
-        self._event: trio.Event | None = None
-        self._result: Any = None
-
-    def set(self, result: Any) -> None:
-        """Give the response, or the exception that takes its place; the first one holds."""
-        if self._result is None:
-            self._result = result
-            if self._event is not None:
-                self._event.set()
-
-    async def wait(self) -> Any:
-        """The response, at once if it is there; raises what was given as an exception."""
-        if self._result is None:
-            self._event = trio.Event()
-            await self._event.wait()
-        if isinstance(self._result, BaseException):
-            raise self._result
-        return self._result
-
-
 @attrs.frozen
-class ProducerBatch:
-    """Under which transactional producer a batch is written."""
+class CoordinatorContext:
+    """What the partitions of one coordinator share.
 
-    producer_id: int
-    producer_epoch: int
+    `resume` calls a partition's `work` until it returns False. `failed` takes a partition that
+    unloaded itself, and the error that made it do so.
+    """
 
-
-@attrs.define
-class _Turn:
-    """Something to be decided; a refusal goes to `waiter`, and records under `producer`."""
-
-    decide: Callable[[], Decision]
-    waiter: Waiter | None
-    producer: ProducerBatch | None
-
-
-@attrs.frozen
-class _Held:
-    """Replies and effects that wait until the high watermark reaches `offset`."""
-
-    offset: int
-    deadline_ms: int
-    replies: list[Reply]
-    effects: list[Any]
-
-
-BeginSync = Callable[["CoordinatorPartition[Any]", Partition, int], None]
-"""Begin to make a partition durable up to an offset, for a coordinator to be told."""
-
-GoOn = Callable[["CoordinatorPartition[Any]"], None]
-"""Begin to call `work` until there is none left."""
+    replicas: ReplicaManager
+    commits: CommitWaits
+    clock: CoordinatorClock
+    resume: "Callable[[CoordinatorPartition[Any]], None]"
+    failed: "Callable[[CoordinatorPartition[Any], Exception], None]"
 
 
 class CoordinatorPartition(ABC, Generic[ShardT]):
-    """A partition that this node coordinates, from its election to its resignation.
+    """A partition that this node coordinates in one leader epoch.
 
-    `now_ms` is the coordinator's clock. `stamp_ms` is the wall clock of the records' timestamps.
-    `begin_sync` makes durable what is written of the partition, and says so by `synced`; `go_on`
-    sees to decisions that take longer than a slice.
+    An error that is no refusal may leave the shard's state wrong, so the partition unloads itself
+    then: whoever waits gets COORDINATOR_NOT_AVAILABLE, and `context.failed` is called.
     """
 
-    TOPIC: str
-    THINGS: str
-    """What its shard knows, in words for the log."""
+    TOPIC: ClassVar[str]
+    CONTENT: ClassVar[str]
+    """What the topic holds, for log lines."""
+    REFUSALS: ClassVar[tuple[type[Exception], ...]] = (KafkaError,)
+    """Exceptions that answer a request; any other one is a failure of the partition."""
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        context: CoordinatorContext,
         index: int,
+        leader_epoch: int,
         shard: ShardT,
         *,
-        now_ms: Callable[[], int],
-        stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
-        begin_sync: BeginSync,
-        go_on: GoOn,
         codec: Codec = Codec.NONE,
     ) -> None:
         self.index = index
+        self.leader_epoch = leader_epoch
         self.shard = shard
         self.is_loaded = False
-        self._replicas = replicas
-        self._now_ms = now_ms
-        self._stamp_ms = stamp_ms
+        self._is_stopped = False
+        # What requests get while it is not loaded.
+        self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._context = context
+        self._now_ms = context.clock.now_ms
         self._commit_timeout_ms = commit_timeout_ms
-        self._begin_sync = begin_sync
-        self._go_on = go_on
         self._codec = codec
         self._partition: Partition | None = None
         # The end of what this coordinator wrote or read, and up to where it is known committed.
         self._written = 0
         self._committed = 0
-        # Up to where flush.messages wants it on the disk, and up to where it is known to be.
-        self._sync_wanted = 0
-        self._synced = 0
-        self._held: deque[_Held] = deque()
-        # Effects that go out once the decision at hand is carried out to its end.
+        self._turns = TurnQueue(self._carry_out_turn, lambda: context.resume(self))
+        self._waiters: set[Waiter] = set()
+        # Committed effects that go out when the turn in progress ends.
         self._due: list[Any] = []
-        # What is to be decided, and deciding it as far as that has come; None: nothing is.
-        self._turns: deque[_Turn] = deque()
-        self._work: Steps[None] | None = None
-        self._slice_end = 0.0  # of the performance counter
-        # Whether a timer that is due is among the turns.
+        self._timer_key = object()
+        self._wakeup_ms: int | None = None
+        # True while a timer that is due waits for its turn.
         self._has_timer_turn = False
 
     # What a kind of coordinator adds
 
     @abstractmethod
     def decode(self, key: bytes, value: bytes | None) -> DecodedRecord:
-        """Read a record; UnknownRecordTypeError for one of a newer server."""
+        """Decode a record. Raises UnknownRecordTypeError for a type of a newer server."""
 
     @abstractmethod
     def replay(
         self, key: Message, value: Message | None, *, record_offset: int, producer_id: int
     ) -> None:
-        """Give a record to the shard; `producer_id` is -1 outside transactions."""
+        """Apply a record to the shard; `producer_id` is -1 outside transactions."""
 
     def replay_control(self, record: Record, header: BatchHeader) -> None:
-        """Give a control record to the shard, if it has any use for it."""
+        """Apply a control record to the shard; kinds without use for it ignore it."""
 
     def carry_out_effects(self, effects: list[Any]) -> None:
-        """Do what the shard wants done now that its records are committed."""
+        """Carry out effects of the shard whose records are committed."""
         if effects:
-            raise TypeError(f"{type(self).__name__} knows no effects")
+            raise TypeError(f"{type(self).__name__} has no effects")
 
     def started(self) -> None:
-        """Loading is over."""
+        """Called when loading is over."""
+
+    def inherit(self, failed: "CoordinatorPartition[Any]") -> None:
+        """Take over, after a failure, what the log does not hold."""
 
     # Loading
 
     async def load(self) -> None:
         """Replay the partition from its start to its end, then serve.
 
-        Raises KafkaError where the partition is not (yet, or any more) led here.
+        Raises KafkaError when the partition is not (yet, or no longer) led here in this epoch.
         """
-        partition = self._replicas.partition(self.TOPIC, self.index)
+        replicas = self._context.replicas
+        partition = replicas.partition(self.TOPIC, self.index)
+        self._check_epoch(partition)
         started_ms = self._now_ms()
-        # A partition that was never written to has no log yet, and needs none until it is.
-        if self._replicas.logs.get(self.TOPIC, self.index) is not None:
-            self._written = await self._replay(partition.log)
-            self._committed = partition.high_watermark
+        # A partition that was never written to has no log yet.
+        if replicas.logs.get(self.TOPIC, self.index) is not None:
+            self._written = await replay_log(partition.log, self)
+            self._check_epoch(partition)
+            if self._is_stopped:
+                return
+            self._committed = min(partition.high_watermark, self._written)
         self._partition = partition
         self.shard.loaded(self._now_ms())
         self.is_loaded = True
         self.started()
+        self._schedule_wakeup()
         if self._written:
-            elapsed_ms = self._now_ms() - started_ms
             logger.info(
-                "loaded %s partition=%d offset=%d ms=%d",
-                self.THINGS,
+                "loaded %s partition=%d epoch=%d offset=%d ms=%d",
+                self.CONTENT,
                 self.index,
+                self.leader_epoch,
                 self._written,
-                elapsed_ms,
+                self._now_ms() - started_ms,
             )
 
-    async def _replay(self, log: PartitionLog) -> int:
-        """Replays the log in slices; the offset of its end."""
-        offset = log.log_start_offset
-        in_slice = 0
-        while offset < log.log_end_offset:
-            data = log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
-            reached = offset
-            for position, header in iter_batches(data):
-                reached = header.next_offset
-                try:
-                    in_slice += self._replay_batch(data, position, header, offset)
-                except (CorruptBatch, ProtocolError) as error:
-                    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-                if in_slice >= _RECORDS_IN_A_SLICE:
-                    in_slice = 0
-                    await trio.lowlevel.checkpoint()
-            if reached == offset:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at offset {offset}")
-            offset = reached
-        return offset
-
-    def _replay_batch(self, data: bytes, position: int, header: BatchHeader, first: int) -> int:
-        records = read_records(data, position, header)
-        producer_id = header.producer_id if header.is_transactional else -1
-        for record in records:
-            if record.offset < first or record.key is None:
-                continue
-            if header.is_control:
-                self.replay_control(record, header)
-                continue
-            try:
-                key, value = self.decode(record.key, record.value)
-            except UnknownRecordTypeError as error:
-                logger.warning(
-                    "ignored topic=%s partition=%d offset=%d: %s",
-                    self.TOPIC,
-                    self.index,
-                    record.offset,
-                    error,
-                )
-                continue
-            self.replay(key, value, record_offset=record.offset, producer_id=producer_id)
-        return len(records)
+    def _check_epoch(self, partition: Partition) -> None:
+        partition.check_leader()
+        if partition.leader_epoch != self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"{partition!r} is no longer led in epoch {self.leader_epoch}",
+            )
 
     # Decisions
 
-    def perform(
+    async def request(self, operation: Operation, producer: ProducerBatch | None = None) -> Any:
+        """Run an operation of the shard and wait for its reply; raises what refuses it."""
+        waiter = Waiter()
+        self.submit(lambda: operation(self.shard, self._now_ms(), waiter), waiter, producer)
+        if waiter.is_answered:
+            return await waiter.wait()
+        self._waiters.add(waiter)
+        try:
+            return await waiter.wait()
+        finally:
+            self._waiters.discard(waiter)
+
+    def submit(
         self,
         decide: Callable[[], Decision],
         waiter: Waiter | None = None,
         producer: ProducerBatch | None = None,
     ) -> None:
-        """Have something decided and carried out, at once unless others are to come first.
+        """Make a decision and carry it out, at once unless others come first.
 
-        The waiter gets what `decide` raises. With a producer the records become part of its
+        The waiter gets what refuses the decision. With a producer the records become part of its
         transaction.
         """
-        self._turns.append(_Turn(decide, waiter, producer))
-        if self._work is None:
-            self._work = self._take_turns()
-            if self.work():
-                self._go_on(self)
+        self._turns.submit(Turn(decide, waiter, producer))
 
     def work(self) -> bool:
-        """Go on with what is to be decided, for a slice; whether there is more to do."""
-        self._slice_end = perf_counter() + _SLICE_S
-        work = self._work
-        while work is not None:
-            next(work, None)
-            work = self._work
-            if perf_counter() >= self._slice_end:
-                break
-        return work is not None
+        """Carry out decisions for a slice; return True when there is more to do."""
+        return self._turns.work()
 
-    def _take_turns(self) -> Steps[None]:
+    def _carry_out_turn(self, turn: Turn) -> Steps[None]:
         try:
-            while self._turns:
-                turn = self._turns.popleft()
-                try:
-                    decision: Decision | None = turn.decide()
-                    while decision is not None:
-                        output = decision
-                        if not isinstance(output, Output):
-                            output = yield from output
-                        decision = yield from self._carry_out(output, turn.producer)
-                except Exception as error:
-                    if turn.waiter is None:
-                        raise
-                    turn.waiter.set(error)
-                self._do_due()
-                if self._turns:
-                    yield
-        finally:
-            self._work = None
-
-    def _do_due(self) -> None:
-        while self._due:
-            due, self._due = self._due, []
-            self.carry_out_effects(due)
+            decision: Decision | None = turn.decide()
+            while decision is not None:
+                output = decision
+                if not isinstance(output, Output):
+                    output = yield from output
+                decision = yield from self._carry_out(output, turn.producer)
+            self._carry_out_due()
+            self._schedule_wakeup()
+        except Exception as error:
+            if turn.waiter is None or not isinstance(error, self.REFUSALS):
+                if turn.waiter is not None:
+                    turn.waiter.set(_unavailable())
+                self.fail(error)
+            else:
+                turn.waiter.set(error)
+                self._schedule_wakeup()
 
     def _carry_out(self, output: Output, producer: ProducerBatch | None) -> Steps[Decision | None]:
-        """Append, replay and answer; what follows from it."""
-        try:
-            for records in _batches(output):
-                steps = self._append(records, producer)
-                if producer is None:
-                    yield from steps
-                else:  # a marker waits for no turn: it is to find all of its transaction, or none
-                    run_through(steps)
-        except KafkaError as error:
-            return self._refuse(output, append_error(error.code))
-        if output.replies or output.effects:
+        """Append, replay and answer; return the decision that follows from it."""
+        for records in _batches(output):
+            steps = self._append(records, producer)
+            if producer is None:
+                refused = yield from steps
+            else:  # without a pause: a marker must find all of its transaction, or none of it
+                refused = run_through(steps)
+            if refused is not None:
+                return self._refuse(output, append_error(refused))
+        if output.replies or output.effects or output.records:
             self._send(output.replies, output.effects)
         return None if output.then is None else output.then(self._now_ms())
 
     def _append(
         self, records: list[CoordinatorRecord], producer: ProducerBatch | None
-    ) -> Steps[None]:
-        """Writes one batch and replays it; raises the append's KafkaError, with nothing done."""
-        stamp_ms = self._stamp_ms()
+    ) -> Steps[ErrorCode | None]:
+        """Write one batch and replay it; return the error of an append that was refused."""
+        stamp_ms = self._context.clock.stamp_ms()
         encoded: list[Record] = []
         for delta, record in enumerate(records):
             key = encode_coordinator_key(record.key)
@@ -361,7 +277,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             if record.value is not None:
                 value = encode_coordinator_value(record.value, record.version)
             encoded.append(Record(offset=delta, timestamp=stamp_ms, key=key, value=value))
-            if perf_counter() >= self._slice_end:
+            if self._turns.is_slice_over():
                 yield
         producer_id = -1 if producer is None else producer.producer_id
         batch = build_batch(
@@ -371,36 +287,26 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             producer_epoch=-1 if producer is None else producer.producer_epoch,
             is_transactional=producer is not None,
         )
-        first_offset = self.append_batch(batch)
+        try:
+            first_offset = self.append_batch(batch)
+        except KafkaError as error:
+            return error.code
         for offset, record in enumerate(records, first_offset):
             self.replay(record.key, record.value, record_offset=offset, producer_id=producer_id)
-            if perf_counter() >= self._slice_end:
+            if self._turns.is_slice_over():
                 yield
+        return None
 
     def append_batch(self, batch: bytearray) -> int:
-        """Write a batch of the coordinator's own; its first offset. Raises KafkaError."""
-        if self._partition is None:
+        """Write a batch of the coordinator; return its first offset. Raises KafkaError."""
+        partition = self._partition
+        if partition is None or partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition has moved")
-        result = self._replicas.append(
+        result = self._context.replicas.append(
             self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
         self._written = result.last_offset + 1
-        if self._partition.flush_due:
-            self._sync_wanted = self._written
-            self._begin_sync(self, self._partition, self._written)
         return result.first_offset
-
-    def synced(self, partition: Partition, end_offset: int) -> None:
-        """What is below `end_offset` is on the disk."""
-        self._synced = max(self._synced, end_offset)
-        if partition is self._partition:
-            self.partition_changed(partition)
-
-    def _settled_end(self, partition: Partition) -> int:
-        """Up to where records are committed, and on the disk if flush.messages wants that."""
-        if self._synced < self._sync_wanted:
-            return min(partition.high_watermark, self._synced)
-        return partition.high_watermark
 
     def _refuse(self, output: Output, error: ErrorCode) -> Decision | None:
         logger.warning(
@@ -410,110 +316,156 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             if output.replies:
                 self._send(output.replies, [])
             return output.refused(error, self._now_ms())
-        fail(output.replies, error)
+        _fail_replies(output.replies, error)
         return None
 
+    # Committing
+
     def _send(self, replies: list[Reply], effects: list[Any]) -> None:
+        """Send replies and effects when everything written so far is committed."""
         partition = self._partition
         if partition is None:
-            fail(replies, ErrorCode.NOT_COORDINATOR)
+            _fail_replies(replies, ErrorCode.NOT_COORDINATOR)
             return
-        if self._committed < self._written:
-            self._committed = self._settled_end(partition)
+        if self._committed < self._written and (
+            partition.high_watermark >= self._written and not partition.flush_due
+        ):
+            self._committed = self._written
         if self._committed >= self._written:
-            deliver(replies)
+            _deliver(replies)
             self._due += effects
             return
-        partition.listeners.add(self)
-        deadline_ms = self._now_ms() + self._commit_timeout_ms
-        self._held.append(_Held(self._written, deadline_ms, replies, effects))
+        self._wait(partition, replies, self._replies_settled, self._commit_timeout_ms)
+        if effects:  # these have no deadline: the records may be committed later
+            self._wait(partition, effects, self._effects_settled, None)
 
-    def partition_changed(self, partition: Partition) -> None:
-        """Replies go out as far as the high watermark, and the disk if need be, has come."""
-        end_offset = self._settled_end(partition)
-        while self._held and self._held[0].offset <= end_offset:
-            held = self._held.popleft()
-            deliver(held.replies)
-            self._due += held.effects
-        if not self._held:
-            partition.listeners.discard(self)
-        if self._work is None:
-            self._do_due()
+    def _wait(
+        self,
+        partition: Partition,
+        content: list[Any],
+        settle: Callable[[list[Any], ErrorCode], None],
+        timeout_ms: int | None,
+    ) -> None:
+        appended = [(content, partition, self._written - 1)]
+        self._context.commits.wait(appended, settle, timeout_ms=timeout_ms)
 
-    # Time and ending
+    def _replies_settled(self, replies: list[Reply], outcome: ErrorCode) -> None:
+        if _is_committed(outcome):
+            _deliver(replies)
+        else:
+            _fail_replies(replies, append_error(outcome))
 
-    def next_wakeup(self) -> int | None:
-        """When `tick` has something to do, in milliseconds of the coordinator's clock."""
-        wakeup_ms = None if self._has_timer_turn else self.shard.next_wakeup()
-        deadline_ms = next((held.deadline_ms for held in self._held if held.replies), None)
-        if wakeup_ms is None or deadline_ms is None:
-            return deadline_ms if wakeup_ms is None else wakeup_ms
-        return min(wakeup_ms, deadline_ms)
+    def _effects_settled(self, effects: list[Any], outcome: ErrorCode) -> None:
+        if self._partition is None or not _is_committed(outcome):
+            return
+        self._due += effects
+        if not self._turns.is_busy:
+            try:
+                self._carry_out_due()
+            except Exception as error:
+                self.fail(error)
 
-    def tick(self) -> None:
-        """Run the timers that are due; what was not committed in time is answered as such.
+    def _carry_out_due(self) -> None:
+        while self._due:
+            due, self._due = self._due, []
+            self.carry_out_effects(due)
 
-        A timer waits for its turn, so a heartbeat that came before is heard first. Effects wait
-        on: the records may be committed yet.
+    # Time
+
+    def _schedule_wakeup(self) -> None:
+        """Schedule `_tick` for the shard's next timer, unless it comes no later already."""
+        if self._has_timer_turn or not self.is_loaded:
+            return
+        wakeup_ms = self.shard.next_wakeup()
+        if wakeup_ms is None or (self._wakeup_ms is not None and self._wakeup_ms <= wakeup_ms):
+            return
+        self._wakeup_ms = wakeup_ms
+        deadline_ms = self._context.clock.loop_ms(wakeup_ms)
+        LoopTimers.current().schedule(self._timer_key, deadline_ms, self._tick)
+
+    def _tick(self) -> None:
+        """Run the timers that are due.
+
+        A timer waits for its turn, so a heartbeat that came before it is decided first.
         """
-        now_ms = self._now_ms()
-        while (
-            not self._has_timer_turn
-            and (wakeup_ms := self.shard.next_wakeup()) is not None
-            and wakeup_ms <= now_ms
-        ):
-            self._has_timer_turn = True
-            self.perform(self._run_timer)
-        for held in self._held:
-            if held.deadline_ms > now_ms:
-                break
-            fail(held.replies, append_error(ErrorCode.REQUEST_TIMED_OUT))
-            held.replies.clear()
-        while self._held and not (self._held[0].replies or self._held[0].effects):
-            self._held.popleft()
+        self._wakeup_ms = None
+        try:
+            now_ms = self._now_ms()
+            while (
+                not self._has_timer_turn
+                and self.is_loaded
+                and (wakeup_ms := self.shard.next_wakeup()) is not None
+                and wakeup_ms <= now_ms
+            ):
+                self._has_timer_turn = True
+                self.submit(self._run_timer)
+            self._schedule_wakeup()
+        except Exception as error:
+            self.fail(error)
 
     def _run_timer(self) -> Decision:
         self._has_timer_turn = False
         return self.shard.tick(self._now_ms()) or Output()
 
+    # Ending
+
     def resign(self) -> None:
-        """Another node leads: whoever waits is told so.
+        """Stop serving because another leader epoch began; whoever waits looks for the new one.
 
-        A decision that is under way comes to its end; it can write nothing any more.
+        A decision in progress comes to its end, but can write nothing any more.
         """
-        if self._partition is not None:
-            self._partition.listeners.discard(self)
-            self._partition = None
+        try:
+            _deliver(self.shard.unload(self._now_ms()).replies)
+        except Exception:  # it is going anyway, and its successor replays the log
+            logger.exception("unload failed topic=%s partition=%d", self.TOPIC, self.index)
+        self._stop(KafkaError(ErrorCode.NOT_COORDINATOR, "another node has taken over"))
+
+    def fail(self, error: Exception) -> None:
+        """Stop serving because of an error; without effect after the first."""
+        if self._is_stopped:
+            logger.warning("error after unloading topic=%s partition=%d", self.TOPIC, self.index)
+            return
+        self._stop(_unavailable())
+        self._context.failed(self, error)
+
+    def _stop(self, error: KafkaError) -> None:
+        self._partition = None
         self.is_loaded = False
-        for held in self._held:
-            fail(held.replies, ErrorCode.NOT_COORDINATOR)
-        for turn in self._turns:
-            if turn.waiter is not None:
-                turn.waiter.set(
-                    KafkaError(ErrorCode.NOT_COORDINATOR, "another node has taken over")
-                )
-        self._turns.clear()
-        self._held.clear()
+        self._is_stopped = True
+        LoopTimers.current().cancel(self._timer_key)
         self._due.clear()
-        deliver(self.shard.unload(self._now_ms()).replies)
+        for turn in self._turns.clear():
+            if turn.waiter is not None:
+                turn.waiter.set(error)
+        for waiter in tuple(self._waiters):
+            waiter.set(error)
 
 
-def deliver(replies: list[Reply]) -> None:
-    """Hand responses to the requests that wait; one whose peer has gone is dropped with it."""
+def _is_committed(outcome: ErrorCode) -> bool:
+    """True when every in-sync replica has the records, though these may be too few by now."""
+    return outcome in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def _unavailable() -> KafkaError:
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator failed and reloads")
+
+
+def _deliver(replies: list[Reply]) -> None:
+    """Give responses to the requests that wait; a request whose peer has gone is gone, too."""
     for reply in replies:
         waiter: Any = reply.token
         waiter.set(reply.response)
 
 
-def fail(replies: list[Reply], error: ErrorCode) -> None:
-    """Tell the requests that wait that their records were not written or not committed."""
+def _fail_replies(replies: list[Reply], error: ErrorCode) -> None:
+    """Answer requests whose records were not written or not committed."""
     for reply in replies:
         waiter: Any = reply.token
         waiter.set(KafkaError(error, "the coordinator could not write"))
 
 
 def _batches(output: Output) -> list[list[CoordinatorRecord]]:
-    """The output's records, split if they may be and are many."""
+    """Return the output's records in batches: one, unless they may be split and are many."""
     records = output.records
     if not records:
         return []

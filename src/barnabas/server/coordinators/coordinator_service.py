@@ -1,213 +1,244 @@
-"""What the coordinators of a node have in common: which partitions they lead, and their time.
+"""What the coordinators of a node have in common: which partitions they lead, and requests.
 
-A service follows the metadata image: a partition of its topic that this node begins to lead is
-loaded in a task of its own and tried again until it is read; one that it leads no longer resigns.
-One task wakes all shards (Kafka's `CoordinatorRuntime`).
+A service follows the metadata image. A partition of its topic that this node begins to lead is
+loaded in a task of its own; one whose leader epoch ends resigns. A partition that cannot be
+loaded, or that fails, is loaded again after a backoff (Kafka: CoordinatorRuntime).
 """
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import attrs
 import trio
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.coordinator.core.coordinator_output import Decision, Token
+from barnabas.cluster.replication import ReplicaManager
+from barnabas.config.node_config import NodeConfig
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
 from barnabas.server.coordinators.coordinator_partition import (
+    CoordinatorContext,
     CoordinatorPartition,
-    ProducerBatch,
-    Waiter,
+    Operation,
 )
-
-if TYPE_CHECKING:
-    from barnabas.cluster.replication import Partition
-    from barnabas.server.node.node import Node
+from barnabas.server.coordinators.coordinator_turns import ProducerBatch
+from barnabas.server.replication.commit_wait import CommitWaits
 
 logger = logging.getLogger(__name__)
 
-# A partition whose log is not there yet, or cannot be read, is tried again.
-_LOAD_RETRY_S = 0.05
-_LOAD_RETRY_MAX_S = 5.0
+_RELOAD_BACKOFF_S = 0.05
+_RELOAD_BACKOFF_MAX_S = 5.0
+# A partition that served for this long begins again with the smallest backoff.
+_HEALTHY_S = 60.0
 
 PartitionT = TypeVar("PartitionT", bound="CoordinatorPartition[Any]")
 
-# An operation of a shard, given the shard, the time in ms and the token of its reply.
-Decide = Callable[[Any, int, Token], Decision]
+
+class MetadataSource(Protocol):
+    """Where a service reads the metadata and learns of changes."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest committed image."""
+        ...
+
+    def subscribe(self, callback: Callable[[MetadataImage, MetadataDelta], None]) -> None:
+        """Call back with each new image and what changed in it."""
+        ...
+
+
+@attrs.frozen
+class _Backoff:
+    """When a partition last had to be reloaded, and how long that waited; seconds."""
+
+    began: float = -math.inf
+    delay: float = 0.0
+
+    def next(self, now: float) -> "_Backoff":
+        """Return the next backoff: twice as long, or the smallest after a healthy time."""
+        if now - self.began > _HEALTHY_S:
+            return _Backoff(now, _RELOAD_BACKOFF_S)
+        return _Backoff(now, min(2 * self.delay, _RELOAD_BACKOFF_MAX_S))
 
 
 class CoordinatorService(ABC, Generic[PartitionT]):
-    """Coordinates what hashes to the partitions of one topic that this node leads.
+    """Coordinates the keys that hash to the partitions of one topic that this node leads.
 
-    Methods raise KafkaError: NOT_COORDINATOR for a key of another node (or of none yet), and
-    COORDINATOR_LOAD_IN_PROGRESS while what it is told of it is being read.
+    Requests raise KafkaError: NOT_COORDINATOR for a key of another node (or of none yet),
+    COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded, and
+    COORDINATOR_NOT_AVAILABLE after it failed.
     """
 
     TOPIC: str
 
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        self.led: dict[int, PartitionT] = {}
-        self.nursery: trio.Nursery | None = None
-        self._rescheduled = trio.Event()
-        self._wakeup_ms: int | None = None
-        self._clock_offset_ms = 0
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataSource,
+        config: Callable[[], NodeConfig],
+        commits: CommitWaits,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.partitions: dict[int, PartitionT] = {}
+        self.failures = 0
+        self._replicas = replicas
+        self._metadata = metadata
+        self._config = config
+        self._nursery: trio.Nursery | None = None
+        self._backoffs: dict[int, _Backoff] = {}
+        self._clock = CoordinatorClock(wall_ms)
+        self._context = CoordinatorContext(
+            replicas, commits, self._clock, self._resume, self._reload_failed
+        )
 
     @abstractmethod
-    def new_partition(self, index: int) -> PartitionT:
-        """A partition of the topic, not loaded yet."""
+    def new_partition(self, index: int, leader_epoch: int) -> PartitionT:
+        """Return a partition of the topic that is not loaded yet."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Coordinate until cancelled."""
-        self._clock_offset_ms = self.node.now_ms() - _monotonic_ms()
+        self._clock.start()
         async with trio.open_nursery() as nursery:
-            self.nursery = nursery
-            self.node.quorum.publisher.subscribe(self.TOPIC, self.on_image)
-            self._follow(self.node.image)
+            self._nursery = nursery
+            self._metadata.subscribe(self.TOPIC, self.on_image)
+            self._follow(self._metadata.image)
             task_status.started()
             try:
-                await self._keep_time()
+                await trio.sleep_forever()
             finally:
-                self.nursery = None
-                for led in self.led.values():
-                    led.resign()
-                self.led.clear()
-
-    def now_ms(self) -> int:
-        """Wall-clock milliseconds that do not jump: deadlines outlive a clock that is set."""
-        return self._clock_offset_ms + _monotonic_ms()
+                self._nursery = None
+                for partition in self.partitions.values():
+                    partition.resign()
+                self.partitions.clear()
 
     # Which partitions
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata has changed: partitions come and go."""
+        """Take a new image: partitions come and go."""
         self._follow(image)
 
     def _follow(self, image: MetadataImage) -> None:
+        """Lead the topic's partitions in exactly the leader epochs that the image gives."""
+        epochs: dict[int, int] = {}
         topic = image.topics_by_name.get(self.TOPIC)
-        mine: set[int] = set()
         if topic is not None:
-            here = self.node.node_id
-            mine = {index for index, p in topic.partitions.items() if p.leader == here}
-        for index in self.led.keys() - mine:
-            logger.info("no longer the coordinator topic=%s partition=%d", self.TOPIC, index)
-            self.led.pop(index).resign()
-        if self.nursery is not None:
-            for index in sorted(mine - self.led.keys()):
-                led = self.led[index] = self.new_partition(index)
-                self.nursery.start_soon(self._load, led)
-
-    async def _load(self, led: PartitionT) -> None:
-        retry_s = _LOAD_RETRY_S
-        while self.led.get(led.index) is led:
-            try:
-                await led.load()
-            except KafkaError as error:
-                logger.warning(
-                    "could not load %s partition=%d error=%s",
-                    led.THINGS,
-                    led.index,
-                    error.code.name,
+            here = self._replicas.broker_id
+            epochs = {
+                index: partition.leader_epoch
+                for index, partition in topic.partitions.items()
+                if partition.leader == here
+            }
+        for index, partition in list(self.partitions.items()):
+            if epochs.get(index) != partition.leader_epoch:
+                logger.info(
+                    "resigned topic=%s partition=%d epoch=%d",
+                    self.TOPIC,
+                    index,
+                    partition.leader_epoch,
                 )
-                await trio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _LOAD_RETRY_MAX_S)
-                led.shard = self.new_partition(led.index).shard
-            else:
-                self.note_wakeup(led)
-                return
+                self.partitions.pop(index).resign()
+                self._backoffs.pop(index, None)
+        if self._nursery is not None:
+            for index in sorted(epochs.keys() - self.partitions.keys()):
+                partition = self.partitions[index] = self.new_partition(index, epochs[index])
+                self._nursery.start_soon(self._load, partition, 0.0)
+
+    async def _load(self, partition: PartitionT, delay_s: float) -> None:
+        await trio.sleep(delay_s)
+        if self.partitions.get(partition.index) is not partition:
+            return
+        try:
+            await partition.load()
+        except KafkaError as error:
+            logger.warning(
+                "loading failed, trying again topic=%s partition=%d error=%s",
+                self.TOPIC,
+                partition.index,
+                error.code.name,
+            )
+            self._reload(partition)
+        except Exception as error:
+            partition.fail(error)
+
+    def _reload_failed(self, partition: CoordinatorPartition[Any], error: Exception) -> None:
+        """Count a failure of a partition and load the partition again."""
+        self.failures += 1
+        logger.error(
+            "coordinator failed, reloading topic=%s partition=%d epoch=%d",
+            self.TOPIC,
+            partition.index,
+            partition.leader_epoch,
+            exc_info=error,
+        )
+        replacement = self._reload(partition)
+        if replacement is not None:
+            replacement.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def _reload(self, partition: CoordinatorPartition[Any]) -> PartitionT | None:
+        """Replace a partition by a new one, which is loaded after a backoff."""
+        index = partition.index
+        if self._nursery is None or self.partitions.get(index) is not partition:
+            return None
+        replacement = self.new_partition(index, partition.leader_epoch)
+        replacement.inherit(partition)
+        self.partitions[index] = replacement
+        backoff = self._backoffs[index] = self._backoffs.get(index, _Backoff()).next(
+            trio.current_time()
+        )
+        self._nursery.start_soon(self._load, replacement, backoff.delay)
+        return replacement
 
     def partition_of(self, key: str) -> int | None:
-        """The partition of the topic that a key belongs to, None while there is no topic."""
-        topic = self.node.image.topics_by_name.get(self.TOPIC)
+        """Return the number of a key's partition, None while the topic does not exist."""
+        topic = self._metadata.image.topics_by_name.get(self.TOPIC)
         return None if topic is None else partition_for(key, len(topic.partitions))
 
-    def lead(self, key: str) -> PartitionT:
-        """The partition of a key that is coordinated here; KafkaError."""
+    def partition_for_key(self, key: str) -> PartitionT:
+        """Return the loaded partition that coordinates a key here. Raises KafkaError."""
         index = self.partition_of(key)
-        led = None if index is None else self.led.get(index)
-        if led is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates this")
-        if not led.is_loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is loading")
-        return led
+        partition = None if index is None else self.partitions.get(index)
+        if partition is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates this key")
+        if not partition.is_loaded:
+            raise KafkaError(partition.unavailable, "the coordinator is not loaded")
+        return partition
 
-    # The disk
+    # Long decisions
 
-    def begin_sync(
-        self, led: CoordinatorPartition[Any], partition: "Partition", end_offset: int
-    ) -> None:
-        """Make what is written of a partition durable, and tell its coordinator."""
-        if self.nursery is not None:
-            self.nursery.start_soon(self._sync, led, partition, end_offset)
+    def _resume(self, partition: CoordinatorPartition[Any]) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._work_on, partition)
 
-    async def _sync(
-        self, led: CoordinatorPartition[Any], partition: "Partition", end_offset: int
-    ) -> None:
-        # Where it fails the directory goes offline, which ends this coordinator and who waits.
-        if await self.node.disk.flush(partition):
-            led.synced(partition, end_offset)
-
-    # Time
-
-    async def _keep_time(self) -> None:
-        """The one task that wakes all shards."""
-        while True:
-            self._rescheduled = trio.Event()
-            wakeups = [
-                wakeup_ms
-                for led in self.led.values()
-                if led.is_loaded and (wakeup_ms := led.next_wakeup()) is not None
-            ]
-            self._wakeup_ms = min(wakeups, default=None)
-            if self._wakeup_ms is None:
-                await self._rescheduled.wait()
-                continue
-            delay_ms = self._wakeup_ms - self.now_ms()
-            with trio.move_on_after(max(0, delay_ms) / 1000):
-                await self._rescheduled.wait()
-            for led in list(self.led.values()):
-                if led.is_loaded:
-                    led.tick()
-
-    def note_wakeup(self, led: CoordinatorPartition[Any]) -> None:
-        """A shard may want to be woken earlier now."""
-        wakeup_ms = led.next_wakeup()
-        if wakeup_ms is not None and (self._wakeup_ms is None or wakeup_ms < self._wakeup_ms):
-            self._wakeup_ms = wakeup_ms
-            self._rescheduled.set()
-
-    # Decisions that take long
-
-    def go_on(self, led: CoordinatorPartition[Any]) -> None:
-        """Take a partition's decisions to their end, letting others go on now and then."""
-        if self.nursery is not None:
-            self.nursery.start_soon(self._work_on, led)
-
-    async def _work_on(self, led: CoordinatorPartition[Any]) -> None:
+    async def _work_on(self, partition: CoordinatorPartition[Any]) -> None:
+        """Carry out a partition's decisions to their end, with other tasks between slices."""
         has_more = True
         while has_more:
             await trio.lowlevel.checkpoint()
-            has_more = led.work()
-            self.note_wakeup(led)
+            has_more = partition.work()
 
     # Requests
 
-    async def decide(self, key: str, decide: Decide, producer: ProducerBatch | None = None) -> Any:
-        """Have the key's shard decide, and wait for the reply; raises its KafkaError."""
-        return await self.decide_at(self.lead(key), decide, producer)
-
-    async def decide_at(
-        self, led: PartitionT, decide: Decide, producer: ProducerBatch | None = None
+    async def request(
+        self, key: str, operation: Operation, producer: ProducerBatch | None = None
     ) -> Any:
-        """The same at a partition that is known."""
-        waiter = Waiter()
-        led.perform(lambda: decide(led.shard, self.now_ms(), waiter), waiter, producer)
-        self.note_wakeup(led)
-        return await waiter.wait()
+        """Run an operation of the key's shard and wait for its reply. Raises KafkaError."""
+        return await self.partition_for_key(key).request(operation, producer)
 
+    async def request_all(self, operation: Operation) -> list[Any]:
+        """Run an operation of every shard of this node; return the replies, lists, as one.
 
-def _monotonic_ms() -> int:
-    return int(trio.current_time() * 1000)
+        Raises COORDINATOR_LOAD_IN_PROGRESS while a partition is not loaded.
+        """
+        replies: list[Any] = []
+        for partition in list(self.partitions.values()):
+            if not partition.is_loaded:
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a partition is not loaded"
+                )
+            replies += await partition.request(operation)
+        return replies

@@ -1,12 +1,10 @@
-"""One led partition of `__consumer_offsets`: groups, offsets, and offsets of transactions."""
+"""One partition of `__consumer_offsets` led here: groups, offsets, and offsets of transactions."""
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.replication import ReplicaManager
 from barnabas.coordinator.core.coordinator_output import Output
-from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
+from barnabas.coordinator.groups.consumer.regex_subscriptions import ResolutionRequest
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.protocol.batches.batch_header import BatchHeader
@@ -15,12 +13,12 @@ from barnabas.protocol.batches.control_batches import ControlType, control_type
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.group_records import decode_group_record
+from barnabas.protocol.types import Uuid
 from barnabas.server.coordinators.coordinator_partition import (
-    BeginSync,
+    CoordinatorContext,
     CoordinatorPartition,
-    DecodedRecord,
-    GoOn,
 )
+from barnabas.server.coordinators.coordinator_replay import DecodedRecord
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 
 
@@ -28,54 +26,43 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
     """A partition of groups that this node coordinates."""
 
     TOPIC = OFFSETS_TOPIC
-    THINGS = "groups"
+    CONTENT = "groups"
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        context: CoordinatorContext,
         index: int,
+        leader_epoch: int,
         shard: GroupShard,
         *,
-        now_ms: Callable[[], int],
-        stamp_ms: Callable[[], int],
         commit_timeout_ms: int,
-        begin_sync: BeginSync,
-        go_on: GoOn,
         codec: Codec,
-        resolve: "Callable[[GroupPartition, Wanted], None]",
+        resolve: "Callable[[GroupPartition, ResolutionRequest], None]",
     ) -> None:
         super().__init__(
-            replicas,
-            index,
-            shard,
-            now_ms=now_ms,
-            stamp_ms=stamp_ms,
-            commit_timeout_ms=commit_timeout_ms,
-            begin_sync=begin_sync,
-            go_on=go_on,
-            codec=codec,
+            context, index, leader_epoch, shard, commit_timeout_ms=commit_timeout_ms, codec=codec
         )
         self._resolve = resolve
-        # Topics deleted while loading, whose offsets go once that is done.
-        self.deleted_topics: dict[str, Any] = {}
+        # Topics whose offsets are not removed yet: names with ids.
+        self._deleted_topics: dict[str, Uuid] = {}
 
-    def carry_out_effects(self, effects: list[Wanted]) -> None:
-        """Have expressions resolved."""
-        for wanted in effects:
-            self._resolve(self, wanted)
+    def carry_out_effects(self, effects: list[ResolutionRequest]) -> None:
+        """Resolve regular expressions."""
+        for request in effects:
+            self._resolve(self, request)
 
     def decode(self, key: bytes, value: bytes | None) -> DecodedRecord:
-        """A record of groups or offsets."""
+        """Decode a record of a group or an offset."""
         return decode_group_record(key, value)
 
     def replay(
         self, key: Message, value: Message | None, *, record_offset: int, producer_id: int
     ) -> None:
-        """Takes a record in; one of a transaction's waits for its end."""
+        """Apply a record; offsets of a transaction stay pending until its marker."""
         self.shard.replay(key, value, record_offset=record_offset, producer_id=producer_id)
 
     def replay_control(self, record: Record, header: BatchHeader) -> None:
-        """The end of a transaction of offsets."""
+        """Apply the end of a transaction."""
         commit = control_type(record.key) == ControlType.COMMIT
         self.shard.end_transaction(header.producer_id, commit=commit)
 
@@ -87,25 +74,41 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         changed: Collection[str],
         created: bool,
     ) -> None:
-        """The metadata has changed; a decision that is under way ends with what it began with."""
+        """Take new metadata; a decision in progress ends with the metadata that it began with."""
 
         def update() -> Output:
             self.shard.update_metadata(image, settings, changed=changed, created=created)
             return Output()
 
-        self.perform(update)
+        self.submit(update)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A marker was appended here: the transaction's offsets count, or are forgotten."""
-        self.shard.end_transaction(producer_id, commit=commit)
+        """Apply a marker that was appended here: pending offsets are committed or dropped."""
+        try:
+            self.shard.end_transaction(producer_id, commit=commit)
+        except Exception as error:  # the marker is in the log: loading again applies it
+            self.fail(error)
 
     def started(self) -> None:
-        """Topics may have been deleted while loading."""
+        """Remove the offsets of topics that were deleted during loading."""
         self.forget_topics({})
 
-    def forget_topics(self, deleted: dict[str, Any]) -> None:
+    def inherit(self, failed: CoordinatorPartition[GroupShard]) -> None:
+        """Take over the deleted topics whose offsets are still there."""
+        if isinstance(failed, GroupPartition):
+            self._deleted_topics |= failed._deleted_topics
+
+    def forget_topics(self, deleted: Mapping[str, Uuid]) -> None:
         """Remove the offsets of deleted topics (names with ids), after loading if need be."""
-        self.deleted_topics |= deleted
-        if self.is_loaded and self.deleted_topics:
-            topics, self.deleted_topics = self.deleted_topics, {}
-            self.perform(lambda: self.shard.topics_deleted(topics))
+        self._deleted_topics |= deleted
+        if not self.is_loaded or not self._deleted_topics:
+            return
+        topics = dict(self._deleted_topics)
+
+        def forget() -> Output:
+            out = self.shard.topics_deleted(topics)
+            for name in topics:
+                self._deleted_topics.pop(name, None)
+            return out
+
+        self.submit(forget)

@@ -13,12 +13,11 @@ from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
 from barnabas.coordinator.groups.consumer.assignors.assignor import load_assignors
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.batches.compression import Codec
-from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
-from barnabas.server.coordinators.coordinator_partition import ProducerBatch
 from barnabas.server.coordinators.coordinator_service import CoordinatorService
+from barnabas.server.coordinators.coordinator_turns import ProducerBatch
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.coordinators.regex_resolver import RegexResolver
+from barnabas.server.coordinators.regex_resolver import Question, RegexResolver
 from barnabas.server.node.startup_checks import StartupError
 
 if TYPE_CHECKING:
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
 
     from barnabas.cluster.metadata.delta import MetadataDelta
     from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.node_config import NodeConfig
     from barnabas.coordinator.core.coordinator_output import Caller, Output, Token
     from barnabas.coordinator.groups.committed_offsets import FetchedGroup, FetchGroup
     from barnabas.coordinator.groups.consumer.assignors.assignor import Assignor
-    from barnabas.coordinator.groups.consumer.regex_subscriptions import Wanted
+    from barnabas.coordinator.groups.consumer.regex_subscriptions import ResolutionRequest
     from barnabas.coordinator.groups.group_shard import GroupShard
     from barnabas.coordinator.groups.rebalance_history import Cause
     from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
         TxnOffsetCommitRequest,
         TxnOffsetCommitResponse,
     )
+    from barnabas.server.coordinators.coordinator_service import MetadataSource
     from barnabas.server.coordinators.group_partition import GroupPartition
-    from barnabas.server.node.node import Node
+    from barnabas.server.replication.commit_wait import CommitWaits
 
 
 def group_settings(config: NodeConfig, assignors: Mapping[str, Assignor]) -> GroupSettings:
@@ -90,70 +91,75 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
     TOPIC = OFFSETS_TOPIC
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self._assignors = node.assignors
-        self._settings = group_settings(node.config, self._assignors)
-        protocols = node.config.get("group.coordinator.rebalance.protocols")
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataSource,
+        config: Callable[[], NodeConfig],
+        commits: CommitWaits,
+        wall_ms: Callable[[], int],
+        *,
+        assignors: Mapping[str, Assignor],
+    ) -> None:
+        super().__init__(replicas, metadata, config, commits, wall_ms)
+        self._assignors = assignors
+        self._settings = group_settings(config(), assignors)
+        protocols = config().get("group.coordinator.rebalance.protocols")
         self._serves_consumer_groups = "consumer" in protocols
-        self._regexes = RegexResolver(lambda: node.image)
+        self._regexes = RegexResolver(lambda: metadata.image)
 
-    def new_partition(self, index: int) -> GroupPartition:
-        """A partition of groups, not loaded yet."""
-        # Groups are half a start's own code, and a node may never see one.
+    def new_partition(self, index: int, leader_epoch: int) -> GroupPartition:
+        """Return a partition of groups that is not loaded yet."""
+        # A node may never see a group: importing them would be half of its start.
         from barnabas.coordinator.groups.group_shard import GroupShard
         from barnabas.server.coordinators.group_partition import GroupPartition
 
-        node = self.node
+        config = self._config()
         shard = GroupShard(self._settings)
-        shard.update_metadata(node.image, self._settings)
+        shard.update_metadata(self._metadata.image, self._settings)
         return GroupPartition(
-            node.replicas,
+            self._context,
             index,
+            leader_epoch,
             shard,
-            now_ms=self.now_ms,
-            stamp_ms=node.now_ms,
-            commit_timeout_ms=node.config.get("offsets.commit.timeout.ms"),
-            begin_sync=self.begin_sync,
-            go_on=self.go_on,
-            codec=Codec(node.config.get("offsets.topic.compression.codec")),
+            commit_timeout_ms=config.get("offsets.commit.timeout.ms"),
+            codec=Codec(config.get("offsets.topic.compression.codec")),
             resolve=self._resolve,
         )
 
-    def _resolve(self, led: GroupPartition, wanted: Wanted) -> None:
-        """Have a group's expressions matched; the shard goes on when they are."""
+    def _resolve(self, partition: GroupPartition, request: ResolutionRequest) -> None:
+        """Match a group's expressions with the topics; the shard decides on the result."""
 
-        def tell(found: Mapping[str, frozenset[str]], version: int) -> None:
-            if led.is_loaded:
-                led.perform(
-                    lambda: led.shard.regexes_resolved(
-                        wanted.group_id, found, version, self.now_ms()
+        def resolved(found: Mapping[str, frozenset[str]], version: int) -> None:
+            if partition.is_loaded:
+                partition.submit(
+                    lambda: partition.shard.regexes_resolved(
+                        request.group_id, found, version, self._clock.now_ms()
                     )
                 )
-                self.note_wakeup(led)
 
-        if self._regexes.ask(wanted.regexes, tell) and self.nursery is not None:
-            self.nursery.start_soon(self._regexes.run)
+        question = Question(request.regexes, resolved, partition.fail)
+        if self._regexes.ask(question) and self._nursery is not None:
+            self._nursery.start_soon(self._regexes.run)
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The metadata has changed: groups hear of it, and deleted topics lose their offsets."""
         super().on_image(image, delta)
         if delta.configs:
-            self._settings = group_settings(self.node.config, self._assignors)
+            self._settings = group_settings(self._config(), self._assignors)
         changed = {topic.name for topic in delta.topics.values()}
         changed |= {topic.name for topic in delta.deleted_topics.values()}
         created = any(topic.is_new for topic in delta.topics.values())
-        for led in self.led.values():
-            led.update_metadata(image, self._settings, changed=changed, created=created)
         deleted = {topic.name: topic.id for topic in delta.deleted_topics.values()}
-        if deleted:
-            for led in self.led.values():
-                led.forget_topics(deleted)
+        for partition in list(self.partitions.values()):
+            partition.update_metadata(image, self._settings, changed=changed, created=created)
+            if deleted:
+                partition.forget_topics(deleted)
 
     async def join_group(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
         """Waits until the join phase is over."""
         fresh_uuid = str(uuid.uuid4())
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.join_group(
                 request, caller, fresh_uuid, now_ms, token
@@ -162,20 +168,20 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
     async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
         """Waits for the leader's assignment."""
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.sync_group(request, now_ms, token),
         )
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """A member's sign of life."""
-        return await self.decide(
+        return await self.request(
             request.group_id, lambda shard, now_ms, token: shard.heartbeat(request, now_ms, token)
         )
 
     async def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         """Members go; the request is in the layout of v3+."""
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.leave_group(request, now_ms, token),
         )
@@ -183,7 +189,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     @property
     def serves_consumer_groups(self) -> bool:
         """Whether the cluster has finalized the protocol and the node is to serve it."""
-        level = self.node.image.features.get(GROUP_VERSION, 0)
+        level = self._metadata.image.features.get(GROUP_VERSION, 0)
         return self._serves_consumer_groups and level > 0
 
     async def consumer_heartbeat(
@@ -191,7 +197,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     ) -> ConsumerGroupHeartbeatResponse:
         """A member of the consumer protocol joins, stays or leaves."""
         fresh_uuid = str(Uuid.random()) if not request.member_id else ""
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.consumer_heartbeat(
                 request, caller, fresh_uuid, now_ms, token
@@ -202,19 +208,19 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         self, group_id: str
     ) -> ConsumerGroupDescribeResponse.DescribedGroup:
         """One consumer group with its members."""
-        return await self.decide(
+        return await self.request(
             group_id, lambda shard, _now_ms, token: shard.describe_consumer_group(group_id, token)
         )
 
     def causes(self, group_id: str) -> Sequence[Cause]:
         """Why a group rebalanced lately, the oldest first; KafkaError if it is not of this node."""
-        return self.lead(group_id).shard.causes(group_id)
+        return self.partition_for_key(group_id).shard.causes(group_id)
 
     async def commit_offsets(
         self, request: OffsetCommitRequest, version: int
     ) -> OffsetCommitResponse:
         """Commits offsets of topics that exist, with their names and ids filled in."""
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.commit_offsets(request, version, now_ms, token),
         )
@@ -232,11 +238,11 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
             return shard.commit_transactional_offsets(request, now_ms, token)
 
         producer = ProducerBatch(request.producer_id, request.producer_epoch)
-        return await self.decide(request.group_id, commit, producer)
+        return await self.request(request.group_id, commit, producer)
 
     async def fetch_offsets(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:
         """One group's committed offsets."""
-        return await self.decide(
+        return await self.request(
             request.group_id,
             lambda shard, _now_ms, token: shard.fetch_offsets(
                 request, require_stable=require_stable, token=token
@@ -245,7 +251,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """Removes committed offsets of topics that nobody consumes."""
-        return await self.decide(
+        return await self.request(
             request.group_id, lambda shard, _now_ms, token: shard.delete_offsets(request, token)
         )
 
@@ -253,13 +259,13 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         self, group_id: str, version: int
     ) -> DescribeGroupsResponse.DescribedGroup:
         """One group with its members."""
-        return await self.decide(
+        return await self.request(
             group_id, lambda shard, _now_ms, token: shard.describe_group(group_id, version, token)
         )
 
     async def delete_group(self, group_id: str) -> DeleteGroupsResponse.DeletableGroupResult:
         """Deletes one empty group and its offsets."""
-        results = await self.decide(
+        results = await self.request(
             group_id, lambda shard, _now_ms, token: shard.delete_groups([group_id], token)
         )
         return results[0]
@@ -268,11 +274,6 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         self, states: list[str], types: list[str]
     ) -> list[ListGroupsResponse.ListedGroup]:
         """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
-        groups: list[ListGroupsResponse.ListedGroup] = []
-        for led in list(self.led.values()):
-            if not led.is_loaded:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are loading")
-            groups += await self.decide_at(
-                led, lambda shard, _now_ms, token: shard.list_groups(states, types, token)
-            )
-        return groups
+        return await self.request_all(
+            lambda shard, _now_ms, token: shard.list_groups(states, types, token)
+        )

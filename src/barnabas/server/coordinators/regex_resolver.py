@@ -1,59 +1,77 @@
 """Matching the regular expressions of consumer groups with the cluster's topics, in slices.
 
-An expression takes some microseconds for each topic: with ten thousand topics it would hold up all
-that the loop serves. So one task matches for all groups, as long as there is something to match,
-and lets others go on every millisecond. What it found holds for all groups until topics come or go.
+An expression takes some microseconds for each topic: with ten thousand topics it would hold the
+loop for tens of milliseconds. One task therefore matches for all groups, as long as there is
+something to match, and lets other tasks run every millisecond. Matches are kept for all groups
+until topics come or go.
 """
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from time import perf_counter
 
+import attrs
 import trio
 
 from barnabas.cluster.metadata.image import MetadataImage, TopicImage
 from barnabas.coordinator.groups.consumer.regex_subscriptions import Matching
 
-# Receives the topics by expression, and the metadata offset that was looked at.
-Tell = Callable[[Mapping[str, frozenset[str]], int], None]
+Answer = Callable[[Mapping[str, frozenset[str]], int], None]
+"""Takes the matched topics by expression, and the metadata offset that they were matched at."""
 
 _SLICE_S = 0.001
 _TOPICS_AT_A_TIME = 32
-# How many names may be kept in all, expressions included, at some eighty bytes each.
+# How many names are kept at most, expressions included, at some eighty bytes each.
 _KEPT_NAMES_MAX = 100_000
 
 
+@attrs.frozen
+class Question:
+    """Regular expressions to match; either `answer` or `failed` is called, once."""
+
+    regexes: Collection[str]
+    answer: Answer
+    failed: Callable[[Exception], None]
+
+
 class RegexResolver:
-    """Takes questions by `ask` and answers them in turn while `run` is under way."""
+    """Takes questions by `ask` and answers them in turn while `run` runs."""
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:
         self._image = image
-        self._questions: deque[tuple[Collection[str], Tell]] = deque()
+        self._questions: deque[Question] = deque()
         self._running = False
         self._topics: Mapping[str, TopicImage] = {}
         self._known: dict[str, frozenset[str]] = {}
         self._kept_names = 0
 
-    def ask(self, regexes: Collection[str], tell: Tell) -> bool:
-        """Have expressions matched and `tell` called; whether `run` has to be started for it."""
-        self._questions.append((regexes, tell))
+    def ask(self, question: Question) -> bool:
+        """Queue a question; return True when `run` has to be started for it."""
+        self._questions.append(question)
         idle, self._running = not self._running, True
         return idle
 
     async def run(self) -> None:
-        """Answer all that was asked, and what is asked meanwhile."""
+        """Answer all questions, and those that are asked meanwhile."""
         try:
             while self._questions:
-                regexes, tell = self._questions.popleft()
-                image = self._image()
-                self._look_at(image.topics_by_name)
-                tell({regex: await self._match(regex) for regex in regexes}, image.offset)
+                question = self._questions.popleft()
+                try:
+                    await self._answer(question)
+                except Exception as error:
+                    question.failed(error)
                 await trio.lowlevel.checkpoint()
         finally:
             self._running = False
 
-    def _look_at(self, topics: Mapping[str, TopicImage]) -> None:
-        """Forget what was found in other topics."""
+    async def _answer(self, question: Question) -> None:
+        image = self._image()
+        self._use_topics(image.topics_by_name)
+        found = {regex: await self._match(regex) for regex in question.regexes}
+        question.answer(found, image.offset)
+
+    def _use_topics(self, topics: Mapping[str, TopicImage]) -> None:
+        """Match with these topics; matches of other topics are forgotten."""
         if self._topics is not topics:
             self._topics = topics
             self._forget()

@@ -48,6 +48,7 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
+        yield from self._coordinators()
         yield from self._record_helper()
         yield from self._cleaner()
         yield from self._scrubber()
@@ -105,6 +106,18 @@ class Metrics:
         yield CounterMetricFamily(
             "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
         )
+
+    def _coordinators(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
+        failures = CounterMetricFamily(
+            "barnabas_coordinator_failures",
+            "Coordinator partitions that were unloaded because of an error and loaded again",
+            labels=["topic"],
+        )
+        for coordinator in (self._node.groups, self._node.transactions):
+            failures.add_metric([coordinator.TOPIC], coordinator.failures)
+        yield failures
 
     def _record_helper(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

@@ -65,10 +65,9 @@ def _data_services(node: "Node") -> DataServices:
         fetch_sessions=FetchSessionCache(slots, lambda: randrange(1, 1 << 31)),
         settings=node.settings,
         now_ms=node.now_ms,
-        admission=partial(Admission, node),
-        flush=node.disk.flush,
+        admission=partial(Admission, node.transactions, node.settings),
+        commits=node.commits,
         checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),
-        start_soon=node.transport.start_soon,
     )
 
 

@@ -25,6 +25,7 @@ from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.controller_channel import ControllerChannel, LocalControllerChannel
+from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
 from barnabas.server.transport.sending import read_ahead
@@ -73,6 +74,7 @@ class Node:
         self.ready = False
         self.metrics_port: int | None = None
         self.disk = DiskThreads()
+        self.commits = CommitWaits(self.disk.flush)
         self.metrics = Metrics(self)
         self.transport = Transport(Limits.of(config), self._read_ahead)
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
@@ -145,6 +147,7 @@ class Node:
 
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         from barnabas.server.coordinators.group_service import GroupCoordinator
+        from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
         from barnabas.server.coordinators.transactions.transaction_service import (
             TransactionCoordinator,
         )
@@ -153,8 +156,12 @@ class Node:
 
         async with trio.open_nursery() as nursery:
             await self._start_cluster(nursery)
-            self.groups = GroupCoordinator(self)
-            self.transactions = TransactionCoordinator(self)
+            await nursery.start(self.commits.run)
+            shared = self.replicas, self.quorum, lambda: self.config, self.commits, self.now_ms
+            self.groups = GroupCoordinator(*shared, assignors=self.assignors)
+            self.transactions = TransactionCoordinator(
+                *shared, groups=self.groups, producer_ids=ProducerIds(self)
+            )
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
             self.records = RecordHelper(self.disk)

@@ -13,8 +13,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from barnabas.coordinator.core.coordinator_output import Output
-from barnabas.coordinator.core.coordinator_timers import Timers
+from barnabas.coordinator.core.coordinator_output import DecisionTimers, Output
 from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
 from barnabas.coordinator.groups.classic.classic_member import ClassicMember
 from barnabas.coordinator.groups.classic.classic_responses import (
@@ -48,7 +47,7 @@ class Rebalancer:
     def __init__(
         self,
         settings: GroupSettings,
-        timers: Timers,
+        timers: DecisionTimers,
         find: Callable[[str], ClassicGroup | None],
         histories: Histories,
     ) -> None:

@@ -8,8 +8,14 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from typing import Any
 
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.coordinator.core.coordinator_output import Caller, Decision, Output, Record, Token
-from barnabas.coordinator.core.coordinator_timers import Timers
+from barnabas.coordinator.core.coordinator_output import (
+    Caller,
+    Decision,
+    DecisionTimers,
+    Output,
+    Record,
+    Token,
+)
 from barnabas.coordinator.core.steps import Steps
 from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
 from barnabas.coordinator.groups.classic.classic_rebalance import Rebalancer
@@ -58,7 +64,7 @@ class ConsumerGroups:
     def __init__(
         self,
         settings: GroupSettings,
-        timers: Timers,
+        timers: DecisionTimers,
         groups: MutableMapping[str, Group],
         rebalancer: Rebalancer,
         histories: Histories,
@@ -182,7 +188,7 @@ class ConsumerGroups:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> Steps[Output]:
-        """Takes the answer to a `regex.Wanted`."""
+        """Takes the answer to a `regex.ResolutionRequest`."""
         return self._rebalances.resolved(group_id, found, version, now_ms)
 
     def describe(self, group_id: str, token: Token) -> Output:

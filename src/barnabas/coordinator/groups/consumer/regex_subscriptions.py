@@ -1,9 +1,9 @@
 """Subscriptions by regular expression, in an engine that is linear in its input (RE2).
 
-Matching an expression with all topics of a large cluster takes long, so a shard does not: it asks
-for it with an effect, `Wanted`, the shell takes a `Matching` through the topics a few at a time,
-and tells the shard the outcome. Kafka: TopicRegexResolver in an executor's thread, on re2j, which
-takes RE2's syntax as well.
+Matching an expression with all topics of a large cluster takes long, so a shard does not do it. It
+asks for it with an effect, `ResolutionRequest`; the shell advances a `Matching` through the topics
+a few at a time and gives the shard the result. Kafka: TopicRegexResolver in an executor's thread,
+on re2j, which also takes RE2's syntax.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class Resolved:
 
 
 @attrs.frozen
-class Wanted:
+class ResolutionRequest:
     """An effect: look which topics a group's expressions stand for now.
 
     `GroupShard.regexes_resolved` takes the answer.

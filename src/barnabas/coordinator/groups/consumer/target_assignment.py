@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from barnabas.coordinator.core.coordinator_output import Output, Record
-from barnabas.coordinator.core.coordinator_timers import Timers
+from barnabas.coordinator.core.coordinator_output import DecisionTimers, Output, Record
 from barnabas.coordinator.core.steps import Pace, Steps
 from barnabas.coordinator.groups.consumer import consumer_records, regex_subscriptions
 from barnabas.coordinator.groups.consumer.assignors.assignor import (
@@ -59,7 +58,7 @@ class Surroundings:
     """
 
     configs: GroupConfigs
-    timers: Timers
+    timers: DecisionTimers
     topics: Topics
     histories: Histories
     find: Callable[[str], ConsumerGroup | None]
@@ -186,7 +185,7 @@ class Rebalances:
         if group_id in self._resolving:
             return Output()
         self._resolving.add(group_id)
-        return Output(effects=[regex_subscriptions.Wanted(group_id, regexes)])
+        return Output(effects=[regex_subscriptions.ResolutionRequest(group_id, regexes)])
 
     def resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int

@@ -1,16 +1,15 @@
 """Writing the markers that end transactions in the partitions that this node leads.
 
-A coordinator sends WriteTxnMarkers to the leaders; where that is this node itself, the request
-does not travel. `MarkerDestination` is what both ways have in common.
+A coordinator sends WriteTxnMarkers to the leaders of the partitions. A request to this node itself
+does not travel; `MarkerDestination` is the interface of both ways.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from barnabas.cluster.replication import Partition
+from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.protocol.batches.control_batches import TransactionMarker, marker_batch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.write_txn_markers import (
@@ -18,10 +17,11 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.replication.request_deadlines import Deadline, Expiry
+from barnabas.server.replication.commit_wait import CommitWaits
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.verification_guards import Guards
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -29,8 +29,8 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 Done = Callable[[WriteTxnMarkersResponse], None]
-Unsynced = dict[Partition, list[PartitionResult]]
-"""Partitions that have to be on the disk before these answers hold."""
+Appended = list[tuple[PartitionResult, Partition, int]]
+"""The answers for markers that were appended, with partition and offset."""
 
 _TV_2 = 2
 
@@ -39,58 +39,44 @@ class MarkerDestination(Protocol):
     """A broker that writes markers."""
 
     def write(self, request: WriteTxnMarkersRequest, done: Done) -> None:
-        """Call `done` with the response, at once or when the markers are replicated."""
+        """Call `done` with the response, at once or when the markers are committed."""
         ...
 
 
 class LocalMarkers:
-    """The partitions that this node leads."""
+    """Writes markers to the partitions that this node leads."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._timeout_s = node.config.get_int("request.timeout.ms") / 1000
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        groups: "GroupCoordinator",
+        guards: "Guards",
+        commits: CommitWaits,
+        wall_ms: Callable[[], int],
+        *,
+        timeout_ms: int,
+    ) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._guards = guards
+        self._commits = commits
+        self._wall_ms = wall_ms
+        self._timeout_ms = timeout_ms
 
     def write(self, request: WriteTxnMarkersRequest, done: Done) -> None:
-        """Append all markers; done when every in-sync replica has them, or time is up.
-
-        Where flush.messages wants them on the disk, that too.
-        """
-        appended: list[tuple[PartitionResult, Partition, int]] = []
-        unsynced: Unsynced = {}
+        """Append all markers; done when they are committed, or the time is up."""
+        appended: Appended = []
         response = WriteTxnMarkersResponse(
             markers=[
                 MarkerResult(
-                    producer_id=marker.producer_id,
-                    topics=self._write_marker(marker, appended, unsynced),
+                    producer_id=marker.producer_id, topics=self._write_marker(marker, appended)
                 )
                 for marker in request.markers
             ]
         )
-        if unsynced:
-            done = partial(self._sync, unsynced, done)
-        if appended:
-            _Replicating(response, appended, done, self._timeout_s)
-        else:
-            done(response)
+        self._commits.wait(appended, _settle, lambda: done(response), timeout_ms=self._timeout_ms)
 
-    def _sync(self, unsynced: Unsynced, done: Done, response: WriteTxnMarkersResponse) -> None:
-        self._node.transport.start_soon(partial(self._synced, unsynced, done, response))
-
-    async def _synced(
-        self, unsynced: Unsynced, done: Done, response: WriteTxnMarkersResponse
-    ) -> None:
-        for partition, answers in unsynced.items():
-            if not await self._node.disk.flush(partition):
-                for answer in answers:
-                    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        done(response)
-
-    def _write_marker(
-        self,
-        marker: Marker,
-        appended: list[tuple[PartitionResult, Partition, int]],
-        unsynced: Unsynced,
-    ) -> list[TopicResult]:
+    def _write_marker(self, marker: Marker, appended: Appended) -> list[TopicResult]:
         results: list[TopicResult] = []
         for topic in marker.topics:
             result = TopicResult(name=topic.name)
@@ -101,41 +87,47 @@ class LocalMarkers:
                 except KafkaError as error:
                     answer.error_code = error.code
                 else:
-                    if partition.log.high_watermark <= offset:
-                        appended.append((answer, partition, offset))
-                    if partition.flush_due:
-                        unsynced.setdefault(partition, []).append(answer)
+                    appended.append((answer, partition, offset))
                 result.partitions.append(answer)
             results.append(result)
         return results
 
     def _append(self, marker: Marker, topic: str, number: int) -> tuple[Partition, int]:
-        """Write one marker; its partition and offset. KafkaError."""
+        """Write one marker; return its partition and offset. Raises KafkaError."""
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a marker needs a producer id and epoch")
-        node = self._node
-        partition = node.replicas.partition(topic, number)
-        _check_epoch(marker, partition)
-        batch = _control_batch(marker, node.now_ms())
-        node.transactions.guards.transaction_ended(topic, number, marker.producer_id)
-        if topic != OFFSETS_TOPIC:
-            info = partition.append(
-                batch, required_acks=-1, origin="coordinator", now_ms=node.now_ms()
+            # Not INVALID_REQUEST: on a code that it does not expect, Apache Kafka's coordinator
+            # throws. This one it takes as final.
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH, "a marker needs a producer id and epoch"
             )
+        partition = self._replicas.partition(topic, number)
+        _check_epoch(marker, partition)
+        now_ms = self._wall_ms()
+        ending = TransactionMarker(bool(marker.transaction_result), marker.coordinator_epoch)
+        batch = marker_batch(ending, marker.producer_id, marker.producer_epoch, now_ms)
+        self._guards.transaction_ended(topic, number, marker.producer_id)
+        if topic != OFFSETS_TOPIC:
+            info = partition.append(batch, required_acks=-1, origin="coordinator", now_ms=now_ms)
             return partition, info.last_offset
-        groups = node.groups.led.get(number)
+        groups = self._groups.partitions.get(number)
         if groups is None or not groups.is_loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are loading")
+            # A coordinator retries this code. On COORDINATOR_LOAD_IN_PROGRESS Apache Kafka's
+            # coordinator throws.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the groups are not loaded")
         offset = groups.append_batch(batch)
         groups.end_transaction(marker.producer_id, commit=marker.transaction_result)
         return partition, offset
 
 
-def _check_epoch(marker: Marker, partition: Partition) -> None:
-    """In the second version a marker's epoch is above that of the records it ends (KAFKA-19446).
+def _settle(answer: PartitionResult, outcome: ErrorCode) -> None:
+    answer.error_code = outcome
 
-    So a marker that was delayed cannot end the transaction after it. One that was written
-    already, whose transaction is over, may be written again.
+
+def _check_epoch(marker: Marker, partition: Partition) -> None:
+    """Refuse a marker of the second version whose epoch is not above that of its records.
+
+    A marker that was delayed can therefore not end the next transaction (KAFKA-19446). A marker
+    whose transaction is over may be written again.
     """
     if marker.transaction_version < _TV_2:
         return
@@ -145,72 +137,23 @@ def _check_epoch(marker: Marker, partition: Partition) -> None:
     if marker.producer_epoch < entry.epoch or entry.txn_first_offset >= 0:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"the marker's epoch {marker.producer_epoch} is not above {entry.epoch}, which "
-            f"producer {marker.producer_id} has written in",
+            f"the marker's epoch {marker.producer_epoch} is not above {entry.epoch}, in which "
+            f"producer {marker.producer_id} has written",
         )
 
 
-def _control_batch(marker: Marker, now_ms: int) -> bytearray:
-    ending = TransactionMarker(bool(marker.transaction_result), marker.coordinator_epoch)
-    return marker_batch(ending, marker.producer_id, marker.producer_epoch, now_ms)
-
-
-class _Replicating:
-    """Markers that are appended and not yet committed."""
-
-    def __init__(
-        self,
-        response: WriteTxnMarkersResponse,
-        appended: list[tuple[PartitionResult, Partition, int]],
-        done: Done,
-        timeout_s: float,
-    ) -> None:
-        self._response = response
-        self._done = done
-        self._waiting: dict[Partition, list[tuple[PartitionResult, int]]] = {}
-        for answer, partition, offset in appended:
-            self._waiting.setdefault(partition, []).append((answer, offset))
-            partition.listeners.add(self)
-        self._deadline: Deadline = Expiry.current().after(timeout_s, self._expired)
-
-    def partition_changed(self, partition: Partition) -> None:
-        """A high watermark rose, or leadership went."""
-        left: list[tuple[PartitionResult, int]] = []
-        for answer, offset in self._waiting.pop(partition, ()):
-            outcome = partition.acks_outcome(offset)
-            if outcome is None:
-                left.append((answer, offset))
-            else:
-                answer.error_code = outcome
-        if left:
-            self._waiting[partition] = left
-            return
-        partition.listeners.discard(self)
-        if not self._waiting:
-            self._deadline.cancel()
-            self._done(self._response)
-
-    def _expired(self) -> None:
-        for partition, waiting in self._waiting.items():
-            partition.listeners.discard(self)
-            for answer, _ in waiting:
-                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._waiting.clear()
-        self._done(self._response)
-
-
-async def write_here(
+async def write_and_wait(
     destination: MarkerDestination, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Write markers and wait for the response."""
     event = trio.Event()
-    found: list[WriteTxnMarkersResponse] = []
+    responses: list[WriteTxnMarkersResponse] = []
 
     def done(response: WriteTxnMarkersResponse) -> None:
-        found.append(response)
+        responses.append(response)
         event.set()
 
     destination.write(request, done)
-    if not found:
+    if not responses:
         await event.wait()
-    return found[0]
+    return responses[0]

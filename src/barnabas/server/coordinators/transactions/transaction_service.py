@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION, served
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode
 from barnabas.server.coordinators.coordinator_service import CoordinatorService
 from barnabas.server.coordinators.internal_topics import TRANSACTION_TOPIC
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers, MarkerDestination
-from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.node_config import NodeConfig
     from barnabas.coordinator.core.coordinator_output import Output, Token
     from barnabas.coordinator.transactions.pending_markers import SendMarkers
@@ -34,14 +34,17 @@ if TYPE_CHECKING:
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
     )
+    from barnabas.server.coordinators.coordinator_service import MetadataSource
+    from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
     from barnabas.server.coordinators.transactions.transaction_partition import TransactionPartition
-    from barnabas.server.node.node import Node
+    from barnabas.server.replication.commit_wait import CommitWaits
 
     TransactionState: TypeAlias = DescribeTransactionsResponse.TransactionState
     ListedTransaction: TypeAlias = ListTransactionsResponse.TransactionState
 
     # An operation that may need a new producer id: shard, id if there is one, time in ms, token.
-    _DecideWithId = Callable[[TransactionShard, int | None, int, Token], Output]
+    _OperationWithId = Callable[[TransactionShard, int | None, int, Token], Output]
 
 logger = logging.getLogger(__name__)
 
@@ -62,121 +65,111 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     TOPIC = TRANSACTION_TOPIC
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self.producer_ids = ProducerIds(node)
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        metadata: MetadataSource,
+        config: Callable[[], NodeConfig],
+        commits: CommitWaits,
+        wall_ms: Callable[[], int],
+        *,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+    ) -> None:
+        super().__init__(replicas, metadata, config, commits, wall_ms)
+        self.producer_ids = producer_ids
         self.guards = Guards()
-        self.local_markers = LocalMarkers(node)
-        self._settings = transaction_settings(node.config)
+        self._timeout_ms = config().get_int("request.timeout.ms")
+        self.local_markers = LocalMarkers(
+            replicas, groups, self.guards, commits, wall_ms, timeout_ms=self._timeout_ms
+        )
+        self._settings = transaction_settings(config())
 
-    def new_partition(self, index: int) -> TransactionPartition:
-        """A partition of transactional ids, not loaded yet."""
-        # As of groups: what a start does not need is imported when it is.
+    def new_partition(self, index: int, leader_epoch: int) -> TransactionPartition:
+        """Return a partition of transactional ids that is not loaded yet."""
+        # As with groups: a start imports only what it needs.
         from barnabas.coordinator.transactions.transaction_shard import TransactionShard
         from barnabas.server.coordinators.transactions.transaction_partition import (
             TransactionPartition,
         )
 
-        node = self.node
         return TransactionPartition(
-            node.replicas,
+            self._context,
             index,
+            leader_epoch,
             TransactionShard(self._settings, self.transaction_version),
-            now_ms=self.now_ms,
-            stamp_ms=node.now_ms,
-            commit_timeout_ms=node.config.get_int("request.timeout.ms"),
-            begin_sync=self.begin_sync,
-            go_on=self.go_on,
+            commit_timeout_ms=self._timeout_ms,
             send_markers=self._send_markers,
         )
 
     def transaction_version(self) -> int:
-        """The finalized level of transaction.version, as far as it is served."""
-        return served(self.node.image.features).get(TRANSACTION_VERSION, 0)
+        """Return the finalized level of transaction.version, as far as it is served."""
+        return served(self._metadata.image.features).get(TRANSACTION_VERSION, 0)
 
     # Markers
 
     def _destination(self, broker_id: int) -> MarkerDestination | None:
-        """The broker's way to write markers, None while there is none."""
-        return self.local_markers if broker_id == self.node.node_id else None
+        """Return the way to have a broker write markers, None while there is none."""
+        return self.local_markers if broker_id == self._replicas.broker_id else None
 
-    def _send_markers(self, led: TransactionPartition, markers: SendMarkers) -> None:
-        """Write markers at the leaders of their partitions, and tell the shard what became."""
+    def _send_markers(self, partition: TransactionPartition, markers: SendMarkers) -> None:
+        """Write markers at the leaders of their partitions; the shard decides on the outcomes."""
         from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
         by_broker: dict[int, list[TopicPartition]] = {}
         outcomes: dict[TopicPartition, ErrorCode] = {}
-        for partition in sorted(markers.partitions):
-            image = self.node.image.partition(*partition)
-            if image is None:  # deleted: nothing is left to be ended
-                outcomes[partition] = ErrorCode.NONE
+        for written in sorted(markers.partitions):
+            image = self._metadata.image.partition(*written)
+            if image is None:  # a deleted partition needs no marker
+                outcomes[written] = ErrorCode.NONE
             else:
-                by_broker.setdefault(image.leader, []).append(partition)
-        for broker_id, partitions in by_broker.items():
+                by_broker.setdefault(image.leader, []).append(written)
+        for broker_id, written_there in by_broker.items():
             destination = self._destination(broker_id)
             if destination is None:
-                outcomes |= dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                outcomes |= dict.fromkeys(written_there, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                request = WriteTxnMarkersRequest(markers=[_marker(markers, partitions, led.epoch)])
-                destination.write(request, lambda answer: self._answered(led, markers, answer))
+                marker = _marker(markers, written_there, partition.leader_epoch)
+                destination.write(
+                    WriteTxnMarkersRequest(markers=[marker]),
+                    lambda answer: self._markers_written(partition, markers, answer),
+                )
         if outcomes:
-            self._tell(led, markers, outcomes)
+            _note_outcomes(partition, markers, outcomes)
 
-    def _answered(
-        self, led: TransactionPartition, markers: SendMarkers, answer: WriteTxnMarkersResponse
+    def _markers_written(
+        self,
+        partition: TransactionPartition,
+        markers: SendMarkers,
+        answer: WriteTxnMarkersResponse,
     ) -> None:
         (result,) = answer.markers
-        self._tell(
-            led,
-            markers,
-            {
-                (topic.name, partition.partition_index): ErrorCode(partition.error_code)
-                for topic in result.topics
-                for partition in topic.partitions
-            },
-        )
-
-    def _tell(
-        self,
-        led: TransactionPartition,
-        markers: SendMarkers,
-        outcomes: dict[TopicPartition, ErrorCode],
-    ) -> None:
-        from barnabas.coordinator.transactions.pending_markers import MarkersAnswered
-
-        failed = {partition: code.name for partition, code in outcomes.items() if code}
-        if failed:
-            logger.warning(
-                "markers not written transactional_id=%s partitions=%s",
-                markers.transactional_id,
-                failed,
-            )
-        led.markers_answered(
-            MarkersAnswered(
-                markers.transactional_id, markers.producer_id, markers.producer_epoch, outcomes
-            )
-        )
-        self.note_wakeup(led)
+        outcomes = {
+            (topic.name, one.partition_index): ErrorCode(one.error_code)
+            for topic in result.topics
+            for one in topic.partitions
+        }
+        _note_outcomes(partition, markers, outcomes)
 
     # Requests
 
-    async def _decide_with_id(self, key: str, decide: _DecideWithId) -> Any:
+    async def _request_with_id(self, key: str, operation: _OperationWithId) -> Any:
         """Have the shard decide; a new producer id is fetched only if it turns out needed."""
         from barnabas.coordinator.transactions.transaction_shard import ProducerIdNeededError
 
         try:
-            return await self.decide(
-                key, lambda shard, now_ms, token: decide(shard, None, now_ms, token)
+            return await self.request(
+                key, lambda shard, now_ms, token: operation(shard, None, now_ms, token)
             )
         except ProducerIdNeededError:
             fresh = await self.producer_ids.next()
-            return await self.decide(
-                key, lambda shard, now_ms, token: decide(shard, fresh, now_ms, token)
+            return await self.request(
+                key, lambda shard, now_ms, token: operation(shard, fresh, now_ms, token)
             )
 
     async def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         """A transactional producer starts, or goes on after an error."""
-        return await self._decide_with_id(
+        return await self._request_with_id(
             request.transactional_id or "",
             lambda shard, fresh, now_ms, token: shard.init_producer_id(
                 request, fresh, now_ms, token
@@ -193,7 +186,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     ) -> None:
         """Partitions become part of a transaction."""
         added = list(partitions)
-        await self.decide(
+        await self.request(
             transactional_id,
             lambda shard, now_ms, token: shard.add_partitions(
                 transactional_id, producer_id, producer_epoch, added, client_version, now_ms, token
@@ -209,7 +202,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether partitions are part of a transaction."""
         asked = list(partitions)
-        return await self.decide(
+        return await self.request(
             transactional_id,
             lambda shard, _now_ms, token: shard.verify_partitions(
                 transactional_id, producer_id, producer_epoch, asked, token
@@ -218,7 +211,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     async def end_transaction(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
         """A producer commits or aborts."""
-        return await self._decide_with_id(
+        return await self._request_with_id(
             request.transactional_id,
             lambda shard, fresh, now_ms, token: shard.end_transaction(
                 request, client_version, fresh, now_ms, token
@@ -227,21 +220,37 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     async def describe(self, transactional_id: str) -> TransactionState:
         """One transactional id."""
-        return await self.decide(
+        return await self.request(
             transactional_id,
             lambda shard, _now_ms, token: shard.describe(transactional_id, token),
         )
 
     async def list_transactions(self, filters: Filters) -> list[ListedTransaction]:
         """Those of this node; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
-        found: list[ListedTransaction] = []
-        for led in list(self.led.values()):
-            if not led.is_loaded:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "still loading")
-            found += await self.decide_at(
-                led, lambda shard, now_ms, token: shard.list_transactions(filters, now_ms, token)
-            )
-        return found
+        return await self.request_all(
+            lambda shard, now_ms, token: shard.list_transactions(filters, now_ms, token)
+        )
+
+
+def _note_outcomes(
+    partition: TransactionPartition,
+    markers: SendMarkers,
+    outcomes: dict[TopicPartition, ErrorCode],
+) -> None:
+    from barnabas.coordinator.transactions.pending_markers import MarkersAnswered
+
+    failed = {written: code.name for written, code in outcomes.items() if code}
+    if failed:
+        logger.warning(
+            "markers not written transactional_id=%s partitions=%s",
+            markers.transactional_id,
+            failed,
+        )
+    partition.markers_answered(
+        MarkersAnswered(
+            markers.transactional_id, markers.producer_id, markers.producer_epoch, outcomes
+        )
+    )
 
 
 def _marker(

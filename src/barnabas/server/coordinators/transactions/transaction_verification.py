@@ -7,18 +7,18 @@ asked whether that is so. For those of the second version the broker tells it, w
 from collections.abc import Iterable
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.coordinator.transactions.transaction_state import TV_2
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.server.coordinators.transactions.verification_guards import Guard
+from barnabas.server.coordinators.transactions.verification_guards import Guard, Guards
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
-    from barnabas.server.node.node import Node
+    from barnabas.config.subscriptions import ConfigSubscriptions
 
 
 class Support(Enum):
@@ -46,6 +46,33 @@ def is_in_transaction(partition: "Partition", producer_id: int, epoch: int) -> b
     return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
 
+class VerifyingCoordinator(Protocol):
+    """What a verification needs of the transaction coordinator."""
+
+    guards: Guards
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+    ) -> None:
+        """Make partitions part of a transaction. Raises KafkaError."""
+        ...
+
+    async def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Return for each partition whether it is part of a transaction. Raises KafkaError."""
+        ...
+
+
 class Admission:
     """One request's first writes into partitions, asked for and then let in.
 
@@ -54,14 +81,16 @@ class Admission:
 
     def __init__(
         self,
-        node: "Node",
+        transactions: "VerifyingCoordinator",
+        settings: "ConfigSubscriptions",
         support: Support,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> None:
-        self._node = node
+        self._transactions = transactions
+        self._settings = settings
         self.support = support
         self._transactional_id = transactional_id
         self._producer = producer_id, producer_epoch
@@ -70,7 +99,7 @@ class Admission:
         self._outcomes: dict[TopicPartition, ErrorCode] = {}
 
     async def __aenter__(self) -> "Admission":
-        guards = self._node.transactions.guards
+        guards = self._transactions.guards
         for topic, number in self._partitions:
             self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
         try:
@@ -89,7 +118,7 @@ class Admission:
         self._release()
 
     def _release(self) -> None:
-        guards = self._node.transactions.guards
+        guards = self._transactions.guards
         for (topic, number), guard in self._guards.items():
             guards.release(topic, number, self._producer[0], guard)
         self._guards.clear()
@@ -124,7 +153,7 @@ class Admission:
 
     async def _ask(self) -> None:
         """Ask; while the transaction before is being ended, a few times (KIP-890, part 2)."""
-        config = self._node.config
+        config = self._settings.current
         wait_s = config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
         most_s = config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         deadline = trio.current_time() + most_s
@@ -135,7 +164,7 @@ class Admission:
 
     async def _ask_once(self) -> bool:
         """Whether asking again is of no use."""
-        transactions = self._node.transactions
+        transactions = self._transactions
         producer = self._transactional_id, *self._producer
         try:
             if self.support is Support.ADDS:

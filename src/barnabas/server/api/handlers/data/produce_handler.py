@@ -30,7 +30,7 @@ from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.current_leader import current_leader
-from barnabas.server.api.handlers.data.pending_produce import PendingProduce
+from barnabas.server.api.handlers.data.pending_produce import resolve_when_committed
 from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,
     needed_admission,
@@ -187,12 +187,12 @@ def _answer(
         if failed:
             context.connection.close()
         if pending:  # for the disk alone, and nobody is told
-            PendingProduce(context, request, response, pending)
+            resolve_when_committed(context.services.commits, request, response, pending)
         return None
     if failed and context.version >= _LEADERS_VERSION:
         _tell_leaders(context, response)
     if pending:
-        return PendingProduce(context, request, response, pending).deferred
+        return resolve_when_committed(context.services.commits, request, response, pending)
     return response
 
 

@@ -14,7 +14,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.server.api.context import NodeContext as RequestContext
-from barnabas.server.coordinators.transactions.marker_writer import write_here
+from barnabas.server.coordinators.transactions.marker_writer import write_and_wait
 
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 
@@ -23,7 +23,7 @@ async def write_txn_markers(
     context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """End transactions in partitions, on behalf of their coordinator or of an administrator."""
-    return await write_here(context.node.transactions.local_markers, request)
+    return await write_and_wait(context.node.transactions.local_markers, request)
 
 
 def describe_producers(

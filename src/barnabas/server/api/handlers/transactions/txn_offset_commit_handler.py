@@ -78,7 +78,7 @@ async def _commit(
     node = context.node
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    index = node.groups.lead(request.group_id).index
+    index = node.groups.partition_for_key(request.group_id).index
     partition = node.replicas.partition(OFFSETS_TOPIC, index)
     producer = request.producer_id, request.producer_epoch
     support = _support(context.version)
@@ -89,7 +89,14 @@ async def _commit(
         admission: Admission | None = None
         if asks and not is_in_transaction(partition, *producer):
             admission = await stack.enter_async_context(
-                Admission(node, support, request.transactional_id, *producer, [asked])
+                Admission(
+                    node.transactions,
+                    node.settings,
+                    support,
+                    request.transactional_id,
+                    *producer,
+                    [asked],
+                )
             )
 
         def check() -> None:
