@@ -39,7 +39,7 @@ class Member:
 
     async def heartbeat(self, node: Node) -> bool:
         """Send one heartbeat; True when the assignment changed."""
-        await trio.lowlevel.checkpoint()  # a request of its own: others have had their turn
+        await trio.lowlevel.checkpoint()  # as between two requests
         joins = self.epoch == 0
         response = await node.groups.consumer_heartbeat(
             ConsumerGroupHeartbeatRequest(

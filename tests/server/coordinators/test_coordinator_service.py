@@ -1,4 +1,4 @@
-"""Which partitions a coordinator leads, in which leader epoch, and what it does after a failure."""
+"""The partitions that a coordinator leads, their leader epochs, and reloading after a failure."""
 
 import logging
 from collections.abc import Awaitable, Callable
