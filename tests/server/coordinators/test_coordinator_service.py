@@ -242,7 +242,7 @@ def test_coordinator_partition_of_an_old_epoch_writes_nothing(world: World) -> N
     async def test(partition: GroupPartition) -> None:
         world.subscribers.clear()
         await commit(world, 10)
-        lead_again(world)  # of which the coordinator knows nothing yet
+        lead_again(world)  # the coordinator has not taken the image yet
         async with trio.open_nursery() as nursery:
             asked = Asked(nursery, lambda: commit(world, 11))
         assert asked.answers == [ErrorCode.NOT_COORDINATOR]
