@@ -5,29 +5,35 @@ loaded in a task of its own; one whose leader epoch ends resigns. A partition th
 loaded, or that fails, is loaded again after a backoff (Kafka: CoordinatorRuntime).
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import attrs
 import trio
 
-from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.replication import ReplicaManager
-from barnabas.config.node_config import NodeConfig
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
-from barnabas.server.coordinators.coordinator_partition import (
-    CoordinatorContext,
-    CoordinatorPartition,
-    Operation,
-)
-from barnabas.server.coordinators.coordinator_turns import ProducerBatch
-from barnabas.server.replication.commit_wait import CommitWaits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.cluster.metadata.delta import MetadataDelta
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication import ReplicaManager
+    from barnabas.config.node_config import NodeConfig
+    from barnabas.server.coordinators.coordinator_partition import (
+        CoordinatorContext,
+        CoordinatorPartition,
+        Operation,
+    )
+    from barnabas.server.coordinators.coordinator_turns import ProducerBatch
+    from barnabas.server.replication.commit_wait import CommitWaits
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +65,7 @@ class _Backoff:
     began: float = -math.inf
     delay: float = 0.0
 
-    def next(self, now: float) -> "_Backoff":
+    def next(self, now: float) -> _Backoff:
         """Return the next backoff: twice as long, or the smallest after a healthy time."""
         if now - self.began > _HEALTHY_S:
             return _Backoff(now, _RELOAD_BACKOFF_S)
@@ -92,8 +98,15 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         self._nursery: trio.Nursery | None = None
         self._backoffs: dict[int, _Backoff] = {}
         self._clock = CoordinatorClock(wall_ms)
-        self._context = CoordinatorContext(
-            replicas, commits, self._clock, self._resume, self._reload_failed
+        self._commits = commits
+
+    @cached_property
+    def _context(self) -> CoordinatorContext:
+        # A node may never see a group or a transaction: a start imports none of their modules.
+        from barnabas.server.coordinators.coordinator_partition import CoordinatorContext
+
+        return CoordinatorContext(
+            self._replicas, self._commits, self._clock, self._resume, self._reload_failed
         )
 
     @abstractmethod

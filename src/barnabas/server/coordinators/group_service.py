@@ -7,6 +7,7 @@ order in which they come; waiting joins and syncs are awaited in their connectio
 from __future__ import annotations
 
 import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.feature_levels import GROUP_VERSION
@@ -15,9 +16,7 @@ from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.types import Uuid
 from barnabas.server.coordinators.coordinator_service import CoordinatorService
-from barnabas.server.coordinators.coordinator_turns import ProducerBatch
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.coordinators.regex_resolver import Question, RegexResolver
 from barnabas.server.node.startup_checks import StartupError
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     )
     from barnabas.server.coordinators.coordinator_service import MetadataSource
     from barnabas.server.coordinators.group_partition import GroupPartition
+    from barnabas.server.coordinators.regex_resolver import RegexResolver
     from barnabas.server.replication.commit_wait import CommitWaits
 
 
@@ -106,11 +106,15 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         self._settings = group_settings(config(), assignors)
         protocols = config().get("group.coordinator.rebalance.protocols")
         self._serves_consumer_groups = "consumer" in protocols
-        self._regexes = RegexResolver(lambda: metadata.image)
+
+    @cached_property
+    def _regexes(self) -> RegexResolver:
+        from barnabas.server.coordinators.regex_resolver import RegexResolver
+
+        return RegexResolver(lambda: self._metadata.image)
 
     def new_partition(self, index: int, leader_epoch: int) -> GroupPartition:
         """Return a partition of groups that is not loaded yet."""
-        # A node may never see a group: importing them would be half of its start.
         from barnabas.coordinator.groups.group_shard import GroupShard
         from barnabas.server.coordinators.group_partition import GroupPartition
 
@@ -137,6 +141,8 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
                         request.group_id, found, version, self._clock.now_ms()
                     )
                 )
+
+        from barnabas.server.coordinators.regex_resolver import Question
 
         question = Question(request.regexes, resolved, partition.fail)
         if self._regexes.ask(question) and self._nursery is not None:
@@ -236,6 +242,8 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         def commit(shard: GroupShard, now_ms: int, token: Token) -> Output:
             check()
             return shard.commit_transactional_offsets(request, now_ms, token)
+
+        from barnabas.server.coordinators.coordinator_turns import ProducerBatch
 
         producer = ProducerBatch(request.producer_id, request.producer_epoch)
         return await self.request(request.group_id, commit, producer)

@@ -87,7 +87,6 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
 
     def new_partition(self, index: int, leader_epoch: int) -> TransactionPartition:
         """Return a partition of transactional ids that is not loaded yet."""
-        # As with groups: a start imports only what it needs.
         from barnabas.coordinator.transactions.transaction_shard import TransactionShard
         from barnabas.server.coordinators.transactions.transaction_partition import (
             TransactionPartition,
