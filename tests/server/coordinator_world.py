@@ -69,7 +69,7 @@ class World:
     def now_ms(self) -> int:
         return int(time.time() * 1000)
 
-    def subscribe(self, callback: Callable[..., None]) -> None:
+    def subscribe(self, _name: str, callback: Callable[..., None]) -> None:
         self.subscribers.append(callback)
 
     async def flush(self, partition: Partition) -> bool:

@@ -11,7 +11,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 import trio
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Operation,
     )
     from barnabas.server.coordinators.coordinator_turns import ProducerBatch
+    from barnabas.server.quorum.metadata_publisher import MetadataPublisher
     from barnabas.server.replication.commit_wait import CommitWaits
 
 logger = logging.getLogger(__name__)
@@ -43,19 +44,6 @@ _RELOAD_BACKOFF_MAX_S = 5.0
 _HEALTHY_S = 60.0
 
 PartitionT = TypeVar("PartitionT", bound="CoordinatorPartition[Any]")
-
-
-class MetadataSource(Protocol):
-    """Where a service reads the metadata and learns of changes."""
-
-    @property
-    def image(self) -> MetadataImage:
-        """The newest committed image."""
-        ...
-
-    def subscribe(self, callback: Callable[[MetadataImage, MetadataDelta], None]) -> None:
-        """Call back with each new image and what changed in it."""
-        ...
 
 
 @attrs.frozen
@@ -85,7 +73,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
     def __init__(
         self,
         replicas: ReplicaManager,
-        metadata: MetadataSource,
+        metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
         wall_ms: Callable[[], int],

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
         TxnOffsetCommitRequest,
         TxnOffsetCommitResponse,
     )
-    from barnabas.server.coordinators.coordinator_service import MetadataSource
     from barnabas.server.coordinators.group_partition import GroupPartition
     from barnabas.server.coordinators.regex_resolver import RegexResolver
+    from barnabas.server.quorum.metadata_publisher import MetadataPublisher
     from barnabas.server.replication.commit_wait import CommitWaits
 
 
@@ -94,7 +94,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     def __init__(
         self,
         replicas: ReplicaManager,
-        metadata: MetadataSource,
+        metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
         wall_ms: Callable[[], int],

@@ -157,7 +157,8 @@ class Node:
         async with trio.open_nursery() as nursery:
             await self._start_cluster(nursery)
             await nursery.start(self.commits.run)
-            shared = self.replicas, self.quorum, lambda: self.config, self.commits, self.now_ms
+            metadata = self.quorum.publisher
+            shared = self.replicas, metadata, lambda: self.config, self.commits, self.now_ms
             self.groups = GroupCoordinator(*shared, assignors=self.assignors)
             self.transactions = TransactionCoordinator(
                 *shared, groups=self.groups, producer_ids=ProducerIds(self)

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
     )
-    from barnabas.server.coordinators.coordinator_service import MetadataSource
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
     from barnabas.server.coordinators.transactions.transaction_partition import TransactionPartition
+    from barnabas.server.quorum.metadata_publisher import MetadataPublisher
     from barnabas.server.replication.commit_wait import CommitWaits
 
     TransactionState: TypeAlias = DescribeTransactionsResponse.TransactionState
@@ -68,7 +68,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     def __init__(
         self,
         replicas: ReplicaManager,
-        metadata: MetadataSource,
+        metadata: MetadataPublisher,
         config: Callable[[], NodeConfig],
         commits: CommitWaits,
         wall_ms: Callable[[], int],
