@@ -16,6 +16,7 @@ from barnabas.cli.client_options import Client, client_options, complete_topics
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.terminal_output import progress
 from barnabas.cli.times import parse_time
+from barnabas.cli.value_formats import ValueFormat, value_format_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -63,8 +64,9 @@ _BATCH = 500
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file to write to."
 )
+@value_format_option(with_schema=False)
 @client_options
-def consume(client: Client, **options: Any) -> None:
+def consume(client: Client, *, value_format: ValueFormat, **options: Any) -> None:
     """Read records of TOPICS; without a limit, until interrupted."""
     wanted = _Wanted(options)
     template = record_formats.check_template(options["template"]) if options["template"] else None
@@ -81,13 +83,14 @@ def consume(client: Client, **options: Any) -> None:
         isolation_level=f"read_{options['isolation']}",
         fetch_wait_max_ms=100,
     )
+    decode = value_format.decoder()
     reading = _Reading(client, consumer, wanted)
     # Stopped by a supervisor, a member still commits and leaves its group.
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with _output(options["output"]) as out:
             reading.begin()
-            _copy(reading, write, out)
+            _copy(reading, lambda entry: write(decode(entry)), out)
     finally:
         consumer.close()
 

@@ -20,6 +20,7 @@ from barnabas.cli.command_errors import CliError, complain
 COMMANDS = {
     "serve": "barnabas.cli.serve_command:serve",
     "registry": "barnabas.cli.registry_command:registry",
+    "schema": "barnabas.cli.schema_command:schema",
     "topic": "barnabas.cli.topic_command:topic",
     "produce": "barnabas.cli.produce_command:produce",
     "consume": "barnabas.cli.consume_command:consume",

@@ -15,6 +15,7 @@ from barnabas.cli.client_options import Client, client_options, complete_topics
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.terminal_output import print_json, progress
 from barnabas.cli.times import parse_time
+from barnabas.cli.value_formats import ValueFormat, value_format_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ _STRIDE = 1000
 @click.option("--idempotent/--no-idempotent", default=None, help="[default: with --acks all]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was produced, for programs.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing when all went well.")
+@value_format_option(with_schema=True)
 @client_options
 def produce(
     client: Client,
@@ -71,6 +73,7 @@ def produce(
     idempotent: bool | None,
     as_json: bool,
     quiet: bool,
+    value_format: ValueFormat,
 ) -> None:
     """Write records to TOPIC, one for each line of FILES or of standard input (-)."""
     read = record_formats.reader(
@@ -96,7 +99,8 @@ def produce(
         headers=_header_options(headers),
     )
     sources = _Sources(files or (Path("-"),), whole=form == "raw")
-    _send(sources, read, sending)
+    encode = value_format.encoder(topic)
+    _send(sources, lambda line: encode(read(line)), sending)
     summary = sending.finish()
     if as_json:
         print_json(summary)

@@ -1,0 +1,127 @@
+"""`barnabas schema`, and values with schemas in `produce` and `consume`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Barnabas
+from tests.registry.live_registry import live_registry
+
+pytest.importorskip("starlette")
+pytest.importorskip("hypercorn")
+pytest.importorskip("fastavro")
+
+
+@pytest.fixture(scope="module")
+def registry(bootstrap: str) -> Iterator[str]:
+    with live_registry(bootstrap) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def _registry_variable(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_REGISTRY", registry)
+
+
+def record(*fields: tuple[str, object]) -> str:
+    """Return a record whose fields have the type int; a default of None is none."""
+    listed = [
+        {"name": name, "type": "int"} | ({} if default is None else {"default": default})
+        for name, default in fields
+    ]
+    return json.dumps({"type": "record", "name": "R", "fields": listed})
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    path = tmp_path / "first.avsc"
+    path.write_text(record(("a", None)))
+    return path
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    path = tmp_path / "second.avsc"
+    path.write_text(record(("a", None), ("b", 3)))
+    return path
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "broken.avsc"
+    path.write_text(record(("a", None), ("c", None)))
+    return path
+
+
+def test_schema_is_registered_shown_and_compared(
+    barnabas: Barnabas, first: Path, second: Path
+) -> None:
+    assert barnabas("schema", "register", "s", str(first)).code == 0
+    assert barnabas("schema", "register", "s", str(second)).out.startswith("s version 2 id ")
+    assert json.loads(barnabas("schema", "get", "s", "1").out) == json.loads(first.read_text())
+    listed = barnabas("schema", "list", "--prefix", "s", "--json").data
+    assert [(each["subject"], each["version"]) for each in listed] == [("s", 1), ("s", 2)]
+    diff = barnabas("schema", "diff", "s", "1", "2")
+    assert diff.code == 1
+    assert '+      "name": "b",' in diff.lines
+
+
+def test_incompatible_schema_is_refused_with_rule_and_path(
+    barnabas: Barnabas, first: Path, broken: Path
+) -> None:
+    barnabas("schema", "register", "inc", str(first))
+    outcome = barnabas("schema", "check", "inc", str(broken), "--json")
+    assert outcome.code == 1
+    assert outcome.data["details"][0]["rule"] == "READER_FIELD_MISSING_DEFAULT_VALUE"
+    assert outcome.data["details"][0]["path"] == "/fields/1"
+    assert "409" in barnabas("schema", "register", "inc", str(broken)).err
+    assert barnabas("schema", "register", "inc", str(broken), "--dry-run").code == 1
+
+
+def test_export_is_imported_with_ids_versions_and_settings(
+    barnabas: Barnabas, first: Path, second: Path, tmp_path: Path
+) -> None:
+    barnabas("schema", "register", "move", str(first))
+    barnabas("schema", "register", "move", str(second))
+    barnabas("schema", "config", "move", "--set", "compatibility=FULL")
+    barnabas("schema", "delete", "move", "--version", "1", "--yes")
+    before = barnabas("schema", "list", "--prefix", "move", "--deleted", "--json").data
+    file = tmp_path / "export.jsonl"
+    assert barnabas("schema", "export", str(file), "--prefix", "move").code == 0
+    assert barnabas("schema", "delete", "move", "--permanent", "--yes").code == 0
+    assert barnabas("schema", "list", "--prefix", "move", "--deleted", "--json").data == []
+    assert barnabas("schema", "import", str(file)).code == 0
+    after = barnabas("schema", "list", "--prefix", "move", "--deleted", "--json").data
+    assert [{**each, "ts": 0} for each in after] == [{**each, "ts": 0} for each in before]
+    assert barnabas("schema", "config", "move").data == {
+        "compatibilityLevel": "FULL",
+        "mode": "READWRITE",
+    }
+
+
+def test_values_are_json_here_and_avro_in_kafka(
+    barnabas: Barnabas, first: Path, second: Path, broken: Path
+) -> None:
+    barnabas("topic", "create", "values")
+    schema = ("--value-format", "avro", "--value-schema")
+    lines = b'{"a":1}\n{"a":2}\n'
+    assert barnabas("produce", "values", *schema, str(first), stdin=lines).code == 0
+    barnabas("schema", "register", "values-value", str(second))
+    newest = barnabas("produce", "values", "--value-format", "avro", stdin=b'{"a":3,"b":4}\n')
+    assert newest.code == 0
+    read = barnabas("consume", "values", "-b", "-e", "--value-format", "avro")
+    assert read.lines == ['{"a":1}', '{"a":2}', '{"a":3,"b":4}']
+    refused = barnabas("produce", "values", "--value-format", "avro", stdin=b'{"b":4}\n')
+    assert refused.code == 1
+    assert "line 1" in refused.err
+    against = ("--against-topic", "values", "--json")
+    assert barnabas("schema", "check", "values-value", str(second), *against).code == 0
+    assert barnabas("schema", "check", "values-value", str(broken), *against).code == 1
+
+
+def test_registry_that_does_not_answer_is_one_line(barnabas: Barnabas) -> None:
+    outcome = barnabas("schema", "list", "--registry", "http://127.0.0.1:1")
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1
