@@ -26,7 +26,7 @@ def _registry_variable(registry: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(*fields: tuple[str, object]) -> str:
-    """Return a record whose fields have the type int; a default of None is none."""
+    """Return a record whose fields have the type int; a default of None is left out."""
     listed = [
         {"name": name, "type": "int"} | ({} if default is None else {"default": default})
         for name, default in fields

@@ -1,4 +1,4 @@
-"""A registry in a thread of its own, against a running server."""
+"""A registry in its own thread, against a running server."""
 
 import threading
 from collections.abc import Iterator
