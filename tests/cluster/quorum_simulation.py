@@ -1,7 +1,8 @@
-"""A quorum in one thread: cores, disks that forget what was not synced, and a bad network.
+"""A simulated quorum in one thread: cores, disks that lose unsynced records, a faulty network.
 
-Everything random comes from one seed. Checkers watch all the while: at most one leader in an
-epoch (R1), epochs and votes never fall (R2), what was committed anywhere never changes.
+One seed determines everything. Checkers run at every step: at most one leader in an epoch over all
+lives (R1), the state file never loses information (R2), a committed record never changes, a leader
+holds every committed record. Requests that get lost time out at their sender, as connections do.
 """
 
 import heapq
@@ -9,22 +10,25 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.cluster.quorum.epoch_history import EpochHistory
 from barnabas.cluster.quorum.quorum_state import QuorumState
-from barnabas.cluster.quorum.raft import Entry, RaftCore, Ready, Timeouts
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
-    EpochHistory,
     FetchRequest,
     FetchResponse,
     VoteRequest,
     VoteResponse,
 )
+from barnabas.cluster.quorum.raft_state import Entry, Ready, Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.protocol.errors import ErrorCode
 from tests.cluster.states import uuid
 
 TIMEOUTS = Timeouts(election_ms=1000, fetch_ms=2000, backoff_max_ms=1000)
 FETCH_MS = 100
+REQUEST_TIMEOUT_MS = 2000
 
 
 class Replica:
@@ -34,7 +38,7 @@ class Replica:
         self.id = node_id
         self.state = QuorumState()
         self.log: list[Entry] = []
-        self.synced = 0  # entries that a crash leaves
+        self.synced = 0  # entries that survive a loss of power
         self.core: RaftCore | None = None
         self.life = 0
 
@@ -44,17 +48,27 @@ class Replica:
 
 
 class Simulation:
-    """Runs `size` voters; `loss` is the chance that a message gets lost."""
+    """Runs `size` voters; `loss` is the probability that a message gets lost."""
 
-    def __init__(self, seed: int, size: int = 3, loss: float = 0.0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        size: int = 3,
+        loss: float = 0.0,
+        core_type: type[RaftCore] = RaftCore,
+        sync_chance: float = 1.0,
+    ) -> None:
         self.random = random.Random(seed)
+        self.core_type = core_type
         self.now_ms = 0
         self.loss = loss
+        self.sync_chance = sync_chance
         self.cut: set[int] = set()
         self.replicas = {node: Replica(node) for node in range(1, size + 1)}
         self.voters = VoterSet.of(*(Voter(ReplicaKey(node, uuid(node))) for node in self.replicas))
         self.committed: list[Entry] = []
         self.leaders: dict[int, int] = {}
+        self.votes: dict[tuple[int, int], int] = {}
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         for node in self.replicas:
@@ -80,7 +94,7 @@ class Simulation:
             if not starts or entry.epoch > starts[-1][0]:
                 starts.append((entry.epoch, entry.base_offset))
         replica.life += 1
-        replica.core = RaftCore(
+        replica.core = self.core_type(
             local=self.voters.voters[node],
             voters=self.voters,
             voters_offset=0,
@@ -96,14 +110,14 @@ class Simulation:
         self.at(self.random.randrange(FETCH_MS), lambda: self._beat(replica, life))
 
     def crash(self, node: int) -> None:
-        """Stop a node; what it had not synced is gone."""
+        """Stop a node with a loss of power: its unsynced records are gone."""
         replica = self.replicas[node]
         replica.core = None
         replica.life += 1
         del replica.log[replica.synced :]
 
     def propose(self, value: bytes) -> bool:
-        """Have whoever leads append a record; False while nobody does."""
+        """Let the leader append a record; return False without a leader."""
         for replica in self.replicas.values():
             if replica.core and replica.core.is_leader and replica.id not in self.cut:
                 replica.core.propose([value], self.now_ms)
@@ -112,7 +126,7 @@ class Simulation:
         return False
 
     def _beat(self, replica: Replica, life: int) -> None:
-        """Time passes for a node: its timer, its fsync, its next fetch."""
+        """Advance a node: its timer, its fsync, its next fetch."""
         core = replica.core
         if core is None or replica.life != life:
             return
@@ -120,10 +134,14 @@ class Simulation:
         if wakeup is not None and wakeup <= self.now_ms:
             core.tick(self.now_ms)
         self.settle(replica)
-        self._sync(replica)
+        if self.random.random() < self.sync_chance:
+            self._sync(replica)
         request = core.fetch_request()
         if request is not None:
-            self.send(replica.id, request.to, lambda to: self._answer_fetch(to, request))
+            to = request.to
+            if to is None:  # a bootstrap server
+                to = self.random.choice([node for node in self.replicas if node != replica.id])
+            self.send(replica.id, to, lambda receiver: self._answer_fetch(receiver, request))
         self.at(FETCH_MS, lambda: self._beat(replica, life))
 
     def _sync(self, replica: Replica) -> None:
@@ -135,13 +153,13 @@ class Simulation:
     # The shell of each node
 
     def settle(self, replica: Replica) -> None:
-        """Do what the core asks for."""
+        """Carry out the effects of the core, in their order."""
         core = replica.core
         if core is None:
             return
         ready: Ready = core.take_ready()
         if ready.quorum_state is not None:
-            self._check_state(replica.state, ready.quorum_state)
+            self._check_state(replica, ready.quorum_state)
             replica.state = ready.quorum_state
         if ready.truncate_to is not None:
             while replica.log and replica.log[-1].base_offset >= ready.truncate_to:
@@ -151,16 +169,29 @@ class Simulation:
         replica.log += ready.entries
         assert replica.end_offset == core.log_end_offset
         if core.is_leader:
-            assert self.leaders.setdefault(core.epoch, replica.id) == replica.id, "two leaders"
+            self._check_leader(replica, core)
         if ready.high_watermark is not None:
             self._check_committed(replica, ready.high_watermark)
         for message in ready.messages:
             self._send(replica, message)
 
-    def _check_state(self, old: QuorumState, new: QuorumState) -> None:
+    def _check_leader(self, replica: Replica, core: RaftCore) -> None:
+        assert self.leaders.setdefault(core.epoch, replica.id) == replica.id, "two leaders"
+        held = replica.log[: len(self.committed)]
+        if all(entry.epoch < core.epoch for entry in self.committed):
+            assert held == self.committed, "a leader lacks committed records"
+
+    def _check_state(self, replica: Replica, new: QuorumState) -> None:
+        old = replica.state
         assert new.epoch >= old.epoch, "the epoch fell"
-        if new.epoch == old.epoch and old.voted is not None and new.voted is not None:
-            assert new.voted == old.voted, "voted twice in an epoch"
+        if new.epoch == old.epoch:
+            if old.leader_id is not None:
+                assert new.leader_id == old.leader_id, "the leader of an epoch was forgotten"
+            if old.voted is not None and new.leader_id is None:
+                assert new.voted == old.voted, "the vote of an epoch was forgotten"
+        if new.voted is not None:
+            vote = self.votes.setdefault((replica.id, new.epoch), new.voted.id)
+            assert vote == new.voted.id, "voted twice in an epoch"
 
     def _check_committed(self, replica: Replica, high_watermark: int) -> None:
         entries = [entry for entry in replica.log if entry.next_offset <= high_watermark]
@@ -169,17 +200,25 @@ class Simulation:
         self.committed += entries[known:]
 
     def _send(self, replica: Replica, message: Any) -> None:
-        match message:
-            case VoteResponse():
-                to = message.request.candidate.id
-            case _:
-                to = message.to
-        self.send(replica.id, to, lambda receiver: self._receive(receiver, message))
+        to = message.to if not isinstance(message, VoteResponse) else message.request.candidate.id
+        if isinstance(message, VoteResponse) and message.granted and not message.request.pre_vote:
+            vote = self.votes.setdefault((replica.id, message.epoch), to)
+            assert vote == to, "voted twice in an epoch"
+        life = replica.life
 
-    def send(self, sender: int, to: int, deliver: Callable[[Replica], None]) -> None:
+        def fail() -> None:
+            if replica.core is not None and replica.life == life:
+                replica.core.on_request_failed(message, self.now_ms)
+                self.settle(replica)
+
+        if not self.send(replica.id, to, lambda receiver: self._receive(receiver, message)):
+            self.at(REQUEST_TIMEOUT_MS, fail)
+
+    def send(self, sender: int, to: int, deliver: Callable[[Replica], None]) -> bool:
+        """Deliver a message later; return False when it gets lost."""
         lost = self.random.random() < self.loss
         if lost or sender in self.cut or to in self.cut:
-            return
+            return False
 
         def arrive() -> None:
             replica = self.replicas[to]
@@ -188,8 +227,9 @@ class Simulation:
                 self.settle(replica)
 
         self.at(self.random.randrange(1, 30), arrive)
-        if self.random.random() < self.loss:  # now and then, twice
+        if self.random.random() < self.loss:  # a duplicate
             self.at(self.random.randrange(1, 300), arrive)
+        return True
 
     def _receive(self, replica: Replica, message: Any) -> None:
         core = replica.core
@@ -207,11 +247,13 @@ class Simulation:
     def _answer_fetch(self, leader: Replica, request: FetchRequest) -> None:
         core = leader.core
         assert core is not None
+        assert request.replica.id != leader.id, "a replica fetches from itself"
         response = core.on_fetch(request, self.now_ms)
         self.settle(leader)
         entries: list[Entry] = []
-        if response.is_leader and response.diverging is None:
+        if response.has_records:
             entries = [entry for entry in leader.log if entry.base_offset >= request.offset]
+            entries = entries[: self.random.randrange(1, 5)]  # a response has a maximum size
         self.send(
             leader.id,
             request.replica.id,
@@ -227,8 +269,8 @@ class Simulation:
     ) -> None:
         core = replica.core
         assert core is not None
-        if core.fetch_request() != request and response.is_leader:
-            return  # its log or its epoch has moved on since
+        if core.fetch_request() != request and response.error is ErrorCode.NONE:
+            return  # its log or its epoch has changed since the request
         if core.on_fetch_response(response, self.now_ms) and entries:
             replica.log += entries
             replica.synced = len(replica.log)

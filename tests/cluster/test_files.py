@@ -14,6 +14,7 @@ from barnabas.cluster.metadata.metadata_snapshot import (
     encode_snapshot,
     metadata_batch,
 )
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ProtocolError
@@ -146,7 +147,7 @@ def test_a_loader_applies_a_transaction_whole_or_not_at_all() -> None:
     image = loader.image()
     assert image.features == {"b": 1}
     assert (image.offset, image.record_epoch) == (5, 2)
-    assert loader.epochs.end_of(1) == (1, 5)
+    assert loader.epochs.end_of(1) == OffsetAndEpoch(5, 1)
 
 
 def test_a_loader_skips_what_the_snapshot_covers() -> None:

@@ -1,13 +1,22 @@
-"""The quorum elects, replicates and forgets nothing, whatever happens to its nodes and messages."""
+"""The Raft core: elections, replication, and invariants under simulated faults."""
 
 import random
 
 import pytest
 
 from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
-from barnabas.cluster.quorum.raft import RaftCore, Role, Timeouts
-from barnabas.cluster.quorum.raft_messages import EpochHistory, VoteRequest, VoteResponse
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.raft_messages import (
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.cluster.quorum.raft_state import QuorumDataLossError, Role, Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.control_records import (
@@ -47,10 +56,10 @@ def core(
     return made
 
 
-# One voter
+# A single voter
 
 
-def test_an_only_voter_leads_at_once_and_states_the_voters_in_the_log() -> None:
+def test_start_of_a_single_voter_leads_and_appends_the_voters() -> None:
     lone = core()
     ready = lone.take_ready()
     assert ready.quorum_state == QuorumState(epoch=1, leader_id=1)
@@ -61,7 +70,7 @@ def test_an_only_voter_leads_at_once_and_states_the_voters_in_the_log() -> None:
     assert kinds == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
 
 
-def test_voters_of_the_configuration_are_stated_once_the_kraft_version_is_raised() -> None:
+def test_upgrade_kraft_version_appends_the_configured_voters() -> None:
     lone = core(kraft_version=0)
     (opening,) = lone.take_ready().entries
     assert [type(message) for message in opening.control] == [LeaderChangeMessage]
@@ -71,7 +80,7 @@ def test_voters_of_the_configuration_are_stated_once_the_kraft_version_is_raised
     assert (lone.kraft_version, lone.voters_offset) == (1, entry.base_offset + 1)
 
 
-def test_voters_that_the_log_has_are_not_stated_again_unless_the_leader_moved() -> None:
+def test_start_of_an_epoch_appends_voters_only_when_missing_or_moved() -> None:
     (entry,) = core(voters_offset=2, epochs=[(1, 0)], end=3).take_ready().entries
     assert [type(message) for message in entry.control] == [LeaderChangeMessage]
     moved = core(voters_offset=2, epochs=[(1, 0)], end=3, local=voter(1, port=9999))
@@ -80,7 +89,7 @@ def test_voters_that_the_log_has_are_not_stated_again_unless_the_leader_moved() 
     assert moved.voters.voters[1].endpoints[0].port == 9999
 
 
-def test_each_start_is_a_new_epoch_even_if_the_state_was_lost() -> None:
+def test_start_without_the_state_file_uses_a_new_epoch() -> None:
     again = core(state=QuorumState(epoch=4, leader_id=1), epochs=[(4, 0)], end=9)
     assert again.epoch == 5
     lost = core(epochs=[(2, 0), (7, 5)], end=9)
@@ -88,7 +97,7 @@ def test_each_start_is_a_new_epoch_even_if_the_state_was_lost() -> None:
     assert lost.take_ready().entries[0].base_offset == 9
 
 
-def test_nothing_is_committed_before_it_is_durable() -> None:
+def test_high_watermark_of_a_single_voter_follows_the_flush() -> None:
     lone = core()
     lone.take_ready()
     entry = lone.propose([b"a", b"b"], 5)
@@ -99,7 +108,7 @@ def test_nothing_is_committed_before_it_is_durable() -> None:
     assert lone.take_ready().high_watermark == 5
 
 
-def test_who_does_not_lead_appends_nothing() -> None:
+def test_propose_without_leadership_raises_not_controller() -> None:
     lone = core()
     lone.resign(5)
     with pytest.raises(KafkaError) as refusal:
@@ -124,7 +133,7 @@ def answer(replica: RaftCore, request: VoteRequest) -> VoteResponse:
     return response
 
 
-def test_a_vote_is_given_once_in_an_epoch() -> None:
+def test_vote_is_granted_once_in_an_epoch() -> None:
     replica = core(size=3)
     assert answer(replica, ask(2, 5)).granted
     assert not answer(replica, ask(3, 5)).granted
@@ -132,28 +141,28 @@ def test_a_vote_is_given_once_in_an_epoch() -> None:
     assert answer(replica, ask(3, 6)).granted
 
 
-def test_a_vote_survives_a_restart() -> None:
+def test_vote_survives_a_restart() -> None:
     replica = core(size=3)
     answer(replica, ask(2, 5))
     again = core(size=3, state=QuorumState.decode(replica.state.encode()))
     assert not answer(again, ask(3, 5)).granted
 
 
-def test_who_lacks_records_gets_no_vote() -> None:
+def test_vote_for_a_shorter_log_is_refused() -> None:
     replica = core(size=3, epochs=[(2, 0)], end=10, state=QuorumState(epoch=2))
     assert not answer(replica, ask(2, 5, last_epoch=2, end=9)).granted
     assert not answer(replica, ask(2, 5, last_epoch=1, end=99)).granted
     assert answer(replica, ask(2, 5, last_epoch=2, end=10)).granted
 
 
-def test_a_pre_vote_binds_nobody() -> None:
+def test_pre_vote_does_not_count_as_a_vote() -> None:
     replica = core(size=3)
     assert answer(replica, ask(2, 0, pre_vote=True)).granted
     assert answer(replica, ask(3, 0, pre_vote=True)).granted
     assert replica.state.voted is None
 
 
-def test_a_candidate_leads_with_a_majority_only() -> None:
+def test_candidate_leads_with_a_majority() -> None:
     replica = core(size=5)
     replica.tick(5000)
     assert replica.role is Role.PROSPECTIVE
@@ -168,34 +177,266 @@ def test_a_candidate_leads_with_a_majority_only() -> None:
     assert replica.role is Role.LEADER
 
 
+# Errors, fetches and time
+
+
+def leading(
+    size: int = 3, *, epochs: list[tuple[int, int]] | None = None, end: int = 0
+) -> RaftCore:
+    """Return a leader of `size` voters in the epoch after the log's last one."""
+    state = QuorumState(epoch=epochs[-1][0]) if epochs else None
+    leader = core(size=size, epochs=epochs, end=end, state=state)
+    leader.tick(5000)
+    for _ in range(2):
+        for request in [m for m in leader.take_ready().messages if isinstance(m, VoteRequest)]:
+            leader.on_vote_response(
+                VoteResponse(request, request.to, leader.epoch, None, True), 5000
+            )
+    assert leader.role is Role.LEADER
+    return leader
+
+
+def fetch(node: int, epoch: int, offset: int, last_epoch: int) -> FetchRequest:
+    return FetchRequest(1, epoch, ReplicaKey(node, uuid(node)), offset, last_epoch)
+
+
+def following(*, epochs: list[tuple[int, int]], end: int, high_watermark: int = 0) -> RaftCore:
+    """Return a follower of leader 2 in the epoch of its log."""
+    replica = core(
+        size=3, epochs=epochs, end=end, state=QuorumState(epoch=epochs[-1][0], leader_id=2)
+    )
+    replica.on_appended([], high_watermark)
+    replica.take_ready()
+    return replica
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (ask(2, 2, last_epoch=1), ErrorCode.FENCED_LEADER_EPOCH),
+        (ask(2, 5, last_epoch=5), ErrorCode.INVALID_REQUEST),
+        (ask(2, 5, last_epoch=6, pre_vote=True), ErrorCode.INVALID_REQUEST),
+        (ask(2, 5, last_epoch=1, end=-1), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_vote_request_that_is_stale_or_impossible_gets_an_error(
+    request_: VoteRequest, error: ErrorCode
+) -> None:
+    replica = core(size=3, state=QuorumState(epoch=3))
+    replica.on_vote_request(request_, 10)
+    (response,) = replica.take_ready().messages
+    assert isinstance(response, VoteResponse)
+    assert (response.error, response.granted, replica.epoch) == (error, False, 3)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(0, ErrorCode.FENCED_LEADER_EPOCH), (9, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_fetch_with_another_epoch_gets_an_error_and_deposes_no_leader(
+    epoch: int, error: ErrorCode
+) -> None:
+    leader = leading()
+    assert leader.on_fetch(fetch(2, epoch, 0, 0), 5001).error is error
+    assert leader.is_leader
+
+
+def test_fetch_from_a_replica_that_does_not_lead_names_the_leader() -> None:
+    replica = following(epochs=[(4, 0)], end=3)
+    response = replica.on_fetch(fetch(3, 4, 0, 0), 10)
+    assert (response.error, response.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+
+
+def test_fetch_of_a_diverged_follower_is_no_progress() -> None:
+    leader = leading(epochs=[(2, 0)], end=5)
+    leader.on_flushed(leader.log_end_offset)
+    response = leader.on_fetch(fetch(2, leader.epoch, 9, 1), 5001)
+    assert response.diverging is not None
+    assert leader.progress_of(ReplicaKey(2, uuid(2))).end_offset == -1
+    assert leader.high_watermark == 0
+
+
+def test_high_watermark_needs_a_record_of_the_leaders_epoch() -> None:
+    """Figure 8 of the Raft paper: a record of an earlier epoch may still be overwritten."""
+    leader = leading(epochs=[(2, 0)], end=5)
+    leader.on_flushed(leader.log_end_offset)
+    assert leader.on_fetch(fetch(2, leader.epoch, 5, 2), 5001).high_watermark == -1
+    assert leader.high_watermark == 0
+    response = leader.on_fetch(fetch(2, leader.epoch, 6, leader.epoch), 5002)
+    assert response.high_watermark == leader.high_watermark == 6
+
+
+def test_new_leader_reports_no_high_watermark_of_its_time_as_follower() -> None:
+    leader = leading(epochs=[(2, 0)], end=5)
+    leader.on_appended([], 4)
+    assert leader.high_watermark == 4
+    assert leader.on_fetch(fetch(2, leader.epoch, 5, 2), 5001).high_watermark == -1
+
+
+def test_fetch_below_the_log_start_gets_the_snapshot() -> None:
+    leader = leading(epochs=[(2, 10)], end=15)
+    leader.log.log_start = snapshot = OffsetAndEpoch(10, 1)
+    for offset, last_epoch in ((0, 0), (9, 1), (10, 0)):
+        response = leader.on_fetch(fetch(2, leader.epoch, offset, last_epoch), 5001)
+        assert (response.snapshot, response.has_records) == (snapshot, False)
+    assert leader.on_fetch(fetch(2, leader.epoch, 10, 1), 5001).has_records
+
+
+def test_follower_downloads_a_snapshot_and_continues_after_it() -> None:
+    replica = following(epochs=[(1, 0)], end=3)
+    snapshot = OffsetAndEpoch(10, 1)
+    assert not replica.on_fetch_response(FetchResponse(1, 2, snapshot=snapshot), 10)
+    assert replica.take_ready().fetch_snapshot == snapshot
+    assert replica.fetch_request() is None
+    replica.on_snapshot_installed(snapshot, replica.voters, 1)
+    request = replica.fetch_request()
+    assert request is not None
+    assert (request.offset, request.last_epoch) == (10, 1)
+    assert replica.take_ready().high_watermark == 10
+
+
+def test_truncation_below_the_high_watermark_raises() -> None:
+    replica = following(epochs=[(1, 0), (3, 5)], end=8, high_watermark=7)
+    diverging = FetchResponse(3, 2, diverging=OffsetAndEpoch(6, 3))
+    with pytest.raises(QuorumDataLossError, match="offset 6, below the high watermark 7"):
+        replica.on_fetch_response(diverging, 10)
+
+
+def test_truncation_keeps_the_largest_common_epoch() -> None:
+    replica = following(epochs=[(1, 0), (3, 5), (4, 7)], end=8)
+    assert not replica.on_fetch_response(FetchResponse(4, 2, diverging=OffsetAndEpoch(9, 3)), 10)
+    assert replica.take_ready().truncate_to == 7
+    assert not replica.on_fetch_response(FetchResponse(4, 2, diverging=OffsetAndEpoch(6, 2)), 10)
+    assert replica.take_ready().truncate_to == 5
+
+
+def test_leader_that_resigns_names_no_leader_and_leaves_its_epoch() -> None:
+    leader = leading()
+    epoch = leader.epoch
+    leader.take_ready()
+    leader.resign(6000)
+    assert (leader.leader_id, leader.epoch, leader.fetch_request()) == (None, epoch, None)
+    assert not answer(leader, ask(2, epoch, last_epoch=epoch - 1, end=99)).granted
+    leader.tick(20_000)
+    assert (leader.role, leader.epoch) == (Role.UNATTACHED, epoch + 1)
+
+
+def test_leader_that_restarts_does_not_vote_in_its_epoch() -> None:
+    again = core(size=3, epochs=[(3, 0)], end=4, state=QuorumState(epoch=4, leader_id=1))
+    assert (again.role, again.epoch, again.leader_id) == (Role.UNATTACHED, 5, None)
+    assert not answer(again, ask(2, 4, last_epoch=3, end=9)).granted
+
+
+def test_leader_announces_itself_to_voters_that_do_not_fetch() -> None:
+    leader = leading()
+    leader.take_ready()
+    leader.on_fetch(fetch(2, leader.epoch, 0, 0), 5900)
+    leader.tick(6000)
+    assert leader.take_ready().messages == [BeginQuorumEpoch(3, leader.epoch, 1)]
+
+
+def test_leader_without_fetches_of_a_majority_resigns() -> None:
+    leader = leading()
+    leader.on_fetch(fetch(2, leader.epoch, 0, 0), 6000)
+    leader.tick(8999)
+    assert leader.is_leader
+    leader.tick(9000)
+    assert leader.role is Role.RESIGNED
+
+
+def test_vote_request_without_a_response_is_sent_again() -> None:
+    replica = core(size=3)
+    replica.tick(5000)
+    requests = replica.take_ready().messages
+    replica.on_request_failed(requests[0], 5100)
+    assert replica.wakeup_ms() == 5120
+    replica.tick(5120)
+    assert replica.take_ready().messages == [requests[0]]
+
+
+def test_follower_that_has_fetched_grants_no_pre_vote_until_the_leader_ends() -> None:
+    replica = following(epochs=[(4, 0)], end=3)
+    replica.on_fetch_response(FetchResponse(4, 2), 10)
+    pre_vote = ask(3, 4, last_epoch=4, end=3, pre_vote=True)
+    assert not answer(replica, pre_vote).granted
+    replica.on_leader_unreachable(20)
+    assert answer(replica, pre_vote).granted
+
+
+def test_survivors_of_a_leader_campaign_one_after_the_other() -> None:
+    deadlines = []
+    for node in (1, 3):
+        replica = core(
+            size=3, state=QuorumState(epoch=4, leader_id=2), epochs=[(4, 0)], local=voter(node)
+        )
+        replica.on_leader_unreachable(1000)
+        deadlines.append(replica.wakeup_ms())
+    assert deadlines == [1000, 1050]
+
+
+@pytest.mark.parametrize(("preferred", "delay"), [((1, 3), 0), ((3, 1), 500), ((3,), 1000)])
+def test_end_quorum_epoch_delays_by_the_position_among_successors(
+    preferred: tuple[int, ...], delay: int
+) -> None:
+    replica = following(epochs=[(4, 0)], end=3)
+    replica.on_end_quorum_epoch(EndQuorumEpoch(1, 4, 2, preferred), 1000)
+    assert replica.wakeup_ms() == 1000 + delay
+
+
+def test_observer_progress_counts_neither_for_the_high_watermark_nor_for_the_majority() -> None:
+    leader = leading()
+    leader.on_flushed(leader.log_end_offset)
+    observer = ReplicaKey(9, uuid(9))
+    end = leader.log_end_offset
+    leader.on_fetch(FetchRequest(1, leader.epoch, observer, end, leader.epoch), 7000)
+    assert leader.high_watermark == 0
+    progress = leader.progress_of(observer)
+    assert (progress.end_offset, progress.caught_up_ms) == (end, 7000)
+    assert leader.observers(7001) == [observer]
+    assert leader.observers(400_000) == []
+    leader.tick(8000)
+    assert leader.role is Role.RESIGNED
+
+
+def test_unattached_replica_fetches_from_a_bootstrap_server_and_learns_the_leader() -> None:
+    replica = core(size=3, local=voter(9))
+    request = replica.fetch_request()
+    assert request is not None
+    assert (request.to, replica.is_voter) == (None, False)
+    replica.on_fetch_response(FetchResponse(7, 2, ErrorCode.FENCED_LEADER_EPOCH), 10)
+    assert (replica.role, replica.leader_id, replica.epoch) == (Role.FOLLOWER, 2, 7)
+
+
 # Epochs of a log
 
 
-def test_a_history_tells_where_each_epoch_ends() -> None:
+def test_end_of_returns_the_end_of_each_epoch() -> None:
     history = EpochHistory([(1, 0), (3, 10), (4, 12)], 20)
+    ends = [OffsetAndEpoch(10, 1), OffsetAndEpoch(12, 3), OffsetAndEpoch(20, 4)]
     assert [history.end_of(epoch) for epoch in (1, 2, 3, 4, 9)] == [
-        (1, 10),
-        (1, 10),
-        (3, 12),
-        (4, 20),
-        (4, 20),
+        ends[0],
+        ends[0],
+        ends[1],
+        ends[2],
+        ends[2],
     ]
     history.truncate(11)
-    assert (history.last_epoch, history.end_offset, history.end_of(3)) == (3, 11, (3, 11))
+    assert (history.last_epoch, history.end_offset) == (3, 11)
+    assert history.end_of(3) == OffsetAndEpoch(11, 3)
 
 
 # Simulated clusters
 
 
 def settled(simulation: Simulation) -> int:
-    """Let a majority agree (R5): the leader's id."""
+    """Run until a leader is elected (R5); return its id."""
     simulation.run(20_000)
     leaders = [r.id for r in simulation.replicas.values() if r.core and r.core.is_leader]
     assert len(leaders) == 1
     return leaders[0]
 
 
-def test_a_quorum_elects_one_leader_and_commits() -> None:
+def test_quorum_elects_one_leader_and_commits() -> None:
     simulation = Simulation(seed=1)
     settled(simulation)
     assert simulation.propose(b"x")
@@ -204,7 +445,7 @@ def test_a_quorum_elects_one_leader_and_commits() -> None:
     assert all(r.core.high_watermark == r.end_offset for r in simulation.replicas.values())
 
 
-def test_a_minority_cannot_commit_and_its_leader_steps_down() -> None:
+def test_leader_of_a_minority_commits_nothing_and_resigns() -> None:
     simulation = Simulation(seed=2)
     old = settled(simulation)
     simulation.propose(b"before")
@@ -225,10 +466,28 @@ def test_a_minority_cannot_commit_and_its_leader_steps_down() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_fault_breaks_the_invariants(seed: int) -> None:
+def test_random_faults_keep_the_invariants(seed: int) -> None:
     chance = random.Random(seed)
-    simulation = Simulation(seed, size=chance.choice([3, 3, 5]), loss=chance.choice([0.0, 0.1]))
-    for number in range(40):
+    simulation = Simulation(
+        seed,
+        size=chance.choice([3, 3, 5]),
+        loss=chance.choice([0.0, 0.1]),
+        sync_chance=chance.choice([1.0, 0.3]),
+    )
+    churn(simulation, chance)
+    simulation.sync_chance = 1.0
+    heal(simulation)
+    settled(simulation)
+    assert simulation.propose(b"last")
+    simulation.run(2000)
+    assert simulation.committed[-1].records == (b"last",)
+    for replica in simulation.replicas.values():
+        assert replica.log == simulation.committed
+
+
+def churn(simulation: Simulation, chance: random.Random, steps: int = 40) -> None:
+    """Crash, restart and cut off nodes at random, and propose records."""
+    for number in range(steps):
         action = chance.randrange(6)
         node = chance.randrange(1, len(simulation.replicas) + 1)
         if action == 0 and simulation.replicas[node].core is not None:
@@ -240,13 +499,11 @@ def test_no_fault_breaks_the_invariants(seed: int) -> None:
         else:
             simulation.propose(b"%d" % number)
         simulation.run(chance.randrange(2000))
+
+
+def heal(simulation: Simulation) -> None:
+    """Repair the network and restart all nodes."""
     simulation.cut, simulation.loss = set(), 0.0
     for node, replica in simulation.replicas.items():
         if replica.core is None:
             simulation.start(node)
-    settled(simulation)
-    assert simulation.propose(b"last")
-    simulation.run(2000)
-    assert simulation.committed[-1].records == (b"last",)
-    for replica in simulation.replicas.values():
-        assert replica.log == simulation.committed

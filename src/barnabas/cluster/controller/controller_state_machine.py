@@ -17,7 +17,8 @@ from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.record_versions import encode_at, statable
-from barnabas.cluster.quorum.raft import RaftCore, Ready
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.raft_state import Ready
 from barnabas.cluster.quorum.voters_history import VotersHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, decode_control_record
+from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
-from barnabas.cluster.quorum.raft_messages import EpochHistory
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Buffer
@@ -45,7 +45,7 @@ class MetadataLoader:
         """Begin with a snapshot's content."""
         for record in snapshot.records:
             self.delta.replay(record)
-        self.epochs.extend(snapshot_id.epoch, snapshot_id.end_offset, snapshot_id.end_offset)
+        self.epochs.truncate_to_snapshot(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
         self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
         self.last_timestamp_ms = snapshot.last_timestamp_ms
         if snapshot_id.end_offset > 0:

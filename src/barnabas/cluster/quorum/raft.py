@@ -1,111 +1,58 @@
-"""The Raft core of the quorum in KRaft's terms, without input or output.
+"""The Raft core of the quorum in KRaft's terms, without I/O.
 
-`on_*` and `tick` take events and `now_ms`; `take_ready` returns what has to be done about them, and
-in which order. The log's end, its epochs and the high watermark are kept here; the shell owns the
-files. KRaft differs from the Raft paper in that followers pull (Fetch), so a leader learns how far
-they are from what they ask for (KIP-595); a vote names a replica's directory (KIP-853), and who
-would not win an election does not disturb the leader with one (pre-votes, KIP-996).
+`on_*` and `tick` take events and `now_ms`; `take_ready` returns the effects to carry out, in order.
+The core keeps the log's end, its epochs and the high watermark; the shell owns the files. KRaft
+differs from the Raft paper: followers pull records (Fetch), so a leader learns their progress from
+their requests (KIP-595); a vote names a replica's directory (KIP-853); a pre-vote keeps a replica
+that cannot win from disturbing the leader (KIP-996). Source: `KafkaRaftClient`, `QuorumState`.
 """
 
-import enum
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-import attrs
-
+from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
-    EpochHistory,
     FetchRequest,
     FetchResponse,
     Outgoing,
     VoteRequest,
     VoteResponse,
 )
-from barnabas.cluster.quorum.voters import Voter, VoterSet
+from barnabas.cluster.quorum.raft_state import (
+    Entry,
+    Progress,
+    QuorumDataLossError,
+    Ready,
+    Role,
+    Timeouts,
+)
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.control_records import KRaftVersionRecord, LeaderChangeMessage
 
-# The voters came with the bootstrap snapshot and are not in the log yet.
-BOOTSTRAP_VOTERS_OFFSET = -1
+BOOTSTRAP_VOTERS_OFFSET: Final = -1
+"""The offset of voters that only the bootstrap snapshot has."""
 
+OBSERVER_SESSION_MS: Final = 300_000
+"""An observer that does not fetch for this time is forgotten (`LeaderState`)."""
 
-class Role(enum.Enum):
-    """What a replica of the quorum is in its epoch."""
+_LOST_ELECTION_MS: Final = (50, 200)
+"""A candidate that has lost waits a random time in this range, in ms, before its next attempt."""
 
-    UNATTACHED = "unattached"
-    FOLLOWER = "follower"
-    PROSPECTIVE = "prospective"
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-    RESIGNED = "resigned"
-
-
-@attrs.frozen(slots=True)
-class Timeouts:
-    """Milliseconds, of controller.quorum.*: an election's, a follower's patience, back-off."""
-
-    election_ms: int = 1000
-    fetch_ms: int = 2000
-    backoff_max_ms: int = 1000
-    begin_epoch_ms: int = 500
-
-
-@attrs.frozen(slots=True)
-class Entry:
-    """One batch for the log; it takes the offsets from `base_offset` on.
-
-    `records` are encoded metadata records, or `control` the messages of a control batch.
-    """
-
-    base_offset: int
-    epoch: int
-    timestamp_ms: int
-    records: tuple[bytes, ...] = ()
-    control: tuple[Message, ...] = ()
-
-    @property
-    def next_offset(self) -> int:
-        """The first offset behind it."""
-        return self.base_offset + len(self.records) + len(self.control)
-
-
-@attrs.define(slots=True)
-class Ready:
-    """What the shell has to do, in the order of the fields.
-
-    quorum_state    write and fsync it before anything below: a vote or an epoch that was answered
-                    or appended in must not be forgotten
-    truncate_to     cut the log there
-    entries         append them; fsync when it suits, then tell `on_flushed`
-    messages        send them
-    leadership      the leader (None: unknown) and the epoch that changed
-    high_watermark  rose to this; all below is committed
-    """
-
-    quorum_state: QuorumState | None = None
-    truncate_to: int | None = None
-    entries: list[Entry] = attrs.field(factory=list[Entry])
-    messages: list[Outgoing] = attrs.field(factory=list[Outgoing])
-    leadership: tuple[int | None, int] | None = None
-    high_watermark: int | None = None
-
-
-@attrs.define(slots=True)
-class _Progress:
-    """What a leader knows of a voter: its durable log end, and when it last fetched."""
-
-    end_offset: int = -1
-    fetched_ms: int = -1
+_SUCCESSION_STEP_MS: Final = 50
+"""The delay of each further voter, in ms, when several notice at once that the leader is gone."""
 
 
 class RaftCore:
     """One replica of the quorum's log.
 
-    `log` describes the log as found (all of it durable); `voters_offset` is where it states
-    `voters`, -1 if only the bootstrap snapshot does. `random(n)` gives a number below n.
+    `log` describes the log found at start-up, all of it durable. `voters_offset` is the offset of
+    the record with `voters`, -1 if only the bootstrap snapshot has them. `random(n)` returns a
+    number below n.
     """
 
     def __init__(
@@ -127,7 +74,7 @@ class RaftCore:
         self.state = state
         self.log = log
         self.role = Role.UNATTACHED
-        self.high_watermark = 0
+        self.high_watermark = log.start_offset
         self.epoch_start_offset = -1
         self._timeouts = timeouts
         self._random = random
@@ -135,92 +82,129 @@ class RaftCore:
         self._begin_epoch_ms = 0
         self._granted: set[int] = set()
         self._refused: set[int] = set()
-        self._progress: dict[int, _Progress] = {}
+        self._failed_requests: set[int] = set()  # vote requests to send again at _retry_ms
+        self._retry_ms = 0
+        self._progress: dict[int, Progress] = {}  # of voters
+        self._observers: dict[ReplicaKey, Progress] = {}
         self._elections = 0
-        self._has_fetched = False  # from the leader that it follows
+        self._has_fetched = False  # from the current leader
+        self._snapshot: OffsetAndEpoch | None = None  # being downloaded
         self._ready = Ready()
         if log.last_epoch > state.epoch:
-            # The log saw a leader of this epoch; so did we, though the file was lost.
+            # The log has records of this epoch, so the state file was lost.
             self._set_state(QuorumState(epoch=log.last_epoch))
 
-    # What it is
+    # State
 
     @property
     def epoch(self) -> int:
-        """The latest epoch this replica knows of."""
+        """The latest epoch that this replica knows."""
         return self.state.epoch
 
     @property
     def leader_id(self) -> int | None:
-        """The epoch's leader, if known."""
-        return self.state.leader_id
+        """The leader of the epoch, if known; a leader that resigned is none."""
+        return None if self.role is Role.RESIGNED else self.state.leader_id
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica leads its epoch."""
+        """True when this replica leads its epoch."""
         return self.role is Role.LEADER
 
     @property
     def is_voter(self) -> bool:
-        """Whether this replica may vote and lead."""
+        """True when this replica may become the leader."""
         return self.voters.is_voter(self.local.key)
 
     @property
     def log_end_offset(self) -> int:
-        """Where the next record will stand."""
+        """The offset of the next record."""
         return self.log.end_offset
 
-    def replica_end_offset(self, voter_id: int) -> int:
-        """How far a voter's log is known to reach; -1 if unknown."""
-        if voter_id == self.local.key.id:
-            return self.log.end_offset
-        return self._progress.get(voter_id, _Progress()).end_offset
+    @property
+    def leader_high_watermark(self) -> int:
+        """The high watermark as a leader reports it: -1 before a commit in its own epoch.
+
+        A follower may know a higher one than a new leader that learned it late, and an Apache
+        Kafka follower ends its process when the high watermark falls.
+        """
+        return self.high_watermark if self.high_watermark > self.epoch_start_offset else -1
+
+    def progress_of(self, key: ReplicaKey) -> Progress:
+        """Return a leader's knowledge of a voter or observer; unknown values are -1."""
+        if self.voters.is_voter(key):
+            return self._progress.get(key.id, Progress())
+        return self._observers.get(key, Progress())
+
+    def observers(self, now_ms: int) -> list[ReplicaKey]:
+        """Return the observers that have fetched from this leader within five minutes."""
+        oldest = now_ms - OBSERVER_SESSION_MS
+        self._observers = {k: p for k, p in self._observers.items() if p.fetched_ms >= oldest}
+        return sorted(self._observers, key=lambda key: (key.id, key.directory_id))
 
     def wakeup_ms(self) -> int | None:
-        """When `tick` is due next; None if time changes nothing."""
+        """Return when `tick` is due next; None when time changes nothing."""
         if self.role is Role.LEADER:
-            others = len(self.voters) > 1
-            return min(self._deadline_ms, self._begin_epoch_ms) if others else None
-        return self._deadline_ms if self.is_voter else None
+            return min(self._deadline_ms, self._begin_epoch_ms) if self._needs_others else None
+        due = self._deadline_ms if self.is_voter else None
+        if self._failed_requests:
+            return self._retry_ms if due is None else min(due, self._retry_ms)
+        return due
 
     def take_ready(self) -> Ready:
-        """What there is to do since the last call."""
+        """Return the effects since the last call."""
         ready, self._ready = self._ready, Ready()
         return ready
 
     # Time
 
     def start(self, now_ms: int) -> None:
-        """Begin: an only voter waits for nobody and elects itself; others look for a leader."""
-        if len(self.voters) == 1 and self.is_voter:
+        """Begin: a single voter elects itself at once; others look for a leader."""
+        if self._is_single_voter:
             self._campaign(now_ms)
-            return
-        if self.state.leader_id == self.local.key.id:
-            # It led this epoch before it stopped: what it appended last may not have got through.
-            self._set_state(QuorumState(epoch=self.epoch))
-        if self.state.leader_id is None:
+        elif self.state.leader_id == self.local.key.id:
+            # Records of this epoch that were not synced may be lost, so this replica must neither
+            # lead nor vote in the epoch again.
+            self._leave_epoch(now_ms)
+        elif self.state.leader_id is None:
             self._deadline_ms = now_ms + self._election_timeout()
         else:
             self._follow(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: elections, giving up on a lost leader or a lost majority."""
+        """Do what is due: elections, retries, giving up a lost leader or a lost majority."""
         if self.role is Role.LEADER:
             self._tick_leader(now_ms)
-        elif now_ms >= self._deadline_ms and self.is_voter:
+            return
+        if self._failed_requests and now_ms >= self._retry_ms:
+            self._retry_vote_requests()
+        if now_ms < self._deadline_ms or not self.is_voter:
+            return
+        if self.role is Role.RESIGNED:
+            self._leave_epoch(now_ms)
+        elif self.role is Role.PROSPECTIVE:
+            self._lose(now_ms)
+        else:
             self._prospect(now_ms)
 
     def _tick_leader(self, now_ms: int) -> None:
-        if len(self.voters) == 1:
+        if not self._needs_others:
             return
         if now_ms >= self._deadline_ms:
             self.resign(now_ms)
         elif now_ms >= self._begin_epoch_ms:
-            self._begin_epoch_ms = now_ms + self._timeouts.begin_epoch_ms
-            self._announce()
+            self._announce(now_ms)
+
+    @property
+    def _is_single_voter(self) -> bool:
+        return len(self.voters) == 1 and self.is_voter
+
+    @property
+    def _needs_others(self) -> bool:
+        return not self._is_single_voter
 
     def _election_timeout(self) -> int:
-        """Random, and longer after each election that nobody won."""
+        """Return a random timeout in ms, longer after each election without a winner."""
         spread = self._timeouts.election_ms
         backoff = min(self._timeouts.backoff_max_ms, 50 * (1 << min(self._elections, 10)))
         return spread + self._random(spread) + (self._random(backoff) if self._elections else 0)
@@ -228,69 +212,105 @@ class RaftCore:
     # Elections
 
     def _prospect(self, now_ms: int) -> None:
-        """Ask who would vote, without an epoch of its own yet; a leader may still be there."""
+        """Request pre-votes in the current epoch; a leader may still exist."""
         self.role = Role.PROSPECTIVE
-        self._ask_for_votes(now_ms, pre_vote=True)
+        self._request_votes(now_ms, pre_vote=True)
 
     def _campaign(self, now_ms: int) -> None:
-        """Ask for votes in the next epoch, beginning with one's own."""
+        """Request votes in the next epoch, and vote for this replica."""
         self.role = Role.CANDIDATE
         self._set_state(QuorumState(epoch=self.epoch + 1, voted=self.local.key))
-        self._ask_for_votes(now_ms, pre_vote=False)
+        self._request_votes(now_ms, pre_vote=False)
 
-    def _ask_for_votes(self, now_ms: int, *, pre_vote: bool) -> None:
+    def _request_votes(self, now_ms: int, *, pre_vote: bool) -> None:
         self._elections += 1
         self._granted, self._refused = {self.local.key.id}, set()
+        self._failed_requests = set()
         self._deadline_ms = now_ms + self._election_timeout()
         for voter in self.voters:
             if voter.key.id != self.local.key.id:
-                self._ready.messages.append(
-                    VoteRequest(
-                        to=voter.key.id,
-                        epoch=self.epoch,
-                        candidate=self.local.key,
-                        last_epoch=self.log.last_epoch,
-                        end_offset=self.log.end_offset,
-                        pre_vote=pre_vote,
-                    )
-                )
+                self._send(self._vote_request(voter.key.id, pre_vote=pre_vote))
         self._count_votes(now_ms)
 
+    def _vote_request(self, voter_id: int, *, pre_vote: bool) -> VoteRequest:
+        return VoteRequest(
+            to=voter_id,
+            epoch=self.epoch,
+            candidate=self.local.key,
+            last_epoch=self.log.last_epoch,
+            end_offset=self.log.end_offset,
+            pre_vote=pre_vote,
+        )
+
+    def on_request_failed(self, request: Outgoing, now_ms: int) -> None:
+        """A request got no response (timeout or disconnect); vote requests are sent again."""
+        if not isinstance(request, VoteRequest) or not self._is_current(request):
+            return
+        if request.to not in self._granted | self._refused:
+            self._failed_requests.add(request.to)
+            self._retry_ms = now_ms + self._timeouts.retry_backoff_ms
+
+    def _retry_vote_requests(self) -> None:
+        failed, self._failed_requests = self._failed_requests, set()
+        for voter_id in sorted(failed):
+            self._send(self._vote_request(voter_id, pre_vote=self.role is Role.PROSPECTIVE))
+
+    def _is_current(self, request: VoteRequest) -> bool:
+        role = Role.PROSPECTIVE if request.pre_vote else Role.CANDIDATE
+        return self.role is role and request.epoch == self.epoch
+
     def on_vote_request(self, request: VoteRequest, now_ms: int) -> None:
-        """Judge a candidate; the answer is among the messages, behind the state that it tells."""
-        if request.epoch > self.epoch:
+        """Decide on a vote; the response is among the messages, after the state that it reports."""
+        error = self._vote_error(request)
+        if error is None and request.epoch > self.epoch:
             self._join_epoch(request.epoch, None, now_ms)
-        granted = request.epoch == self.epoch and self._grants(request)
+        granted = error is None and self._grants(request)
         if granted and not request.pre_vote:
             if self.state.voted is None:
                 self._set_state(QuorumState(self.epoch, None, request.candidate))
             self._deadline_ms = now_ms + self._election_timeout()
-        self._ready.messages.append(
-            VoteResponse(request, self.local.key.id, self.epoch, self.leader_id, granted)
+        self._send(
+            VoteResponse(
+                request,
+                self.local.key.id,
+                self.epoch,
+                self.leader_id,
+                granted,
+                error or ErrorCode.NONE,
+            )
         )
+
+    def _vote_error(self, request: VoteRequest) -> ErrorCode | None:
+        """Return the error of an impossible or stale request (`KafkaRaftClient`)."""
+        limit = request.epoch if request.pre_vote else request.epoch - 1
+        if request.last_epoch > limit or request.end_offset < 0 or request.last_epoch < 0:
+            return ErrorCode.INVALID_REQUEST
+        if request.epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return None
 
     def _grants(self, request: VoteRequest) -> bool:
         mine = (self.log.last_epoch, self.log.end_offset)
         if (request.last_epoch, request.end_offset) < mine:
             return False
         if request.pre_vote:
-            # A follower that has fetched has a leader; it would not depose it (KIP-996).
+            # A follower that has fetched has a leader and does not help to depose it (KIP-996).
             following = self.role is Role.FOLLOWER and self._has_fetched
             return self.role is not Role.LEADER and not following
-        if self.leader_id is not None:
+        # The leader in the state counts, also one that resigned or restarted.
+        if self.state.leader_id is not None:
             return False
         voted = self.state.voted
         return voted is None or voted == request.candidate
 
     def on_vote_response(self, response: VoteResponse, now_ms: int) -> None:
-        """Count a vote; the majority's makes this replica campaign, or lead."""
+        """Count a vote; a majority makes this replica campaign, or lead."""
         if self._learn_epoch(response.epoch, response.leader_id, now_ms):
             return
-        request = response.request
-        asking = Role.PROSPECTIVE if request.pre_vote else Role.CANDIDATE
-        if self.role is not asking or request.epoch != self.epoch:
+        if not self._is_current(response.request):
             return
         (self._granted if response.granted else self._refused).add(response.voter_id)
+        self._failed_requests.discard(response.voter_id)
         self._count_votes(now_ms)
 
     def _count_votes(self, now_ms: int) -> None:
@@ -303,80 +323,99 @@ class RaftCore:
             self._lose(now_ms)
 
     def _lose(self, now_ms: int) -> None:
-        """Wait before the next attempt, so that somebody else may win, or the leader be found."""
-        if self.role is Role.PROSPECTIVE and self.leader_id is not None:
+        """Wait before the next attempt, so that another replica can win or the leader be found."""
+        self._failed_requests = set()
+        if self.role is Role.CANDIDATE:
+            shortest, longest = _LOST_ELECTION_MS
+            self._deadline_ms = now_ms + shortest + self._random(longest - shortest)
+        elif self.leader_id is not None:
             self._follow(now_ms)
         else:
+            self.role = Role.UNATTACHED
             self._deadline_ms = now_ms + self._election_timeout()
 
-    def _follow(self, now_ms: int) -> None:
-        """Fetch from the epoch's leader."""
-        self.role = Role.FOLLOWER
-        self._has_fetched = False
-        self._deadline_ms = (
-            now_ms + self._timeouts.fetch_ms + self._random(self._timeouts.election_ms)
-        )
+    def on_leader_unreachable(self, now_ms: int) -> None:
+        """The leader's process has ended: its connection was reset, and new ones are refused.
+
+        The survivors notice this at the same instant; they campaign one after the other, in the
+        order of their ids, so that the votes are not split.
+        """
+        if self.role is not Role.FOLLOWER or not self.is_voter:
+            return
+        ids = [key.id for key in self.voters.replica_keys if key.id != self.state.leader_id]
+        delay = ids.index(self.local.key.id) * _SUCCESSION_STEP_MS
+        delay += self._random(_SUCCESSION_STEP_MS)
+        self._has_fetched = False  # it may grant pre-votes of the others
+        self._deadline_ms = min(self._deadline_ms, now_ms + delay)
 
     # Leading
 
     def _lead(self, now_ms: int) -> None:
         self.role = Role.LEADER
         self._elections = 0
+        self._failed_requests = set()
         self._set_state(QuorumState(epoch=self.epoch, leader_id=self.local.key.id))
         self.epoch_start_offset = self.log.end_offset
         self._progress = {
-            voter.key.id: _Progress(fetched_ms=now_ms)
+            voter.key.id: Progress(fetched_ms=now_ms)
             for voter in self.voters
             if voter.key.id != self.local.key.id
         }
+        self._observers = {}
         self._deadline_ms = now_ms + self._majority_timeout()
-        self._begin_epoch_ms = now_ms + self._timeouts.begin_epoch_ms
         self._ready.leadership = (self.local.key.id, self.epoch)
         control = (self._leader_change(), *self._voters_to_state())
         self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
-        self._announce()
+        self._announce(now_ms, to_all=True)
 
     def _majority_timeout(self) -> int:
-        """A leader that a majority has not asked for so long is not one (KAFKA-15489)."""
+        """Return the ms without a fetch from a majority that depose a leader (KAFKA-15489)."""
         return self._timeouts.fetch_ms * 3 // 2
 
-    def _announce(self) -> None:
-        """Tell the voters that have not fetched from it yet."""
+    def _announce(self, now_ms: int, *, to_all: bool = False) -> None:
+        """Announce the leader to the voters that have not fetched for half a fetch timeout."""
+        period = self._timeouts.fetch_ms // 2
+        self._begin_epoch_ms = now_ms + period
         for voter_id, progress in self._progress.items():
-            if progress.end_offset < 0:
-                self._ready.messages.append(
-                    BeginQuorumEpoch(voter_id, self.epoch, self.local.key.id)
-                )
+            if voter_id == self.local.key.id:
+                continue
+            if to_all or progress.end_offset < 0 or progress.fetched_ms <= now_ms - period:
+                self._send(BeginQuorumEpoch(voter_id, self.epoch, self.local.key.id))
 
     def propose(self, records: Sequence[bytes], now_ms: int) -> Entry:
-        """Append one batch of metadata records; NOT_CONTROLLER unless this replica leads.
+        """Append one batch of metadata records.
 
-        The batch is committed when `high_watermark` reaches the entry's `next_offset`.
+        The batch is committed when `high_watermark` reaches the entry's `next_offset` while this
+        replica leads the entry's epoch.
+        Raises KafkaError (NOT_CONTROLLER) when this replica does not lead.
         """
-        if self.role is not Role.LEADER:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
+        self._require_leadership()
         return self._append(Entry(self.log.end_offset, self.epoch, now_ms, tuple(records)))
 
     def upgrade_kraft_version(self, version: int, now_ms: int) -> Entry:
-        """State a higher kraft.version, and the voters, which stand in the log from then on.
+        """Append a higher kraft.version, and the voters, which the log states from then on.
 
-        NOT_CONTROLLER unless this replica leads. As `LeaderState#maybeAppendUpgradedKRaftVersion`.
+        Raises KafkaError (NOT_CONTROLLER) when this replica does not lead.
+        Source: `LeaderState.maybeAppendUpgradedKRaftVersion`.
         """
-        if self.role is not Role.LEADER:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
+        self._require_leadership()
         self.kraft_version, self.voters_offset = version, self.log.end_offset + 1
         control = (KRaftVersionRecord(kraft_version=version), self.voters.record())
         return self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
 
+    def _require_leadership(self) -> None:
+        if self.role is not Role.LEADER:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller is another node")
+
     def on_flushed(self, end_offset: int) -> None:
         """All of the local log below `end_offset` is durable."""
         if self.role is Role.LEADER:
-            mine = self._progress.setdefault(self.local.key.id, _Progress())
+            mine = self._progress.setdefault(self.local.key.id, Progress())
             mine.end_offset = max(mine.end_offset, end_offset)
             self._advance_high_watermark()
 
     def resign(self, now_ms: int) -> None:
-        """Stop leading: on the way out, or because a majority is out of reach."""
+        """Stop leading, for a shutdown or because no majority fetches."""
         if self.role is not Role.LEADER:
             return
         self.role = Role.RESIGNED
@@ -384,43 +423,85 @@ class RaftCore:
         others = [voter_id for voter_id in self._progress if voter_id != self.local.key.id]
         others.sort(key=lambda voter_id: -self._progress[voter_id].end_offset)
         for voter_id in others:
-            self._ready.messages.append(
-                EndQuorumEpoch(voter_id, self.epoch, self.local.key.id, tuple(others))
-            )
+            self._send(EndQuorumEpoch(voter_id, self.epoch, self.local.key.id, tuple(others)))
         self._ready.leadership = (None, self.epoch)
 
     def on_fetch(self, request: FetchRequest, now_ms: int) -> FetchResponse:
-        """Take note of how far a follower is; its log below `offset` is durable there."""
-        if request.epoch > self.epoch:
-            self._join_epoch(request.epoch, None, now_ms)
-        if self.role is not Role.LEADER or request.epoch != self.epoch:
-            return FetchResponse(self.epoch, self.leader_id, False, -1)
+        """Answer a fetch; the replica's log below the fetch offset is durable there.
+
+        Only a request that needs neither truncation nor a snapshot counts as progress.
+        """
+        error = self._fetch_error(request)
+        if error is not None:
+            return FetchResponse(self.epoch, self.leader_id, error)
+        high_watermark = self.leader_high_watermark
+        if self._needs_snapshot(request):
+            self._note_contact(request.replica, now_ms)
+            return FetchResponse(
+                self.epoch,
+                self.leader_id,
+                high_watermark=high_watermark,
+                snapshot=self.log.log_start,
+            )
         end = self.log.end_of(request.last_epoch)
         is_empty = request.offset == 0 and request.last_epoch == 0
-        if not is_empty and (end[0] != request.last_epoch or end[1] < request.offset):
+        if not is_empty and (end.epoch != request.last_epoch or end.offset < request.offset):
+            self._note_contact(request.replica, now_ms)
             return FetchResponse(
-                self.epoch, self.leader_id, True, self.high_watermark, diverging=end
+                self.epoch, self.leader_id, high_watermark=high_watermark, diverging=end
             )
-        progress = self._progress.get(request.replica.id)
-        if progress is not None and self.voters.is_voter(request.replica):
+        self._note_progress(request, now_ms)
+        return FetchResponse(self.epoch, self.leader_id, high_watermark=self.leader_high_watermark)
+
+    def _fetch_error(self, request: FetchRequest) -> ErrorCode | None:
+        """Return the error of a fetch (`validateLeaderOnlyRequest`); a larger epoch is one, too."""
+        if request.offset < 0 or not 0 <= request.last_epoch <= max(request.epoch, 0):
+            return ErrorCode.INVALID_REQUEST
+        if request.epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if request.epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return None if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _needs_snapshot(self, request: FetchRequest) -> bool:
+        start = self.log.log_start
+        if start is None or start.offset == 0:
+            return False
+        if request.offset < start.offset or request.last_epoch < start.epoch:
+            return True
+        return request.offset == start.offset and request.last_epoch != start.epoch
+
+    def _note_contact(self, replica: ReplicaKey, now_ms: int) -> None:
+        """Count the contact with a voter towards the majority that keeps this leader."""
+        progress = self._progress.get(replica.id)
+        if progress is not None and self.voters.is_voter(replica):
             progress.fetched_ms = now_ms
-            progress.end_offset = request.offset
             self._extend_deadline()
-            self._advance_high_watermark()
-        return FetchResponse(self.epoch, self.leader_id, True, self.high_watermark)
+
+    def _note_progress(self, request: FetchRequest, now_ms: int) -> None:
+        end_offset = self.log.end_offset
+        if not self.voters.is_voter(request.replica):
+            observer = self._observers.setdefault(request.replica, Progress())
+            observer.fetched(request.offset, end_offset, now_ms)
+            return
+        progress = self._progress.setdefault(request.replica.id, Progress())
+        progress.fetched(request.offset, end_offset, now_ms)
+        self._extend_deadline()
+        self._advance_high_watermark()
 
     def _extend_deadline(self) -> None:
-        """Count from when the last voter that makes a majority fetched."""
+        """Set the deadline by the latest fetches that make a majority with this replica."""
+        needed = self.voters.majority - (1 if self.is_voter else 0)
         fetched = sorted(
             (p.fetched_ms for i, p in self._progress.items() if i != self.local.key.id),
             reverse=True,
         )
-        self._deadline_ms = fetched[self.voters.majority - 2] + self._majority_timeout()
+        self._deadline_ms = fetched[needed - 1] + self._majority_timeout()
 
     def _advance_high_watermark(self) -> None:
-        """What a majority has durably is committed, once that reaches into the leader's epoch."""
+        """Commit what a majority has durably, once that includes a record of this epoch."""
         ends = sorted(
-            (self._progress.get(voter.key.id, _Progress()).end_offset for voter in self.voters),
+            (self._progress.get(voter.key.id, Progress()).end_offset for voter in self.voters),
             reverse=True,
         )
         reached = ends[self.voters.majority - 1]
@@ -429,88 +510,149 @@ class RaftCore:
 
     # Following
 
+    def _follow(self, now_ms: int) -> None:
+        """Fetch from the leader of the epoch."""
+        self.role = Role.FOLLOWER
+        self._has_fetched = False
+        self._snapshot = None
+        self._deadline_ms = now_ms + self._timeouts.fetch_ms
+
     def on_begin_quorum_epoch(self, request: BeginQuorumEpoch, now_ms: int) -> None:
-        """Somebody leads an epoch."""
+        """A leader announces itself."""
         self._learn_epoch(request.epoch, request.leader_id, now_ms)
 
     def on_end_quorum_epoch(self, request: EndQuorumEpoch, now_ms: int) -> None:
-        """The leader resigned: elect soon, the sooner the further up one stands in its list."""
+        """The leader resigned: campaign after a delay by the position among its successors.
+
+        Source: `FollowerState`, `KafkaRaftClient.endEpochElectionBackoff`.
+        """
         self._learn_epoch(request.epoch, request.leader_id, now_ms)
         if request.epoch != self.epoch or self.role is not Role.FOLLOWER or not self.is_voter:
             return
-        if self.local.key.id in request.preferred:
-            place = request.preferred.index(self.local.key.id)
-            self._deadline_ms = now_ms + place * self._timeouts.election_ms // 4
-        else:
-            self._deadline_ms = now_ms + self._election_timeout()
+        self._has_fetched = False  # the leader is gone, so pre-votes may be granted
+        self._deadline_ms = now_ms + self._succession_delay(request.preferred)
+
+    def _succession_delay(self, preferred: Sequence[int]) -> int:
+        longest = self._timeouts.backoff_max_ms
+        if self.local.key.id not in preferred:
+            return longest
+        position = preferred.index(self.local.key.id)
+        if position == 0:
+            return 0
+        return min(longest, (longest >> (len(preferred) - 1)) << (position - 1))
 
     def fetch_request(self) -> FetchRequest | None:
-        """What to ask the leader; None while there is nobody to ask."""
-        if self.role is not Role.FOLLOWER or self.leader_id is None:
+        """Return the next fetch; None while this replica does not fetch.
+
+        Without a known leader, the fetch goes to a bootstrap server, whose response names one.
+        """
+        if self.role is Role.FOLLOWER and self._snapshot is None:
+            to = self.leader_id
+        elif self.role is Role.UNATTACHED:
+            to = None
+        else:
             return None
         return FetchRequest(
-            self.leader_id, self.epoch, self.local.key, self.log.end_offset, self.log.last_epoch
+            to, self.epoch, self.local.key, self.log.end_offset, self.log.last_epoch
         )
 
     def on_fetch_response(self, response: FetchResponse, now_ms: int) -> bool:
-        """Take the leader's answer; gives whether the records that came with it may be appended.
+        """Handle a fetch response; return True when its records may be appended.
 
-        After appending and fsyncing them, tell `on_appended`, then fetch again.
+        After appending and fsyncing them, call `on_appended`, then fetch again.
+        Raises QuorumDataLossError when the leader's log ends below the high watermark.
         """
         if self._learn_epoch(response.epoch, response.leader_id, now_ms):
             return False
-        if self.role is not Role.FOLLOWER or not response.is_leader:
+        if self.role is not Role.FOLLOWER or response.epoch != self.epoch:
             return False
-        if response.epoch != self.epoch:
+        if response.error is not ErrorCode.NONE:
             return False
-        self._deadline_ms = (
-            now_ms + self._timeouts.fetch_ms + self._random(self._timeouts.election_ms)
-        )
+        self._deadline_ms = now_ms + self._timeouts.fetch_ms
         self._elections, self._has_fetched = 0, True
-        if response.diverging is None:
-            self._raise_high_watermark(min(response.high_watermark, self.log.end_offset))
-            return True
-        epoch, end_offset = response.diverging
-        end_offset = min(end_offset, self.log.end_of(epoch)[1])
+        if response.snapshot is not None:
+            self._snapshot = self._ready.fetch_snapshot = response.snapshot
+            return False
+        if response.diverging is not None:
+            self._truncate(response.diverging)
+            return False
+        self._raise_high_watermark(min(response.high_watermark, self.log.end_offset))
+        return True
+
+    def _truncate(self, diverging: OffsetAndEpoch) -> None:
+        """Truncate to the end of the largest epoch that both logs have."""
+        own = self.log.end_of(diverging.epoch)
+        end_offset = own.offset
+        if own.epoch == diverging.epoch:
+            end_offset = min(end_offset, diverging.offset)
+        if end_offset < self.high_watermark:
+            raise QuorumDataLossError(
+                f"the log of leader {self.leader_id} in epoch {self.epoch} diverges at offset "
+                f"{end_offset}, below the high watermark {self.high_watermark} of this replica"
+            )
         self.log.truncate(end_offset)
         self._ready.truncate_to = end_offset
-        return False
 
     def on_appended(self, batches: Iterable[tuple[int, int, int]], high_watermark: int) -> None:
-        """Batches (epoch, base offset, next offset) of the leader are in the log, and durable."""
+        """Fetched batches (epoch, base offset, next offset) are in the log, and durable."""
         for epoch, base_offset, next_offset in batches:
             self.log.extend(epoch, base_offset, next_offset)
         self._raise_high_watermark(min(high_watermark, self.log.end_offset))
 
+    def on_snapshot_installed(
+        self, snapshot: OffsetAndEpoch, voters: VoterSet, kraft_version: int
+    ) -> None:
+        """The snapshot of the leader is durable, and replaces the whole log."""
+        self.log.truncate_to_snapshot(snapshot)
+        self.voters, self.kraft_version = voters, kraft_version
+        self.voters_offset = snapshot.offset - 1
+        self._snapshot = None
+        self._raise_high_watermark(snapshot.offset)
+
+    def on_snapshot_failed(self) -> None:
+        """The download failed, for example with SNAPSHOT_NOT_FOUND: fetch again."""
+        self._snapshot = None
+
     # Epochs
 
     def _learn_epoch(self, epoch: int, leader_id: int | None, now_ms: int) -> bool:
-        """Whether somebody's epoch or leader made this replica change what it is."""
-        if epoch < self.epoch or (epoch == self.epoch and leader_id == self.leader_id):
+        """Return True when an epoch or leader that another replica names changes this role."""
+        if leader_id == self.local.key.id:
+            leader_id = None  # a stale claim: this replica knows whether it leads
+        if epoch < self.epoch or (epoch == self.epoch and leader_id == self.state.leader_id):
             return False
-        if epoch == self.epoch and (leader_id is None or self.leader_id is not None):
+        if epoch == self.epoch and (leader_id is None or self.state.leader_id is not None):
             return False
         self._join_epoch(epoch, leader_id, now_ms)
         return True
 
     def _join_epoch(self, epoch: int, leader_id: int | None, now_ms: int) -> None:
-        """Leave what one was for an epoch's follower, or for waiting who leads it."""
-        led = self.role is Role.LEADER
-        if leader_id == self.local.key.id:
-            leader_id = None
+        """Become a follower of the epoch's leader, or unattached while the leader is unknown."""
+        was_leader = self.role is Role.LEADER
         voted = self.state.voted if epoch == self.epoch else None
+        self._failed_requests = set()
         self._set_state(QuorumState(epoch, leader_id, voted))
         if leader_id is None:
             self.role = Role.UNATTACHED
             self._deadline_ms = now_ms + self._election_timeout()
         else:
             self._follow(now_ms)
-        if led or leader_id is not None:
+        if was_leader or leader_id is not None:
             self._ready.leadership = (leader_id, epoch)
+
+    def _leave_epoch(self, now_ms: int) -> None:
+        """Become unattached in the next epoch: a former leader must not vote in its own epoch.
+
+        Source: `KafkaRaftClient.pollResigned`.
+        """
+        self._join_epoch(self.epoch + 1, None, now_ms)
 
     def _set_state(self, state: QuorumState) -> None:
         self.state = state
         self._ready.quorum_state = state
+
+    def _send(self, message: Outgoing) -> None:
+        self._ready.messages.append(message)
 
     # The log
 
@@ -525,7 +667,7 @@ class RaftCore:
             self._ready.high_watermark = offset
 
     def _leader_change(self) -> LeaderChangeMessage:
-        """The record that opens an epoch; version 0 as Kafka 4.3 writes it, without directories."""
+        """Return the first record of an epoch, in version 0 without directories as Kafka 4.3."""
         voter = LeaderChangeMessage.Voter
         return LeaderChangeMessage(
             leader_id=self.local.key.id,
@@ -534,9 +676,9 @@ class RaftCore:
         )
 
     def _voters_to_state(self) -> list[Message]:
-        """Voters that only the bootstrap snapshot names, or whose leader has moved, go to the log.
+        """Return the records of voters that are not in the log, or whose leader has moved.
 
-        As `LeaderState#appendStartOfEpochControlRecords` in Kafka.
+        Source: `LeaderState.appendStartOfEpochControlRecords`.
         """
         if self.kraft_version == 0:
             return []

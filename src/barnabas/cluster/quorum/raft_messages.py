@@ -1,19 +1,20 @@
-"""What replicas of the quorum say to each other, as values; the shell turns them into requests.
+"""The messages between replicas of the quorum, as values; the shell turns them into requests.
 
-Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch of KIP-595, with pre-votes (KIP-996) and replica
-directories (KIP-853). `to` is a node id.
+Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch of KIP-595, with pre-votes (KIP-996), replica
+directories (KIP-853) and snapshots (KIP-630). `to` is a node id. A response carries an error code
+instead of raising, since each error has its own outcome at the receiver.
 """
-
-from collections.abc import Sequence
 
 import attrs
 
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.voters import ReplicaKey
+from barnabas.protocol.errors import ErrorCode
 
 
 @attrs.frozen(slots=True)
 class VoteRequest:
-    """A candidate asks for a vote, or (`pre_vote`) whether it would get one."""
+    """A candidate requests a vote, or (`pre_vote`) whether the voter would grant one."""
 
     to: int
     epoch: int
@@ -25,18 +26,19 @@ class VoteRequest:
 
 @attrs.frozen(slots=True)
 class VoteResponse:
-    """The answer to `request`, with what the voter knows of the epoch it is in."""
+    """The response to `request`, with the voter's epoch and that epoch's leader if known."""
 
     request: VoteRequest
     voter_id: int
     epoch: int
     leader_id: int | None
     granted: bool
+    error: ErrorCode = ErrorCode.NONE
 
 
 @attrs.frozen(slots=True)
 class BeginQuorumEpoch:
-    """A new leader makes itself known to a voter, until that voter fetches."""
+    """A leader announces itself to a voter that does not fetch."""
 
     to: int
     epoch: int
@@ -45,7 +47,7 @@ class BeginQuorumEpoch:
 
 @attrs.frozen(slots=True)
 class EndQuorumEpoch:
-    """A leader resigns; voters should elect anew, the most caught-up first."""
+    """A leader resigns; voters elect a successor, the most caught-up first."""
 
     to: int
     epoch: int
@@ -55,9 +57,13 @@ class EndQuorumEpoch:
 
 @attrs.frozen(slots=True)
 class FetchRequest:
-    """A follower asks for what is behind its log, and says how far that reaches."""
+    """A replica requests the records at `offset` and above; `last_epoch` is its last record's.
 
-    to: int
+    All records of the replica below `offset` are durable. `to` is None when the replica does not
+    know the leader: the shell sends the request to a bootstrap server.
+    """
+
+    to: int | None
     epoch: int
     replica: ReplicaKey
     offset: int
@@ -66,51 +72,24 @@ class FetchRequest:
 
 @attrs.frozen(slots=True)
 class FetchResponse:
-    """The answer to a Fetch: nothing known of records here, the shell adds those.
+    """The response to a Fetch, without the records, which the shell adds.
 
-    `diverging` is (epoch, end offset) of the leader's log where the follower's has another one:
-    it truncates and asks again. `is_leader` is False when the follower must look elsewhere.
+    `diverging` is the end of an epoch in the leader's log: the follower truncates and fetches
+    again. `snapshot` is set when the leader's log no longer has the requested records.
+    `high_watermark` is -1 until the leader has committed a record of its epoch.
     """
 
     epoch: int
     leader_id: int | None
-    is_leader: bool
-    high_watermark: int
-    diverging: tuple[int, int] | None = None
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None
+
+    @property
+    def has_records(self) -> bool:
+        """True when the shell adds records from the requested offset."""
+        return self.error is ErrorCode.NONE and self.diverging is None and self.snapshot is None
 
 
 Outgoing = VoteRequest | VoteResponse | BeginQuorumEpoch | EndQuorumEpoch
-
-
-class EpochHistory:
-    """Where each epoch of a log starts (Kafka's `LeaderEpochFileCache`)."""
-
-    def __init__(self, starts: Sequence[tuple[int, int]], end_offset: int) -> None:
-        self._starts = list(starts)
-        self.end_offset = end_offset
-
-    @property
-    def last_epoch(self) -> int:
-        """The epoch of the last record; 0 in an empty log."""
-        return self._starts[-1][0] if self._starts else 0
-
-    def extend(self, epoch: int, start_offset: int, end_offset: int) -> None:
-        """Note records of `epoch` from `start_offset` up to `end_offset`."""
-        if not self._starts or epoch > self._starts[-1][0]:
-            self._starts.append((epoch, start_offset))
-        self.end_offset = end_offset
-
-    def truncate(self, offset: int) -> None:
-        """Forget what is at or above `offset`."""
-        self._starts = [start for start in self._starts if start[1] < offset]
-        self.end_offset = min(self.end_offset, offset)
-
-    def end_of(self, epoch: int) -> tuple[int, int]:
-        """The last epoch up to `epoch` that the log has, and where it ends."""
-        found, end = 0, self._starts[0][1] if self._starts else self.end_offset
-        for index, (known, _) in enumerate(self._starts):
-            if known > epoch:
-                break
-            following = self._starts[index + 1 :]
-            found, end = known, following[0][1] if following else self.end_offset
-        return found, end

@@ -30,8 +30,9 @@ from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataI
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
-from barnabas.cluster.quorum.raft import RaftCore, Timeouts
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
+from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions

@@ -13,8 +13,9 @@ import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.metadata_snapshot import control_batch
-from barnabas.cluster.quorum.raft import Entry, RaftCore
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
+from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import KafkaError
