@@ -17,7 +17,7 @@ from barnabas.testing.node_process_control import NodeProcess
 
 KEYS = 20_000
 VALUE = b"." * 200
-STARTED = "helper process started module=barnabas.log.compaction"
+STARTED = "started helper process kind=cleaning"
 
 
 def fill(bootstrap: str, megabytes: int) -> None:

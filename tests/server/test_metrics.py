@@ -37,11 +37,15 @@ def fake_node() -> Any:
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
-        records=SimpleNamespace(asked=9, waiting=1, starts=2),
+        records=SimpleNamespace(requested=9, waiting=1, starts=2),
         groups=SimpleNamespace(TOPIC="__consumer_offsets", failures=4),
         transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
-    node.background = SimpleNamespace(log_cleaner=LogCleaner(node), scrubber=Scrubber(node))
+    unused: Any = None
+    node.background = SimpleNamespace(
+        log_cleaner=LogCleaner(unused, unused, unused, unused, unused, unused),
+        scrubber=Scrubber(unused, unused, unused),
+    )
     node.metrics = Metrics(node)
     return node
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig
 from barnabas.log.file_cache import FileSlice
+from barnabas.log.helper.helper_framing import PAYLOAD_BYTES_MAX, SIZES, decode_fields, encode_head
 from barnabas.log.record_work import (
     LOOP_BYTES_MAX,
     LOOP_RECORDS_MAX,
@@ -27,9 +28,9 @@ from barnabas.log.record_work import (
     Outcome,
     RecordsRefusedError,
     RecordWorkNeeded,
-    do_in_loop,
+    run_in_loop,
 )
-from barnabas.log.record_work.job_framing import BATCH_BYTES_MAX, SIZES, decode_outcome, encode_job
+from barnabas.log.record_work.job_messages import decode_outcome, encode_job
 from barnabas.protocol.batches.batch_building import build_batch, pack_batch
 from barnabas.protocol.batches.batch_header import (
     BatchHeader,
@@ -44,7 +45,11 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.log.logs import NOW_MS, batch, new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]
-PROGRAM = [sys.executable, "-m", "barnabas.log.record_work", "0"]
+PROGRAM = [sys.executable, "-m", "barnabas.log.helper", "test", "5", "0", str(2 << 30)]
+
+
+def frame(job: Job, data: bytes) -> bytes:
+    return encode_head(encode_job(job), len(data)) + data
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +61,11 @@ def helper() -> "Iterator[Ask]":
         assert taken is not None
 
         def ask(job: Job, data: bytes) -> Outcome:
-            given.write(encode_job(job, data) + data)
+            given.write(frame(job, data))
             given.flush()
             text_bytes, batch_bytes = SIZES.unpack(taken.read(SIZES.size))
-            text = taken.read(text_bytes)
-            return decode_outcome(text, bytearray(taken.read(batch_bytes)))
+            fields = decode_fields(taken.read(text_bytes))
+            return decode_outcome(fields, bytearray(taken.read(batch_bytes)))
 
         yield ask
         given.close()
@@ -131,10 +136,10 @@ find_jobs = st.builds(
 )
 @given(complete_jobs | find_jobs, batches())
 def test_the_helper_gives_what_the_loop_gives(helper: Ask, job: Job, data: bytes) -> None:
-    here = outcome_of(lambda: job.do(data))
+    here = outcome_of(lambda: job.run(data))
     assert outcome_of(lambda: helper(job, data)) == here
     with suppress(RecordWorkNeeded):
-        assert outcome_of(lambda: do_in_loop(job, data, read_header(data))) == here
+        assert outcome_of(lambda: run_in_loop(job, data, read_header(data))) == here
 
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 2)
@@ -168,7 +173,7 @@ def test_any_bytes_have_an_outcome(job: Job, header: BatchHeader, body: bytes) -
     """Another exception would end the helper, and the next, and be tried again for ever."""
     data = pack_batch(header, body)
     with suppress(KafkaError):
-        outcome = job.do(data)
+        outcome = job.run(data)
         if isinstance(outcome, bytearray):
             assert crc_matches(outcome, 0, read_header(outcome))
         elif outcome is not None:
@@ -192,7 +197,7 @@ def test_a_time_is_found_where_reading_every_record_finds_it(
     else:
         expected = next((each for each in left if each[0] >= timestamp), None)
     job = FindTime(base_offset=0, crc=0, start_offset=start, timestamp=timestamp)
-    assert job.do(data) == expected
+    assert job.run(data) == expected
 
 
 # What is too large for the loop
@@ -215,17 +220,17 @@ LZ4 = CompleteBatch(is_checked=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
 )
 def test_the_loop_looks_at_small_batches_alone(data: bytearray, fits: bool) -> None:
     if fits:
-        do_in_loop(LZ4, data, read_header(data))
+        run_in_loop(LZ4, data, read_header(data))
     else:
         with pytest.raises(RecordWorkNeeded):
-            do_in_loop(LZ4, data, read_header(data))
+            run_in_loop(LZ4, data, read_header(data))
 
 
 def test_the_loop_does_not_pack_as_tightly_as_zstd_can() -> None:
     data = batch(b"x")
     job = CompleteBatch(is_checked=True, codec=Codec.ZSTD, codec_level=19, max_message_bytes=1000)
     with pytest.raises(RecordWorkNeeded):
-        do_in_loop(job, data, read_header(data))
+        run_in_loop(job, data, read_header(data))
 
 
 def test_the_outcome_for_one_configuration_is_not_used_for_another(tmp_path: Path) -> None:
@@ -237,12 +242,12 @@ def test_the_outcome_for_one_configuration_is_not_used_for_another(tmp_path: Pat
 
     with pytest.raises(RecordWorkNeeded) as first:
         append({})
-    done = {first.value.job: first.value.job.do(data)}
+    done = {first.value.job: first.value.job.run(data)}
     log.update_config(LogConfig(codec=Codec.SNAPPY))
     with pytest.raises(RecordWorkNeeded) as second:
         append(done)
     assert log.log_end_offset == 0
-    done[second.value.job] = second.value.job.do(data)
+    done[second.value.job] = second.value.job.run(data)
     assert append(done) == 0
     stored = log.read(0, 1 << 20, upper_bound=1000).read()
     assert read_header(stored).codec is Codec.SNAPPY
@@ -266,7 +271,7 @@ def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
                 return look(done), len(done)
             except RecordWorkNeeded as needed:
                 stored = cast("FileSlice", needed.batch)
-                done[needed.job] = needed.job.do(stored.read())
+                done[needed.job] = needed.job.run(stored.read())
 
     for asked, found in ((1500, 1500), (3, 1200), (1999, 1999)):
         look = resolved(lambda done, at=NOW_MS + asked: log.offset_for_timestamp(at, done))
@@ -294,7 +299,7 @@ ANY_TIME = (1 << 63) - 1
 def test_the_largest_timestamp_becomes_that_of_the_records(codec: Codec | None) -> None:
     data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 5], codec=Codec.GZIP)
     job = CompleteBatch(is_checked=True, codec=codec, max_message_bytes=1000)
-    made = job.do(patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS + 9))
+    made = job.run(patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS + 9))
     assert made is not None
     header = read_header(made)
     assert header.max_timestamp == NOW_MS + 5
@@ -311,11 +316,11 @@ def test_a_timestamp_beyond_all_time_is_refused() -> None:
         now_ms=NOW_MS,
     )
     with pytest.raises(RecordsRefusedError) as raised:
-        job.do(patched(data, BASE_TIMESTAMP, ">q", ANY_TIME - 1))
+        job.run(patched(data, BASE_TIMESTAMP, ">q", ANY_TIME - 1))
     assert raised.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in raised.value.record_errors] == [1]
     with pytest.raises(KafkaError):
-        FindTime(base_offset=0, crc=0, start_offset=1).do(data)
+        FindTime(base_offset=0, crc=0, start_offset=1).run(data)
 
 
 def test_every_record_is_looked_at_where_the_node_is_told_to(tmp_path: Path) -> None:
@@ -369,7 +374,7 @@ def test_more_than_the_limit_is_not_taken() -> None:
     with subprocess.Popen(
         PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
-        _, rest = process.communicate(SIZES.pack(2, BATCH_BYTES_MAX + 1) + b"{}")
+        _, rest = process.communicate(SIZES.pack(2, PAYLOAD_BYTES_MAX + 1) + b"{}")
         assert not rest
         assert process.returncode == 1
 
@@ -380,7 +385,7 @@ def test_the_program_ends_when_nobody_reads_what_it_found() -> None:
         assert process.stdout is not None
         process.stdout.close()
         data = bytes(batch(b"x"))
-        process.stdin.write(encode_job(LZ4, data) + data)
+        process.stdin.write(frame(LZ4, data))
         process.stdin.flush()
         assert process.wait(10) == 0
         process.stdin.close()
@@ -391,7 +396,7 @@ def test_the_program_stays_small() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         data = bytes(batch(b"x"))
-        process.stdin.write(encode_job(LZ4, data) + data)
+        process.stdin.write(frame(LZ4, data))
         process.stdin.flush()
         process.stdout.read(SIZES.size)
         status = Path(f"/proc/{process.pid}/status")

@@ -152,7 +152,7 @@ def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
 
 
 def test_a_node_without_processes_left_scrubs_later(monkeypatch) -> None:
-    refused = refuse_first(monkeypatch, "barnabas.log.scrubbing")
+    refused = refuse_first(monkeypatch, "scrubbing")
     config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
     with Node(config=config) as node:
         assert node.server is not None

@@ -295,7 +295,7 @@ def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
             while interrupted and not any("moved log=" in line for line in node.log):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-            resumed += any("move resumed" in line for line in node.log)
+            resumed += any("resuming interrupted move" in line for line in node.log)
             assert not list(tmp_path.glob("*/*-future"))
             found = values(node.bootstrap, count)
             assert found == [b"%06d" % number * 1000 for number in range(count)]

@@ -1,4 +1,4 @@
-"""The cleaner of a running node: what it does about logs that it cannot clean."""
+"""`LogCleaner` in a running node: logs that it cannot clean, and helper processes that end."""
 
 import os
 import time
@@ -10,8 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.log.helper.helper_framing import CLEAN_JOB
+from barnabas.protocol.batches.compression import Buffer
 from barnabas.server.monitoring.metrics import Metrics
-from barnabas.server.storage.helper_process import Helper
+from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
 from tests.processes import refuse_first
 
@@ -27,7 +29,10 @@ def node() -> Iterator[Node]:
 
 
 def fill(node: Node, *topics: str, before: Callable[[Path], object] = lambda _: None) -> None:
-    """Fill two segments of each topic: all of one key. `before` sees the second begun."""
+    """Fill two segments of each topic with records of one key.
+
+    `before` is called with the log's directory when the second segment has begun.
+    """
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     for future in admin.create_topics([NewTopic(t, 1, 1, config=config) for t in topics]).values():
@@ -53,7 +58,7 @@ def first_size(node: Node, topic: str) -> int:
     return (node.data / f"{topic}-0" / f"{FIRST}.log").stat().st_size
 
 
-def compactor(node: Node) -> Any:
+def cleaner(node: Node) -> Any:
     assert node.server is not None
     return node.server.background.log_cleaner
 
@@ -70,14 +75,14 @@ def rot(directory: Path) -> None:
     os.close(fd)
 
 
-def test_a_log_with_a_rotten_record_is_left_as_it_is_and_the_others_are_cleaned(node) -> None:
+def test_cleaner_marks_a_log_with_a_corrupt_record_and_cleans_the_others(node) -> None:
     fill(node, "rotten", before=rot)
     size = first_size(node, "rotten")
-    wait_until(lambda: compactor(node).counts.given_up == 1)
+    wait_until(lambda: cleaner(node).counts.given_up == 1)
     fill(node, "sound")
     wait_until(lambda: first_size(node, "sound") < 100_000)
     assert first_size(node, "rotten") == size
-    assert compactor(node).counts.given_up == 1
+    assert cleaner(node).counts.given_up == 1
     assert not list((node.data / "rotten-0").glob("*.cleaned"))
     text = metrics(node)
     directory = f'{{directory="{node.data}"}}'
@@ -86,52 +91,57 @@ def test_a_log_with_a_rotten_record_is_left_as_it_is_and_the_others_are_cleaned(
     assert 'barnabas_cleaner_passes_total{outcome="given_up"} 1.0' in text
 
 
-def test_what_the_system_refuses_is_tried_again(node) -> None:
+def test_cleaner_retries_after_an_error_of_the_system(node) -> None:
     def obstruct(directory: Path) -> None:
         (directory / f"{FIRST}.log.cleaned").mkdir()
 
     fill(node, "t", before=obstruct)
-    wait_until(lambda: compactor(node).counts.retried == 1)
+    wait_until(lambda: cleaner(node).counts.retried == 1)
     assert "barnabas_cleaner_retrying_partitions 1.0" in metrics(node)
     (node.data / "t-0" / f"{FIRST}.log.cleaned").rmdir()
     wait_until(lambda: first_size(node, "t") < 100_000)
     wait_until(lambda: "barnabas_cleaner_retrying_partitions 0.0" in metrics(node))
 
 
-def test_a_helper_that_is_killed_is_started_again(node, monkeypatch) -> None:
+def test_cleaner_retries_with_a_new_helper_after_a_kill(node, monkeypatch) -> None:
     killed: list[int] = []
-    send = Helper.send
+    send = HelperProcess.send
 
-    async def send_and_kill(helper: Helper, job: dict[str, Any]) -> None:
-        await send(helper, job)
-        if not killed:
-            killed.append(helper._process.pid)
+    async def send_and_kill(
+        helper: HelperProcess, job: dict[str, Any], payload: Buffer = b""
+    ) -> None:
+        await send(helper, job, payload)
+        if not killed and job["job"] == CLEAN_JOB:
+            killed.append(helper.pid)
             os.kill(killed[0], 9)
 
-    monkeypatch.setattr(Helper, "send", send_and_kill)
+    monkeypatch.setattr(HelperProcess, "send", send_and_kill)
     fill(node, "t")
     wait_until(lambda: first_size(node, "t") < 100_000)
-    assert (len(killed), compactor(node).counts.retried) == (1, 1)
+    assert (len(killed), cleaner(node).counts.retried) == (1, 1)
 
 
-def test_a_helper_that_cannot_be_started_is_tried_again(node, monkeypatch) -> None:
-    refused = refuse_first(monkeypatch, "barnabas.log.compaction")
+def test_cleaner_retries_when_a_helper_cannot_be_started(node, monkeypatch) -> None:
+    refused = refuse_first(monkeypatch, "cleaning")
     fill(node, "t")
     wait_until(lambda: first_size(node, "t") < 100_000)
-    assert (len(refused), compactor(node).counts.retried) == (1, 1)
+    assert (len(refused), cleaner(node).counts.retried) == (1, 1)
 
 
-def test_several_helpers_clean_different_logs_at_once_each_with_its_share(monkeypatch) -> None:
+def test_cleaner_runs_one_helper_per_thread_each_with_its_part_of_the_limits(monkeypatch) -> None:
     jobs: list[dict[str, Any]] = []
     at_once: list[int] = []
-    send = Helper.send
+    send = HelperProcess.send
 
-    async def send_and_note(helper: Helper, job: dict[str, Any]) -> None:
-        jobs.append(job)
-        at_once.append(len(compactor(node)._busy))
-        await send(helper, job)
+    async def send_and_note(
+        helper: HelperProcess, job: dict[str, Any], payload: Buffer = b""
+    ) -> None:
+        if job["job"] == CLEAN_JOB:
+            jobs.append(job)
+            at_once.append(len(cleaner(node)._busy))
+        await send(helper, job, payload)
 
-    monkeypatch.setattr(Helper, "send", send_and_note)
+    monkeypatch.setattr(HelperProcess, "send", send_and_note)
     config = {
         "log.cleaner.threads": "3",
         "log.cleaner.io.buffer.size": "600000",

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -33,7 +34,8 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.server.storage.disk_threads import DiskThreads
-from barnabas.server.storage.record_helper import RecordHelper, RecordHelperError
+from barnabas.server.storage.helper_pool import ORDINARY_RECORDS, HelperPool
+from barnabas.server.storage.record_worker import RecordWorker, RecordWorkError
 from barnabas.testing import Node
 from tests.server.group_transcript import Connection
 
@@ -69,12 +71,14 @@ def large_batch(
 # The helper by itself
 
 
-def with_helper(story: Callable[[RecordHelper], Awaitable[None]]) -> None:
+def with_helper(story: Callable[[RecordWorker], Awaitable[None]]) -> None:
     """Tell the story with a helper that runs meanwhile; its process is gone afterwards."""
 
     async def main() -> None:
-        helper = RecordHelper(DiskThreads())
+        pool = HelperPool()
+        helper = RecordWorker(DiskThreads(), pool)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.run)
             nursery.start_soon(helper.run)
             with trio.fail_after(WAIT_S):
                 await story(helper)
@@ -88,7 +92,7 @@ def with_helper(story: Callable[[RecordHelper], Awaitable[None]]) -> None:
     trio.run(main)
 
 
-async def done_by(helper: RecordHelper, batch: bytes) -> Outcome:
+async def done_by(helper: RecordWorker, batch: bytes) -> Outcome:
     needed = RecordWorkNeeded(Job, batch)
 
     def step(done: Outcomes) -> Outcome:
@@ -97,7 +101,7 @@ async def done_by(helper: RecordHelper, batch: bytes) -> Outcome:
     return await helper.resolve(step, needed)
 
 
-async def stopped(helper: RecordHelper) -> int:
+async def stopped(helper: RecordWorker) -> int:
     """The pid of its process, which stands still from now on."""
     await done_by(helper, large_batch(b"first"))
     [pid] = helper.pids
@@ -106,10 +110,10 @@ async def stopped(helper: RecordHelper) -> int:
 
 
 def test_it_starts_with_the_first_job_and_stays() -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         await trio.lowlevel.checkpoint()
         assert helper.pids == []
-        assert await done_by(helper, large_batch(b"a")) == Job.do(large_batch(b"a"))
+        assert await done_by(helper, large_batch(b"a")) == Job.run(large_batch(b"a"))
         [pid] = helper.pids
         await done_by(helper, large_batch(b"b"))
         assert helper.pids == [pid]
@@ -118,7 +122,7 @@ def test_it_starts_with_the_first_job_and_stays() -> None:
 
 
 def test_a_refusal_is_raised_and_the_next_job_done() -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         with pytest.raises(KafkaError) as raised:
             await done_by(helper, large_batch(b"a", key=None))
         assert raised.value.code is ErrorCode.INVALID_RECORD
@@ -128,7 +132,7 @@ def test_a_refusal_is_raised_and_the_next_job_done() -> None:
 
 
 def test_jobs_are_done_in_the_order_in_which_they_are_asked_for() -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         ended: list[int] = []
 
         async def one(number: int) -> None:
@@ -145,7 +149,7 @@ def test_jobs_are_done_in_the_order_in_which_they_are_asked_for() -> None:
 
 
 def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         pid = await stopped(helper)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(done_by, helper, large_batch(b"a"))
@@ -153,7 +157,7 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
             os.kill(pid, signal.SIGKILL)
         assert helper.pids != [pid]
         assert len(helper.pids) == 1
-        assert (helper.asked, helper.waiting, helper.starts) == (2, 0, 2)
+        assert (helper.requested, helper.waiting, helper.starts) == (2, 0, 2)
 
     with_helper(story)
 
@@ -161,8 +165,8 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
 def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/bin/false")
 
-    async def story(helper: RecordHelper) -> None:
-        with pytest.raises(RecordHelperError):
+    async def story(helper: RecordWorker) -> None:
+        with pytest.raises(RecordWorkError):
             await done_by(helper, large_batch(b"a"))
 
     with_helper(story)
@@ -171,8 +175,8 @@ def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPat
 def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/nowhere")
 
-    async def story(helper: RecordHelper) -> None:
-        with pytest.raises(RecordHelperError):
+    async def story(helper: RecordWorker) -> None:
+        with pytest.raises(RecordWorkError):
             await done_by(helper, large_batch(b"a"))
 
     with_helper(story)
@@ -181,10 +185,10 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
 def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         await stopped(helper)
-        monkeypatch.setattr("barnabas.server.storage.record_helper._JOB_S_MAX", 0.2)
-        with pytest.raises(RecordHelperError):
+        monkeypatch.setattr("barnabas.server.storage.record_worker._JOB_S_MAX", 0.2)
+        with pytest.raises(RecordWorkError):
             await done_by(helper, large_batch(b"a"))
         monkeypatch.undo()
         assert isinstance(await done_by(helper, large_batch(b"b")), bytearray)
@@ -197,11 +201,12 @@ def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
     monkeypatch: pytest.MonkeyPatch, records_max: int, starts: int
 ) -> None:
     """Whether a batch says how many records it has, or time tells."""
-    monkeypatch.setattr("barnabas.server.storage.record_helper._ORDINARY_CPU_S_MAX", 0.06)
-    monkeypatch.setattr("barnabas.server.storage.record_helper._ORDINARY_RECORDS_MAX", records_max)
+    limited = attrs.evolve(ORDINARY_RECORDS, cpu_s_max=0.06)
+    monkeypatch.setattr("barnabas.server.storage.record_worker.ORDINARY_RECORDS", limited)
+    monkeypatch.setattr("barnabas.server.storage.record_worker._ORDINARY_RECORDS_MAX", records_max)
     bomb = build_batch([Record(n, NOW_MS, b"", None) for n in range(150_000)], codec=Codec.ZSTD)
 
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         ended: list[str] = []
 
         async def one(name: str, batch: bytes) -> None:
@@ -223,7 +228,7 @@ def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
 
 
 def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         pid = await stopped(helper)
         with trio.move_on_after(0.05):
             await done_by(helper, large_batch(b"a"))
@@ -236,16 +241,16 @@ def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
             nursery.start_soon(next_one)
             await trio.sleep(0.02)
             os.kill(pid, signal.SIGCONT)
-        assert outcomes == [Job.do(large_batch(b"b"))]
+        assert outcomes == [Job.run(large_batch(b"b"))]
         assert helper.pids == [pid]
 
     with_helper(story)
 
 
 def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.server.storage.record_helper._IDLE_S", 0.05)
+    monkeypatch.setattr("barnabas.server.storage.helper_pool._IDLE_S", 0.05)
 
-    async def story(helper: RecordHelper) -> None:
+    async def story(helper: RecordWorker) -> None:
         await done_by(helper, large_batch(b"a"))
         await trio.sleep(0.1)
         assert helper.pids == []
@@ -538,7 +543,7 @@ def test_a_transaction_of_large_batches_is_read_once_it_is_committed(node: Node)
     assert consumer.consume(1, timeout=0.3) == []
     consumer.close()
     assert node.server is not None
-    assert node.server.records.asked > 0
+    assert node.server.records.requested > 0
 
 
 @pytest.mark.parametrize("has_written", [True, False])

@@ -4,7 +4,9 @@ Runs in a helper process. The number of keys of one pass bounds the memory: a pa
 more keys ends early, and the next pass continues from there.
 """
 
+import errno
 import os
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -14,11 +16,13 @@ from barnabas.log.compaction.cleaning_job import CleanJob
 from barnabas.log.compaction.offset_map import OffsetMap
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_operations import replace_file, write_at
-from barnabas.log.helper_limits import Throttle
+from barnabas.log.helper.helper_framing import Answer, Fields
+from barnabas.log.helper.throttle import OrphanedError, Throttle
 from barnabas.log.segment.log_segment import RELATIVE_OFFSET_MAX, Segment, file_name
 from barnabas.log.segment.segment_index import OffsetIndex, TimeIndex, encode_aborted
-from barnabas.protocol.batches.batch_header import BatchHeader, read_header
+from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
 from barnabas.protocol.batches.batch_rewriting import with_records, without_records
+from barnabas.protocol.batches.compression import Buffer
 from barnabas.protocol.batches.control_batches import decode_marker
 from barnabas.protocol.batches.record_decoding import read_records, unpack_records
 from barnabas.protocol.batches.record_walk import LocatedRecord, locate_records
@@ -54,6 +58,25 @@ def clean(job: CleanJob) -> Iterator[dict[str, Any]]:
             "size": copy.position,
         }
     yield {"end_offset": end_offset, "read": read, "written": written}
+
+
+def run_clean_job(fields: Fields, _: Buffer) -> Iterator[Answer]:
+    """Run a pass in the helper process; the last answer has `end_offset` or an `error`.
+
+    Raises OrphanedError.
+    """
+    try:
+        for message in clean(CleanJob.from_json(fields)):
+            yield Answer(message, is_last="end_offset" in message)
+    except OrphanedError:
+        raise
+    except (CorruptBatch, MapTooSmallError, OSError) as error:
+        yield Answer({"error": str(error), "errno": getattr(error, "errno", None)})
+    except MemoryError:
+        yield Answer({"error": "out of memory", "errno": errno.ENOMEM})
+    except Exception as error:  # fails this log only: the helper cleans other logs
+        traceback.print_exc()
+        yield Answer({"error": repr(error), "errno": None})
 
 
 def _build_map(job: CleanJob, segments: Sequence[Segment], throttle: Throttle) -> OffsetMap:

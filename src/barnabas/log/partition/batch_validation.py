@@ -10,7 +10,7 @@ from struct import error as StructError  # noqa: N812  (its own name says nothin
 from typing import Literal
 
 from barnabas.log.log_config import LONG_MAX, LogConfig
-from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, do_in_loop
+from barnabas.log.record_work import CompleteBatch, Outcomes, RecordsRefusedError, run_in_loop
 from barnabas.protocol.batches.batch_header import BatchHeader, read_header, set_log_append_time
 from barnabas.protocol.batches.batch_layout import (
     CHECKED_AT,
@@ -151,11 +151,11 @@ def complete_batch(
     job = _record_job(header, config, now_ms, origin)
     if job is not None:
         if done is None or origin != "client":
-            made = job.do(records)
+            made = job.run(records)
         elif job in done:
             made = done[job]
         else:
-            made = do_in_loop(job, records, header)
+            made = run_in_loop(job, records, header)
         if isinstance(made, bytearray):
             records, header = made, read_header(made)
     if config.log_append_time:

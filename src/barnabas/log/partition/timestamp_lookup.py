@@ -7,7 +7,7 @@ large for the loop (see `barnabas.log.record_work`).
 from collections.abc import Iterable, Sequence
 
 from barnabas.log.file_cache import FileSlice
-from barnabas.log.record_work import FindTime, Found, Outcomes, RecordWorkNeeded, do_in_loop
+from barnabas.log.record_work import FindTime, Found, Outcomes, RecordWorkNeeded, run_in_loop
 from barnabas.log.record_work.record_jobs import fits_loop
 from barnabas.log.segment.log_segment import NO_TIMESTAMP, Segment
 from barnabas.protocol.batches.batch_header import BatchHeader
@@ -98,11 +98,11 @@ def _in_batch(
         timestamp=timestamp,
     )
     if done is None:
-        outcome = job.do(segment.read_batch(position, header))
+        outcome = job.run(segment.read_batch(position, header))
     elif job in done:
         outcome = done[job]
     elif fits_loop(job, header):
-        outcome = do_in_loop(job, segment.read_batch(position, header), header)
+        outcome = run_in_loop(job, segment.read_batch(position, header), header)
     else:
         raise RecordWorkNeeded(job, FileSlice(segment.opened(), position, header.size))
     return outcome if isinstance(outcome, tuple) else None

@@ -1,14 +1,14 @@
-"""Work on a batch's records: small batches in the server's loop, larger ones in a helper process.
+"""Work on the records of a batch: small ones in the server's loop, large ones in a helper.
 
-A record takes about a microsecond to look at, so a batch of 1 MB would keep every other client
-waiting for tens of milliseconds. A job (`jobs`) is a value that says what is to be found out; it is
-done by the same code wherever it runs. Code of the loop that meets a batch too large for it raises
-`RecordWorkNeeded`; whoever called has the job done by the helper process (`barnabas.server.
-record_helper`) and calls again with its outcome. Nothing is kept meanwhile, so what changed since
-(the topic's configuration, its leader, the partition's end) is seen by the second call.
+Examining a record takes about a microsecond, so a batch of 1 MB would delay every other client by
+tens of milliseconds. A job (`record_jobs`) is a value that says what to find out or to build; the
+same code runs it in the loop and in the helper. Code in the loop that meets a batch too large for
+it raises `RecordWorkNeeded`. The caller has the job run by the helper (`barnabas.server.storage.
+record_worker`) and calls again with the outcome. No state is kept in between, so the second call
+sees what changed since: the topic's configuration, the leader, the log end.
 
-The process (`__main__`) is not the one that compacts: a produce cannot wait for a cleaning pass,
-which lasts minutes. It is given copies of batches over a pipe (`frames`), and returns what it made.
+These helpers are separate from those that compact, because a produce request cannot wait minutes
+for a cleaning pass.
 """
 
 from barnabas.log.record_work.record_jobs import (
@@ -22,7 +22,7 @@ from barnabas.log.record_work.record_jobs import (
     Outcome,
     Outcomes,
     RecordWorkNeeded,
-    do_in_loop,
+    run_in_loop,
 )
 from barnabas.log.record_work.record_refusal import RecordsRefusedError
 
@@ -38,5 +38,5 @@ __all__ = [
     "Outcomes",
     "RecordWorkNeeded",
     "RecordsRefusedError",
-    "do_in_loop",
+    "run_in_loop",
 ]

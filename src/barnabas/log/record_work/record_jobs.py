@@ -1,4 +1,4 @@
-"""What can be asked of a batch's records, and the doing of it."""
+"""Jobs on a batch's records: request types and execution."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,14 +22,14 @@ from barnabas.protocol.batches.record_walk import RecordFault, record_times, val
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 UNPACKED_MAX: Final = DEFAULT_MAX_BYTES
-"""Bytes that a batch may unpack to, where its records are looked at."""
+"""The size in bytes that a batch may unpack to when its records are examined."""
 
 LOOP_BYTES_MAX: Final = 16 * 1024
 LOOP_RECORDS_MAX: Final = 128
-"""What the loop looks at itself, packed and unpacked: about 0.3 ms at most. Sending a batch to the
-helper process and taking the result costs the loop 0.15 ms, so less would not pay."""
+"""Limits, packed and unpacked, of a batch that the loop examines itself: about 0.3 ms at most. A
+batch sent to the helper process costs the loop 0.15 ms, so lower limits would save nothing."""
 
-# From this level on, zstd and lz4 take ten times as long, and more.
+# From this level on, zstd and lz4 take at least ten times as long.
 _SLOW_LEVEL: Final = 10
 
 Found = tuple[int, int]
@@ -38,11 +38,11 @@ Found = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class CompleteBatch:
-    """What a topic asks of a produced batch's records; equal ones are answered alike.
+    """Check a produced batch and build it as the topic requires; equal jobs have equal outcomes.
 
-    `timestamp_before_max_ms` is None where timestamps are not looked at. `codec` is the one to
-    pack into, None for that which the batch has; `max_message_bytes` then bounds the result.
-    `unpacked_max` are the bytes that the batch may unpack to.
+    `timestamp_before_max_ms` is None when timestamps are not checked. `codec` is the one to
+    compress with, None for the batch's own; `max_message_bytes` then limits the result.
+    `unpacked_max` is the size in bytes that the batch may unpack to.
     """
 
     is_checked: bool
@@ -57,13 +57,13 @@ class CompleteBatch:
 
     @property
     def is_slow(self) -> bool:
-        """Whether even a small batch takes long."""
+        """True when even a small batch takes long."""
         return self.codec in (Codec.ZSTD, Codec.LZ4) and (self.codec_level or 0) >= _SLOW_LEVEL
 
-    def do(self, batch: Buffer) -> bytearray | None:
-        """The batch as it is to be stored, None for as it is.
+    def run(self, batch: Buffer) -> bytearray | None:
+        """Return the batch in the form to store; None when it is stored unchanged.
 
-        KafkaError with what Kafka answers to a batch that it refuses (`LogValidator`).
+        Raises KafkaError with Kafka's code for a batch that is refused (`LogValidator`).
         """
         try:
             return self.attempt(batch, self.unpacked_max)
@@ -73,7 +73,7 @@ class CompleteBatch:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
 
     def attempt(self, batch: Buffer, unpacked_max: int) -> bytearray | None:
-        """As `do`, but CorruptBatch where the records do not parse or are too many."""
+        """As `run`, but raises CorruptBatch when the records do not parse or unpack to too much."""
         header = read_header(batch)
         data = unpack_records(batch, 0, header, unpacked_max)
         sound = self._checked(data, header) if self.is_checked else header
@@ -93,7 +93,7 @@ class CompleteBatch:
         return packed
 
     def _checked(self, data: bytes, header: BatchHeader) -> BatchHeader:
-        """The header, with the largest timestamp that the records really have."""
+        """Check the records, and return the header with their real largest timestamp."""
         lowest: int | None = None
         highest: int | None = None
         if self.timestamp_before_max_ms is not None:
@@ -114,7 +114,7 @@ class CompleteBatch:
 
 
 def _refusal(faults: list[RecordFault]) -> RecordsRefusedError:
-    """As `LogValidator.processRecordErrors`."""
+    """Return the error for these faults (`LogValidator.processRecordErrors`)."""
     code, reason = ErrorCode.INVALID_RECORD, f"{len(faults)} record errors"
     if any(fault.kind == "timestamp" for fault in faults):
         code, reason = ErrorCode.INVALID_TIMESTAMP, "invalid timestamp"
@@ -127,9 +127,10 @@ def _refusal(faults: list[RecordFault]) -> RecordsRefusedError:
 
 @attrs.frozen(kw_only=True)
 class FindTime:
-    """Which record of a batch is the first at or after `timestamp` (ms), from an offset on.
+    """Find the first record of a batch at or after `timestamp` (ms), from `start_offset` on.
 
-    Without a timestamp, the first that has the largest. `base_offset` and `crc` name the batch.
+    Without a timestamp, find the first record with the largest one. `base_offset` and `crc`
+    identify the batch.
     """
 
     base_offset: int
@@ -139,15 +140,15 @@ class FindTime:
 
     is_slow = False
 
-    def do(self, batch: Buffer) -> Found | None:
-        """Its timestamp and offset, None if there is no such record; KafkaError."""
+    def run(self, batch: Buffer) -> Found | None:
+        """Return timestamp and offset of the record, None without one. Raises KafkaError."""
         try:
             return self.attempt(batch, UNPACKED_MAX)
         except CorruptBatch as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
 
     def attempt(self, batch: Buffer, unpacked_max: int) -> Found | None:
-        """As `do`, but CorruptBatch."""
+        """As `run`, but raises CorruptBatch."""
         header = read_header(batch)
         data = unpack_records(batch, 0, header, unpacked_max)
         found: Found | None = None
@@ -168,11 +169,11 @@ class FindTime:
 Job = CompleteBatch | FindTime
 Outcome = bytearray | Found | None
 Outcomes = Mapping[Job, Outcome]
-"""What the helper process has found out for whoever asks again."""
+"""The outcomes of jobs that the helper process ran for a caller."""
 
 
-class RecordWorkNeeded(Exception):  # noqa: N818  (a wish, not a fault)
-    """A job that is too large for the loop, and the batch that it is about."""
+class RecordWorkNeeded(Exception):  # noqa: N818  (a request to the caller, not an error)
+    """A job is too large for the loop; it has the job and its batch."""
 
     def __init__(self, job: Job, batch: Buffer | FileSlice) -> None:
         super().__init__(f"{job} on {len(batch)} bytes")
@@ -181,7 +182,7 @@ class RecordWorkNeeded(Exception):  # noqa: N818  (a wish, not a fault)
 
 
 def fits_loop(job: Job, header: BatchHeader) -> bool:
-    """Whether a batch is so small that the loop may try."""
+    """True when a batch is small enough for an attempt in the loop."""
     return (
         header.size <= LOOP_BYTES_MAX
         and header.record_count <= LOOP_RECORDS_MAX
@@ -189,13 +190,13 @@ def fits_loop(job: Job, header: BatchHeader) -> bool:
     )
 
 
-def do_in_loop(job: Job, batch: Buffer, header: BatchHeader) -> Outcome:
-    """The outcome for a small batch; RecordWorkNeeded for a larger one, KafkaError."""
+def run_in_loop(job: Job, batch: Buffer, header: BatchHeader) -> Outcome:
+    """Return the outcome for a small batch. Raises RecordWorkNeeded for a large one, KafkaError."""
     if fits_loop(job, header):
         try:
             return job.attempt(batch, LOOP_BYTES_MAX)
         except CorruptBatch:
             if not header.codec_id:
-                return job.do(batch)
-            # It may merely unpack to more than the loop unpacks.
+                return job.run(batch)
+            # The batch may be valid, but unpack to more than the loop accepts.
     raise RecordWorkNeeded(job, batch)

@@ -1,10 +1,10 @@
-"""What a producer is told of records that are refused."""
+"""The error that a producer receives for refused records."""
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 
 class RecordsRefusedError(KafkaError):
-    """A batch refused for some of its records: (index in the batch, why) of each."""
+    """A batch is refused because of some records; `record_errors` has (index, reason) of each."""
 
     def __init__(
         self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]] | None = None

@@ -1,9 +1,9 @@
-"""Bit rot is looked for before somebody needs the records: every batch is read, its crc checked.
+"""Find bit rot before a consumer does: read every batch and check its crc.
 
-Kafka has nothing like it: a consumer's client is the first to notice there. The node has it done
-in a helper process (`python -m barnabas.log.scrubbing`), slowly; `barnabas log verify` does it to a
-directory that no node uses. Both read the disk, past the page cache: what consumers are served from
-memory may be sound when the disk's copy is not, and hot pages stay where they are.
+Apache Kafka does not have this; there, a consumer's client finds the damage. The node runs it
+slowly in a helper process (`barnabas.log.helper`); `barnabas log verify` runs it on a directory
+that no node uses. Both bypass the page cache: memory may hold correct bytes when the disk does not,
+and hot pages stay cached.
 """
 
 from barnabas.log.scrubbing.scrub_check import Checked, check_log

@@ -1,4 +1,4 @@
-"""A file read past the page cache: what is on the disk, whatever memory has of it."""
+"""Read a file from the disk, bypassing the page cache."""
 
 import errno
 import os
@@ -12,16 +12,16 @@ _WINDOW: Final = 1 << 20
 
 
 class DirectFile:
-    """A file through a window of 1 MiB, which a mapping holds, as its memory has to be aligned.
+    """Reads a file through a buffer of 1 MiB; the buffer is a mapping, which is aligned.
 
-    Pages that are cached are neither looked at nor evicted, and none are added. Where the file
-    system refuses that, the file is read as any other. OSError.
+    Cached pages are not read or evicted, and no pages are added. On a file system that refuses
+    direct reads, the file is read normally. Raises OSError.
     """
 
     def __init__(self, path: str) -> None:
         self._buffer = mmap(-1, _WINDOW)
         self._view = memoryview(self._buffer)
-        self._start = self._end = 0  # of what the window has of the file
+        self._start = self._end = 0  # the range of the file that is in the buffer
         self._fd = os.open(path, os.O_RDONLY | _direct_flag(path, self._buffer))
 
     def __enter__(self) -> Self:
@@ -36,9 +36,10 @@ class DirectFile:
         os.close(self._fd)
 
     def read(self, position: int, size: int) -> memoryview:
-        """Some of `size` bytes from `position` on, all if they are few; none at the file's end.
+        """Return up to `size` bytes from `position`; none at the end of the file.
 
-        They are there until the next call. OSError.
+        Up to 4096 bytes are returned whole. The result is valid until the next call. Raises
+        OSError.
         """
         if position < self._start or self._end < position + min(size, _ALIGNMENT):
             self._start = position - position % _ALIGNMENT
@@ -48,7 +49,7 @@ class DirectFile:
 
 
 def _direct_flag(path: str, buffer: mmap) -> int:
-    """What makes the system read past the cache here, 0 if the file system refuses it. OSError."""
+    """Return the flag for direct reads, 0 if the file system refuses them. Raises OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | _DIRECT)
         try:

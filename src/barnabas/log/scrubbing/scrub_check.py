@@ -1,13 +1,16 @@
-"""Reads the segments of one log."""
+"""Check the batches in the segments of one log."""
 
 import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from barnabas.log.helper.helper_framing import Answer, Fields
+from barnabas.log.helper.throttle import Throttle
 from barnabas.log.scrubbing.direct_read import DirectFile
 from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, read_header
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE, MAGIC
+from barnabas.protocol.batches.compression import Buffer
 from barnabas.protocol.batches.crc import crc32c
 
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
@@ -15,7 +18,7 @@ _CHECKED_AT: Final = 21  # where a batch's bytes under the crc begin
 
 
 class Checked(NamedTuple):
-    """A segment that was read: its size in bytes, and what is wrong with it, if anything is."""
+    """A checked segment: its path, its size in bytes, and its fault, if any."""
 
     path: str
     size: int
@@ -25,11 +28,11 @@ class Checked(NamedTuple):
 def check_log(
     directory: str, throttle: Callable[[int], object], *, with_active: bool
 ) -> Iterator[Checked]:
-    """Read a log's segments, the one that is written to only `with_active`.
+    """Check a log's segments; the active segment only if `with_active`.
 
-    `throttle` is told how many bytes were read. A node may be at work on the log: segments that
-    went away are left out, and a fault counts if it is there at a second look. OSError when the
-    directory cannot be listed.
+    `throttle` receives the number of bytes read. A node may be using the log, so deleted segments
+    are skipped, and a fault is reported only if a second check finds it too. Raises OSError when
+    the directory cannot be listed.
     """
     names = sorted(name for name in os.listdir(directory) if _SEGMENT.fullmatch(name))
     for name in names if with_active else names[:-1]:
@@ -62,7 +65,10 @@ def _check(directory: str, name: str, throttle: Callable[[int], object]) -> Chec
 
 
 def _checked_batch(file: DirectFile, position: int, file_size: int) -> BatchHeader:
-    """The header of the batch at `position`, whose crc is right; CorruptBatch, OSError."""
+    """Return the header of the batch at `position` after a crc check.
+
+    Raises CorruptBatch, OSError.
+    """
     header = read_header(file.read(position, HEADER_SIZE))
     end = position + header.size
     if header.magic != MAGIC or end > file_size:
@@ -77,3 +83,22 @@ def _checked_batch(file: DirectFile, position: int, file_size: int) -> BatchHead
     if crc != header.crc:
         raise CorruptBatch(f"a batch with a wrong crc at {position}")
     return header
+
+
+def run_scrub_job(fields: Fields, _: Buffer) -> Iterator[Answer]:
+    """Check a log in the helper process; yield one answer with the bytes read and the faults.
+
+    Raises OrphanedError.
+    """
+    bytes_read, faults = 0, list[tuple[str, str]]()
+    try:
+        throttle = Throttle(fields["bytes_per_second"])
+        for each in check_log(fields["directory"], throttle, with_active=False):
+            bytes_read += each.size
+            if each.fault is not None:
+                faults.append((each.path, each.fault))
+    except FileNotFoundError:  # the log was deleted or moved to another directory
+        pass
+    except OSError as error:
+        faults.append((fields["directory"], str(error)))
+    yield Answer({"bytes": bytes_read, "faults": faults})

@@ -35,6 +35,7 @@ ATTRIBUTES_LOW_AT: Final = 22
 """The byte of the attributes that has the codec and all flags."""
 MAX_TIMESTAMP_AT: Final = 35
 PRODUCER_AT: Final = 43
+RECORD_COUNT_AT: Final = 57
 
 PRODUCER: Final = struct.Struct(">qhi")
 """Producer id, producer epoch and base sequence, at `PRODUCER_AT`."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barnabas.server.replication.commit_wait import CommitWaits
     from barnabas.server.replication.fetch_sessions import FetchSessionCache
     from barnabas.server.storage.disk_threads import DiskThreads
-    from barnabas.server.storage.record_helper import RecordHelper
+    from barnabas.server.storage.record_worker import RecordWorker
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class DataServices:
     """For Produce, Fetch, ListOffsets, DeleteRecords and OffsetForLeaderEpoch."""
 
     replicas: "ReplicaManager"
-    records: "RecordHelper"
+    records: "RecordWorker"
     fetch_sessions: "FetchSessionCache"
     settings: "ConfigSubscriptions"
     now_ms: Callable[[], int]

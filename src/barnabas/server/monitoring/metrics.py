@@ -122,15 +122,17 @@ class Metrics:
     def _record_helper(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        helper = self._node.records
+        records = self._node.records
         yield CounterMetricFamily(
-            "barnabas_record_jobs", "Batches whose records the helper looked at", helper.asked
+            "barnabas_record_jobs", "Batches whose records a helper examined", records.requested
         )
         yield GaugeMetricFamily(
-            "barnabas_record_jobs_waiting", "Requests that wait for that", helper.waiting
+            "barnabas_record_jobs_waiting", "Requests that wait for a helper", records.waiting
         )
         yield CounterMetricFamily(
-            "barnabas_record_helper_starts", "Starts of the helper for records", helper.starts
+            "barnabas_record_helper_starts",
+            "Starts of helper processes for records",
+            records.starts,
         )
 
     def _cleaner(self) -> Iterator[Any]:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from barnabas.server.quorum.quorum import Quorum
     from barnabas.server.storage.background_tasks import BackgroundTasks
     from barnabas.server.storage.directory_assignments import DirectoryAssignments
-    from barnabas.server.storage.record_helper import RecordHelper
+    from barnabas.server.storage.helper_pool import HelperPool
+    from barnabas.server.storage.record_worker import RecordWorker
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ class Node:
     assignors: "Mapping[str, Assignor]"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
-    records: "RecordHelper"
+    helpers: "HelperPool"
+    records: "RecordWorker"
     background: "BackgroundTasks"
     directories: "DirectoryAssignments"
 
@@ -152,7 +154,8 @@ class Node:
             TransactionCoordinator,
         )
         from barnabas.server.storage.background_tasks import BackgroundTasks
-        from barnabas.server.storage.record_helper import RecordHelper
+        from barnabas.server.storage.helper_pool import HelperPool
+        from barnabas.server.storage.record_worker import RecordWorker
 
         async with trio.open_nursery() as nursery:
             await self._start_cluster(nursery)
@@ -165,9 +168,19 @@ class Node:
             )
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
-            self.records = RecordHelper(self.disk)
+            self.helpers = HelperPool()
+            nursery.start_soon(self.helpers.run)
+            self.records = RecordWorker(self.disk, self.helpers)
             nursery.start_soon(self.records.run)
-            self.background = BackgroundTasks(self)
+            self.background = BackgroundTasks(
+                config=lambda: self.config,
+                logs=self.logs,
+                replicas=self.replicas,
+                disk=self.disk,
+                helpers=self.helpers,
+                directories=self.directories,
+                now_ms=self.now_ms,
+            )
             self.dispatchers["broker"] = broker_dispatcher(self)
             await nursery.start(self.transport.run, self.listeners, self.dispatchers)
             nursery.start_soon(self.background.run)

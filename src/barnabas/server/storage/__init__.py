@@ -1,4 +1,5 @@
-"""Work on logs beside the loop: disk threads, helper processes, cleaning, relocation, scrubbing.
+"""Work on logs beside the loop: disk threads, helper processes, cleaning, moves, scrubbing.
 
-Decides when `log` does its work and where that work runs; the work itself is in `log`.
+This room decides when `log` does its work and in which thread or process. The work itself is in
+`log`.
 """

@@ -1,7 +1,8 @@
-"""Work that comes round: retention, checkpoints, flushes, deleted files, expired producers.
+"""Periodic work on logs: retention, checkpoints, flushes, deleted files, expired producers.
 
-Each kind has its interval, told by Kafka's property; between them nothing runs. A fault on one
-partition is logged and touches no other.
+Each task has an interval by Kafka's property and does nothing in between. An error on one partition
+is logged and does not affect other partitions. The cleaner, the moves between directories and the
+scrubber are started here too.
 """
 
 import logging
@@ -18,32 +19,51 @@ from barnabas.server.storage.relocation_worker import RelocationWorker
 from barnabas.server.storage.scrubber import Scrubber
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.cluster.replication import ReplicaManager
+    from barnabas.config import NodeConfig
+    from barnabas.log import LogManager
+    from barnabas.server.storage.directory_assignments import DirectoryAssignments
+    from barnabas.server.storage.disk_threads import DiskThreads
+    from barnabas.server.storage.helper_pool import HelperPool
 
 logger = logging.getLogger(__name__)
 
-# LogManager.InitialTaskDelayMs: at the start there is enough to do.
+# As LogManager.InitialTaskDelayMs: a node that starts has other work to do.
 _INITIAL_DELAY_MS = 30_000
-# Logs handled before other tasks get a turn: one that was not opened yet takes 0.3 ms.
+# The number of logs after which other tasks run: a log that is not open yet takes 0.3 ms.
 _LOGS_PER_TURN = 10
 _DELETION_INTERVAL_MS = 5_000
 _ROLLED_INTERVAL_MS = 1_000
-# A node that is never flushed by time has this in place of an interval.
+# The default of flush intervals: never.
 _NEVER_MS = 2**63 - 1
 
 
 class BackgroundTasks:
-    """The round tasks of a node."""
+    """The periodic tasks of a node."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self.log_cleaner = LogCleaner(node)
-        self.relocation_worker = RelocationWorker(node)
-        self.scrubber = Scrubber(node)
+    def __init__(
+        self,
+        *,
+        config: Callable[[], "NodeConfig"],
+        logs: "LogManager",
+        replicas: "ReplicaManager",
+        disk: "DiskThreads",
+        helpers: "HelperPool",
+        directories: "DirectoryAssignments",
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._replicas = replicas
+        self._disk = disk
+        self._now_ms = now_ms
+        self.log_cleaner = LogCleaner(config, logs, replicas, disk, helpers, now_ms)
+        self.relocation_worker = RelocationWorker(logs, replicas, disk, directories)
+        self.scrubber = Scrubber(config, logs, helpers)
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        config = self._node.config
+        """Run all tasks until cancelled."""
+        config = self._config()
         async with trio.open_nursery() as nursery:
             for name, work in (
                 ("log.retention.check.interval.ms", self.apply_retention),
@@ -61,7 +81,7 @@ class BackgroundTasks:
             nursery.start_soon(self.scrubber.run)
 
     async def _each_log(self, work: Callable[[PartitionLog], object], what: str) -> None:
-        for count, log in enumerate(list(self._node.logs.logs())):
+        for count, log in enumerate(list(self._logs.logs())):
             try:
                 work(log)
             except Exception:
@@ -70,9 +90,9 @@ class BackgroundTasks:
                 await trio.lowlevel.checkpoint()
 
     async def apply_retention(self) -> None:
-        """Delete segments that size and time no longer keep (log.retention.*)."""
-        now_ms = self._node.now_ms()
-        for count, partition in enumerate(list(self._node.replicas.partitions())):
+        """Delete segments by age and size (log.retention.*)."""
+        now_ms = self._now_ms()
+        for count, partition in enumerate(list(self._replicas.partitions())):
             if count % _LOGS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
             try:
@@ -95,49 +115,48 @@ class BackgroundTasks:
                 )
 
     def _retention_is_due(self, partition: Partition, now_ms: int) -> bool:
-        """Whether to look closer: a log that nobody has used since the start is not opened."""
-        log = self._node.logs.known(partition.topic, partition.partition)
+        """True when the log may have segments to delete. A log that is not loaded stays so."""
+        log = self._logs.known(partition.topic, partition.partition)
         if log is None or log.volume.failure is not None:
             return False
         if log.is_loaded:
             return True
-        log.update_config(LogConfig.from_topic(self._node.replicas.topic_config(partition.topic)))
+        log.update_config(LogConfig.from_topic(self._replicas.topic_config(partition.topic)))
         return log.retention_is_due(now_ms)
 
     async def expire_producers(self) -> None:
-        """Forget idle producers (producer.id.expiration.ms)."""
-        now_ms = self._node.now_ms()
-        expiration_ms = self._node.config.get_int("producer.id.expiration.ms")
+        """Remove idle producers (producer.id.expiration.ms)."""
+        now_ms = self._now_ms()
+        expiration_ms = self._config().get_int("producer.id.expiration.ms")
         await self._each_log(
             lambda log: log.expire_producers(now_ms, expiration_ms), "producer expiry"
         )
 
     async def flush_old(self) -> None:
-        """Sync logs that were last flushed longer than flush.ms ago."""
-        now_ms = self._node.now_ms()
-        for log in list(self._node.logs.logs()):
+        """Sync logs whose last flush is more than flush.ms ago."""
+        now_ms = self._now_ms()
+        for log in list(self._logs.logs()):
             if log.volume.failure is None and log.needs_flush(now_ms):
                 try:
-                    await self._node.disk.fsync(log, log.flush)
-                except KafkaError as error:  # deleted meanwhile, or its disk failed
+                    await self._disk.fsync(log, log.flush)
+                except KafkaError as error:  # the log was deleted meanwhile, or its disk failed
                     logger.warning("flush failed log=%s error=%s", log.directory, error)
 
     async def remove_deleted(self) -> None:
-        """Remove the files of segments and logs whose file.delete.delay.ms is over."""
-        node = self._node
-        due = node.logs.due_deletions(node.now_ms())
+        """Remove the files of deleted segments and logs after file.delete.delay.ms."""
+        due = self._logs.due_deletions(self._now_ms())
         if due:
-            await node.disk.run(node.logs.remove_deleted, due)
+            await self._disk.run(self._logs.remove_deleted, due)
 
     async def flush_rolled(self) -> None:
-        """Sync segments that are complete, so that recovery need not check them."""
-        logs = self._node.logs.take_rolled()
+        """Sync complete segments, so that recovery does not check them."""
+        logs = self._logs.take_rolled()
         if logs:
-            await self._node.disk.run(self._node.logs.flush_rolled, logs)
+            await self._disk.run(self._logs.flush_rolled, logs)
 
     async def checkpoint(self) -> None:
-        """Write recovery points, log starts and high watermarks."""
-        await self._node.disk.run(self._node.logs.checkpoint)
+        """Write recovery points, log start offsets and high watermarks."""
+        await self._disk.run(self._logs.checkpoint)
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
@@ -146,5 +165,5 @@ async def _every(interval_ms: int, work: Callable[[], Awaitable[object]]) -> Non
         try:
             await work()
         except Exception:
-            logger.exception("background work failed")
+            logger.exception("background task failed")
         await trio.sleep(interval_ms / 1000)

@@ -1,7 +1,7 @@
-"""What may block on a disk runs here, in threads: the loop only waits for it.
+"""Run calls that may block on a disk in threads, while the loop waits for them.
 
 fsync is grouped: while one runs for a log, later callers share the next one. Only calls that
-release the interpreter's lock belong here (a busy Python thread would stall the loop).
+release the GIL may run here, because a busy Python thread would stall the loop.
 """
 
 import logging
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
 
-# Threads at a time for reads and file operations, and as many for fsync.
+# The maximum number of threads for reads and file operations, and again for fsync.
 THREADS = 8
 
 
 class _Round:
-    """One fsync and all who share it."""
+    """One fsync and the callers that share it."""
 
     __slots__ = ("done", "error")
 
@@ -33,7 +33,7 @@ class _Round:
 
 
 class _Rounds:
-    """The rounds of one key: the one that runs, and the one that gathers behind it."""
+    """The rounds of one key: the running one, and the next one, which collects callers."""
 
     __slots__ = ("gathering", "running")
 
@@ -52,13 +52,13 @@ class DiskThreads:
         self.fsyncs = 0
 
     async def run(self, call: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """The result of `call(*args)`, made in a thread."""
+        """Return the result of `call(*args)`, which runs in a thread."""
         return await trio.to_thread.run_sync(call, *args, limiter=self._files)
 
     async def fsync(self, key: Hashable, sync: Callable[[], object]) -> None:
-        """Return after a `sync()` that began after this call; callers of one `key` share it.
+        """Return after a `sync()` that began after this call; callers with the same `key` share it.
 
-        Raises what `sync` raised, to each who shared it: it is never retried here.
+        Raises the error of `sync` in each caller that shares it. It is never retried here.
         """
         rounds = self._by_key.get(key)
         if rounds is None:
@@ -66,7 +66,7 @@ class DiskThreads:
         mine = rounds.gathering
         if mine is None:
             mine = _Round()
-            # Others may share this round, so its leader sees it through even when cancelled.
+            # Other callers may share this round, so its leader completes it even when cancelled.
             with trio.CancelScope(shield=True):
                 await self._lead(rounds, mine, sync)
             if rounds.running is None and rounds.gathering is None:
@@ -77,7 +77,7 @@ class DiskThreads:
             raise mine.error
 
     async def flush(self, partition: "Partition") -> bool:
-        """Make what was appended to a partition durable; False, and told, where it cannot be."""
+        """Make a partition's appended records durable. Return False, and log, when that fails."""
         try:
             await self.fsync(partition.log, partition.log.flush)
         except Exception:

@@ -1,12 +1,12 @@
-"""Compaction beside the loop: which logs are next, the helpers that clean them, the swap.
+"""Compaction beside the loop: choose the next log, have a helper clean it, swap the segments.
 
-A helper process is started when a log first needs it and told a log at a time, up to
-`log.cleaner.threads` of them; the loop only renames files when a group of segments is ready (see
-`barnabas.log.compaction`).
+Up to `log.cleaner.threads` helper processes clean one log each. The loop only renames files when a
+group of segments is ready (see `barnabas.log.compaction`).
 """
 
 import errno
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +16,31 @@ import trio
 from barnabas.log import PartitionLog
 from barnabas.log.compaction import segment_swap
 from barnabas.log.compaction.compaction_failures import CompactionFailures
+from barnabas.log.helper.helper_framing import CLEAN_JOB
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.server.storage.helper_process import Helper, HelperGoneError
+from barnabas.server.storage.helper_pool import CLEANING, HelperPool
+from barnabas.server.storage.helper_process import HelperGoneError, HelperProcess
 
 if TYPE_CHECKING:
+    from barnabas.cluster.replication import ReplicaManager
+    from barnabas.config import NodeConfig
+    from barnabas.log import LogManager
     from barnabas.log.compaction.cleaning_plan import Candidate, Limits
-    from barnabas.server.node.node import Node
+    from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
 
-# What a disk that does not work answers; it takes its directory offline.
+# Errors of a broken disk; they take its directory offline.
 _BROKEN = (errno.EIO, errno.EROFS)
 
 
-class RefusedError(Exception):
-    """The helper could not do its job: the system refused something, which may pass."""
+class CleaningRefusedError(Exception):
+    """The helper could not do its job, because of a system error that may pass."""
 
 
 @attrs.define(slots=True)
-class Counts:
-    """What the cleaner did since the start."""
+class CleanerCounts:
+    """Counts of the cleaner's passes and bytes since the start."""
 
     cleaned: int = 0
     retried: int = 0
@@ -45,75 +50,75 @@ class Counts:
 
 
 class LogCleaner:
-    """Cleans the compacted logs of a node, as many at a time as there are helpers."""
+    """Cleans the compacted logs of a node, as many at a time as `log.cleaner.threads`."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._idle: list[Helper] = []
+    def __init__(
+        self,
+        config: Callable[[], "NodeConfig"],
+        logs: "LogManager",
+        replicas: "ReplicaManager",
+        disk: "DiskThreads",
+        helpers: HelperPool,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._replicas = replicas
+        self._disk = disk
+        self._helpers = helpers
+        self._now_ms = now_ms
         self._busy: set[PartitionLog] = set()
         self.failures = CompactionFailures()
-        self.counts = Counts()
+        self.counts = CleanerCounts()
 
     @property
-    def _helpers_max(self) -> int:
-        return self._node.config.get_int("log.cleaner.threads")
+    def _threads(self) -> int:
+        return self._config().get_int("log.cleaner.threads")
 
     @property
     def _has_room(self) -> bool:
-        return len(self._busy) < self._helpers_max
+        return len(self._busy) < self._threads
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        if not self._node.config.get("log.cleaner.enable"):
+        """Clean logs until cancelled."""
+        if not self._config().get("log.cleaner.enable"):
             return
-        try:
-            async with trio.open_nursery() as nursery:
-                while True:
-                    await trio.sleep(self._node.config.get_int("log.cleaner.backoff.ms") / 1000)
-                    while (chosen := await self._claimed()) is not None:
-                        nursery.start_soon(self._work, chosen)
-        finally:
-            for helper in self._idle:
-                await helper.kill()
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(self._config().get_int("log.cleaner.backoff.ms") / 1000)
+                while (chosen := await self._claim()) is not None:
+                    nursery.start_soon(self._clean_until_done, chosen)
 
-    async def _work(self, chosen: "Candidate | None") -> None:
-        """Clean one log after the other while any needs it."""
-        helper = self._idle.pop() if self._idle else Helper("barnabas.log.compaction")
-        try:
-            while chosen is not None:
-                await self._clean_one(helper, chosen)
-                chosen = await self._claimed()
-        finally:
-            self._idle.append(helper)
-            if len(self._idle) + len(self._busy) > self._helpers_max:  # fewer are wanted now
-                await self._idle.pop().kill()
+    async def _clean_until_done(self, chosen: "Candidate | None") -> None:
+        """Clean one log after the other until no log needs it."""
+        while chosen is not None:
+            await self._clean_one(chosen)
+            chosen = await self._claim()
 
-    async def _claimed(self) -> "Candidate | None":
-        """The log that needs it most, claimed; None if none does or all helpers are busy."""
+    async def _claim(self) -> "Candidate | None":
+        """Choose and claim the log to clean next; None without one or without a free helper."""
         if not self._has_room:
             return None
         try:
-            chosen = await self._chosen()
+            chosen = await self._choose()
         except Exception:
-            logger.exception("cannot tell which log to compact")
+            logger.exception("cannot choose a log to compact")
             return None
-        # Others chose meanwhile.
+        # Another task may have claimed a log meanwhile.
         if chosen is None or not self._has_room or chosen.log in self._busy:
             return None
         self._busy.add(chosen.log)
         return chosen
 
-    async def _clean_one(self, helper: Helper, chosen: "Candidate") -> None:
+    async def _clean_one(self, chosen: "Candidate") -> None:
         log = chosen.log
         directory = log.directory
         try:
-            await self._clean(helper, chosen)
-        except (KafkaError, RefusedError, HelperGoneError) as error:
-            await helper.kill()  # what it may still say is of a job that nobody waits for
+            await self._clean(chosen)
+        except (KafkaError, CleaningRefusedError, HelperGoneError) as error:
             if not log.is_gone and log.directory == directory and log.volume.failure is None:
-                await self._put_off(log, error)
+                await self._note_failure(log, error)
         except Exception:
-            await helper.kill()
             logger.exception("compaction failed log=%s", directory)
             self.failures.mark_uncleanable(log)
         else:
@@ -121,105 +126,115 @@ class LogCleaner:
         finally:
             self._busy.discard(log)
 
-    async def _put_off(self, log: PartitionLog, error: Exception) -> None:
-        """Leave the log alone for a while, or for good."""
+    async def _note_failure(self, log: PartitionLog, error: Exception) -> None:
+        """Skip the log for a while; after corrupt records, until its start offset moves."""
         if isinstance(error, KafkaError) and error.code is ErrorCode.CORRUPT_MESSAGE:
             self.failures.mark_uncleanable(log)
             self.counts.given_up += 1
-            logger.error("cannot be compacted, left as it is log=%s error=%r", log.directory, error)
+            logger.error("marking log as uncleanable log=%s error=%r", log.directory, error)
         else:
-            backoff_ms = self._node.config.get_int("log.cleaner.backoff.ms")
+            backoff_ms = self._config().get_int("log.cleaner.backoff.ms")
             delay_ms = self.failures.retry(log, trio.current_time() * 1000, backoff_ms)
             self.counts.retried += 1
             logger.error(
                 "compaction failed log=%s error=%r retry_ms=%.0f", log.directory, error, delay_ms
             )
         try:
-            await self._node.disk.run(segment_swap.discard_all, log.directory)
-        except OSError as more:
-            logger.warning("cleaned files stay log=%s error=%s", log.directory, more)
+            await self._disk.run(segment_swap.discard_all, log.directory)
+        except OSError as failure:
+            logger.warning("cannot remove cleaned files log=%s error=%s", log.directory, failure)
 
-    async def _chosen(self) -> "Candidate | None":
+    async def _choose(self) -> "Candidate | None":
         from barnabas.log.compaction import cleaning_plan
 
-        node = self._node
-        now_ms, here_ms = node.now_ms(), trio.current_time() * 1000
+        now_ms, clock_ms = self._now_ms(), trio.current_time() * 1000
         self.failures.prune()
         candidates: list[Candidate] = []
-        for partition in list(node.replicas.partitions()):
-            if not node.replicas.topic_config(partition.topic).is_compacted:
+        for partition in list(self._replicas.partitions()):
+            if not self._replicas.topic_config(partition.topic).is_compacted:
                 continue
             await trio.lowlevel.checkpoint()
-            known = node.logs.known(partition.topic, partition.partition)
+            known = self._logs.known(partition.topic, partition.partition)
             if known is None or known.volume.failure is not None:
                 continue
             try:
-                log = node.logs.get(partition.topic, partition.partition)
-                if log is not None and log not in self._busy and self.failures.allows(log, here_ms):
-                    if log.recovery_point < log.active.base_offset:  # or it is no candidate
-                        await node.disk.run(log.flush_rolled)
-                    found = log.cleaning_candidate(now_ms)
-                    if found is not None:
-                        candidates.append(found)
+                log = self._logs.get(partition.topic, partition.partition)
+                if log is None or log in self._busy or not self.failures.allows(log, clock_ms):
+                    continue
+                if log.recovery_point < log.active.base_offset:  # only synced segments are cleaned
+                    await self._disk.run(log.flush_rolled)
+                found = log.cleaning_candidate(now_ms)
+                if found is not None:
+                    candidates.append(found)
             except KafkaError as error:
                 logger.error("cannot compact partition=%r error=%s", partition, error)
         return cleaning_plan.filthiest(candidates)
 
     def _limits(self) -> "Limits":
-        """What one helper may use: its share of what all may (`CleanerThread`)."""
+        """Return the limits of one helper: its part of the limits of all (`CleanerThread`)."""
         from barnabas.log.compaction.cleaning_plan import Limits
 
-        config = self._node.config
-        share = max(self._helpers_max, 1)
+        config = self._config()
+        helpers = max(self._threads, 1)
         return Limits(
-            config.get_int("log.cleaner.dedupe.buffer.size") // share,
+            config.get_int("log.cleaner.dedupe.buffer.size") // helpers,
             config.get("log.cleaner.io.buffer.load.factor"),
-            config.get_int("log.cleaner.io.buffer.size") // share // 2,  # to read, and to write
-            config.get("log.cleaner.io.max.bytes.per.second") / share,
+            config.get_int("log.cleaner.io.buffer.size") // helpers // 2,  # half to read and write
+            config.get("log.cleaner.io.max.bytes.per.second") / helpers,
         )
 
-    async def _clean(self, helper: Helper, chosen: "Candidate") -> None:
+    async def _clean(self, chosen: "Candidate") -> None:
         from barnabas.log.compaction import cleaning_plan
 
-        node, log = self._node, chosen.log
-        job = cleaning_plan.job_for(chosen, self._limits(), node.now_ms())
-        # A log with holes behind its recovery point would look torn after a kill.
-        await node.disk.run(node.logs.checkpoint)
+        log = chosen.log
+        job = cleaning_plan.job_for(chosen, self._limits(), self._now_ms())
+        # Gaps above the checkpointed recovery point would look like damage after a kill.
+        await self._disk.run(self._logs.checkpoint)
         began = trio.current_time()
-        await helper.send(attrs.asdict(job, recurse=False))
-        is_current = True
-        while "end_offset" not in (message := await helper.message()):
-            if message.get("errno") == errno.ENOENT:  # deleted while it was read
-                is_current = False
-                with suppress(OSError):  # of a log that is no more, or elsewhere
-                    await node.disk.run(segment_swap.discard_all, log.directory)
-                break
-            if "error" in message:
-                raise self._error(log, message)
-            group = list(zip(message["group"], message["sizes"], strict=True))
-            is_swapped = log.swap_cleaned(group, message["size"])
-            is_current = is_current and is_swapped
-        if not is_current:
-            logger.info("compaction outrun by other changes log=%s", log.directory)
+        async with self._helpers.borrow(CLEANING) as helper:
+            await helper.send({"job": CLEAN_JOB, **attrs.asdict(job, recurse=False)})
+            result = await self._swap_groups(log, helper)
+        if result is None:
+            logger.info("compaction dropped, the log changed meanwhile log=%s", log.directory)
             return
         self.counts.cleaned += 1
-        self.counts.bytes_read += message["read"]
-        self.counts.bytes_written += message["written"]
-        log.mark_cleaned(message["end_offset"])
-        await node.disk.run(log.volume.write_cleaner_offsets)
+        self.counts.bytes_read += result["read"]
+        self.counts.bytes_written += result["written"]
+        log.mark_cleaned(result["end_offset"])
+        await self._disk.run(log.volume.write_cleaner_offsets)
         logger.info(
             "compacted log=%s to=%d bytes_read=%d bytes_left=%d ms=%.0f",
             log.directory,
             log.first_dirty_offset,
-            message["read"],
-            message["written"],
+            result["read"],
+            result["written"],
             (trio.current_time() - began) * 1000,
         )
 
-    def _error(self, log: PartitionLog, message: dict[str, Any]) -> Exception:
-        number = message["errno"]
+    async def _swap_groups(self, log: PartitionLog, helper: HelperProcess) -> dict[str, Any] | None:
+        """Swap each group of segments that the helper cleaned, and return its last answer.
+
+        None when the log changed meanwhile, so that a group was not swapped.
+        """
+        is_current = True
+        while True:
+            answer, _ = await helper.receive()
+            if "end_offset" in answer:
+                return answer if is_current else None
+            if answer.get("errno") == errno.ENOENT:  # the log was deleted while it was read
+                with suppress(OSError):  # the directory may be gone
+                    await self._disk.run(segment_swap.discard_all, log.directory)
+                return None
+            if "error" in answer:
+                raise self._error(log, answer)
+            group = list(zip(answer["group"], answer["sizes"], strict=True))
+            is_swapped = log.swap_cleaned(group, answer["size"])
+            is_current = is_current and is_swapped
+
+    def _error(self, log: PartitionLog, answer: dict[str, Any]) -> Exception:
+        number = answer["errno"]
         if number is None:
-            return KafkaError(ErrorCode.CORRUPT_MESSAGE, message["error"])
+            return KafkaError(ErrorCode.CORRUPT_MESSAGE, answer["error"])
         if number in _BROKEN and not log.is_gone:
-            return log.volume.fail(OSError(number, message["error"]))
-        return RefusedError(message["error"])
+            return log.volume.fail(OSError(number, answer["error"]))
+        return CleaningRefusedError(answer["error"])

@@ -1,4 +1,4 @@
-"""Logs on their way to another data directory: copied beside the loop, resumed at the start."""
+"""Move logs to other data directories, and resume interrupted moves at start-up."""
 
 import logging
 from typing import TYPE_CHECKING, Final
@@ -9,81 +9,100 @@ from barnabas.log.directories.log_relocation import LAST_STEP_MAX, LogRelocation
 from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.cluster.replication import ReplicaManager
+    from barnabas.log import LogManager
+    from barnabas.server.storage.directory_assignments import DirectoryAssignments
+    from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
 
-_ROUNDS_MAX: Final = 50  # a producer that is faster than the copy must not keep a move for ever
+# A producer may write faster than the copy: after so many rounds the last step is taken anyway.
+_ROUNDS_MAX: Final = 50
 
 
 class RelocationWorker:
-    """Carries out moves (Kafka's `ReplicaAlterLogDirsThread`)."""
+    """Runs moves between data directories (Kafka's `ReplicaAlterLogDirsThread`)."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(
+        self,
+        logs: "LogManager",
+        replicas: "ReplicaManager",
+        disk: "DiskThreads",
+        directories: "DirectoryAssignments",
+    ) -> None:
+        self._logs = logs
+        self._replicas = replicas
+        self._disk = disk
+        self._directories = directories
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
-        """Go on with what the last run did not finish, and serve `begin` until cancelled."""
-        node = self._node
+        """Resume interrupted moves, and run those that `begin` receives, until cancelled."""
+        relocations = self._logs.relocations
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for move in list(node.logs.relocations.active.values()):  # asked for before this ran
-                nursery.start_soon(self._carry_out, move, False)
-            self._open_unfinished()
-            for move in node.logs.relocations.resume():
-                logger.info("move resumed log=%s copy=%s", move.log.directory, move.directory)
-                nursery.start_soon(self._carry_out, move, True)
+            for move in list(relocations.active.values()):  # requested before this task started
+                nursery.start_soon(self._run_move, move, False)
+            self._open_interrupted()
+            for move in relocations.resume():
+                logger.info(
+                    "resuming interrupted move log=%s copy=%s", move.log.directory, move.directory
+                )
+                nursery.start_soon(self._run_move, move, True)
             try:
                 await trio.sleep_forever()
             finally:
-                for move in node.logs.relocations.active.values():
+                for move in relocations.active.values():
                     move.is_stopped = True
 
-    def _open_unfinished(self) -> None:
-        """Open the logs that were on their way, or a copy for one that is not there any more."""
-        for topic, number in self._node.logs.relocations.interrupted():
-            hosted = self._node.replicas.hosted(topic, number)
+    def _open_interrupted(self) -> None:
+        """Open the logs of interrupted moves, or the copy of a log that is missing."""
+        for topic, number in self._logs.relocations.interrupted():
+            hosted = self._replicas.hosted(topic, number)
             try:
                 _ = hosted and hosted.log
             except KafkaError as error:
-                logger.error("a move waits for its log log=%s-%d error=%s", topic, number, error)
+                logger.error(
+                    "cannot open the log of an interrupted move log=%s-%d error=%s",
+                    topic,
+                    number,
+                    error,
+                )
 
     def begin(self, move: LogRelocation) -> None:
-        """Carry out a new move."""
+        """Run a new move."""
         if self._nursery is not None:
-            self._nursery.start_soon(self._carry_out, move, False)
+            self._nursery.start_soon(self._run_move, move, False)
 
-    async def _carry_out(self, move: LogRelocation, is_resumed: bool) -> None:
-        """Copy until little is left, and switch. A move that the end cuts off stays as it is."""
-        node, log = self._node, move.log
+    async def _run_move(self, move: LogRelocation, is_resumed: bool) -> None:
+        """Copy until little remains, then switch. A cancelled move keeps its copy for a resume."""
+        log, relocations = move.log, self._logs.relocations
         try:
             if is_resumed:
-                await node.disk.run(move.resume)
+                await self._disk.run(move.resume)
             if not await self._copy(move):
                 return
-            await node.disk.run(move.make_ready)
-            async with node.directories.moving(log, move.target):
-                if not await self._copy(move):  # what was appended meanwhile
+            await self._disk.run(move.make_ready)
+            async with self._directories.moving(log, move.target):
+                if not await self._copy(move):  # records appended meanwhile
                     return
                 await trio.lowlevel.checkpoint_if_cancelled()
                 move.finish()
             logger.info("moved log=%s-%d to=%s", log.topic, log.partition, log.directory)
-            node.logs.relocations.end(move)
-            await node.disk.run(node.logs.checkpoint)
+            relocations.end(move)
+            await self._disk.run(self._logs.checkpoint)
         except (StaleCopyError, FileNotFoundError):
-            if node.logs.relocations.is_active(move):  # or it was called off, and the copy went
-                logger.warning("move given up, the log changed log=%s", log.directory)
+            if relocations.is_active(move):  # otherwise the move was cancelled and its copy removed
+                logger.warning("abandoning move, the log changed log=%s", log.directory)
         except Exception:
             logger.exception("move failed log=%s", log.directory)
-        node.logs.relocations.end(move)
+        relocations.end(move)
 
     async def _copy(self, move: LogRelocation) -> bool:
-        """Copy until little is left, or often enough; False for a move that was called off."""
-        node = self._node
+        """Copy until little remains or the rounds are used up. Return False when cancelled."""
         for _ in range(_ROUNDS_MAX):
-            await node.disk.run(move.copy)
-            if not node.logs.relocations.is_active(move):
+            await self._disk.run(move.copy)
+            if not self._logs.relocations.is_active(move):
                 return False
             if move.left_bytes <= LAST_STEP_MAX:
                 break

@@ -1,62 +1,67 @@
-"""The scrubber: closed segments are read now and then, slowly, by a helper process.
+"""The scrubber: a helper process reads closed segments at an interval, slowly.
 
-`barnabas.scrub.interval.ms` says how often; it is off by default. See `barnabas.log.scrubbing`.
+`barnabas.scrub.interval.ms` is the interval; it is off by default. See `barnabas.log.scrubbing`.
 """
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from barnabas.server.storage.helper_process import Helper, HelperGoneError
+from barnabas.log.helper.helper_framing import SCRUB_JOB
+from barnabas.server.storage.helper_pool import SCRUBBING, HelperPool
+from barnabas.server.storage.helper_process import HelperGoneError
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.config import NodeConfig
+    from barnabas.log import LogManager
 
 logger = logging.getLogger(__name__)
 
-# The first round waits no longer than this, or a node that is often restarted would have none.
+# The first round starts after this time at most: a node that restarts often must complete one too.
 _FIRST_ROUND_S_MAX: Final = 600.0
 
 
 class Scrubber:
-    """Reads all logs in rounds. `rotten` are the segments that the last round found, `bytes` all
-    that was read since the start."""
+    """Reads all logs in rounds.
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._helper = Helper("barnabas.log.scrubbing")
+    `rotten` are the damaged segments that the last round found; `bytes` is the number of bytes read
+    since the start.
+    """
+
+    def __init__(
+        self, config: Callable[[], "NodeConfig"], logs: "LogManager", helpers: HelperPool
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._helpers = helpers
         self.bytes = 0
         self.rounds = 0
         self.rotten: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        interval_ms = self._node.config.get_int("barnabas.scrub.interval.ms")
+        """Run rounds until cancelled."""
+        interval_ms = self._config().get_int("barnabas.scrub.interval.ms")
         if interval_ms < 0:
             return
-        try:
-            await trio.sleep(min(interval_ms / 1000, _FIRST_ROUND_S_MAX))
-            while True:
-                await self._round()
-                await trio.sleep(interval_ms / 1000)
-        finally:
-            await self._helper.kill()
+        await trio.sleep(min(interval_ms / 1000, _FIRST_ROUND_S_MAX))
+        while True:
+            await self._run_round()
+            await trio.sleep(interval_ms / 1000)
 
-    async def _round(self) -> None:
+    async def _run_round(self) -> None:
         began, before = trio.current_time(), self.bytes
         rotten: dict[str, str] = {}
-        for log in list(self._node.logs.logs()):
+        for log in list(self._logs.logs()):
             if log.is_gone or log.volume.failure is not None:
                 continue
             try:
                 rotten.update(await self._faults(log.directory))
             except HelperGoneError as error:
-                logger.warning(
-                    "the scrubber's helper process ended log=%s error=%r", log.directory, error
-                )
+                logger.warning("cannot scrub log=%s error=%s", log.directory, error)
         self.rotten, self.rounds = rotten, self.rounds + 1
-        await self._helper.kill()  # it has nothing to do for long
+        await self._helpers.end_idle(SCRUBBING)
         logger.info(
             "scrubbed bytes=%d rotten_segments=%d seconds=%.0f",
             self.bytes - before,
@@ -65,9 +70,10 @@ class Scrubber:
         )
 
     async def _faults(self, directory: str) -> dict[str, str]:
-        rate = self._node.config.get_int("barnabas.scrub.bytes.per.second")
-        await self._helper.send({"directory": directory, "bytes_per_second": rate})
-        answer = await self._helper.message()
+        rate = self._config().get_int("barnabas.scrub.bytes.per.second")
+        async with self._helpers.borrow(SCRUBBING) as helper:
+            await helper.send({"job": SCRUB_JOB, "directory": directory, "bytes_per_second": rate})
+            answer, _ = await helper.receive()
         self.bytes += answer["bytes"]
         for path, fault in answer["faults"]:
             logger.error(

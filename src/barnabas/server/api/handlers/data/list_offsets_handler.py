@@ -11,7 +11,7 @@ from barnabas.log.record_work import Outcomes, RecordWorkNeeded
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.server.api.handler_services import DataContext
-from barnabas.server.storage.record_helper import RecordHelperError
+from barnabas.server.storage.record_worker import RecordWorkError
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
@@ -99,7 +99,7 @@ async def _answer_later(
             await context.services.records.resolve(fill, needed)
         except KafkaError as error:
             answer.error_code = error.code
-        except RecordHelperError:
+        except RecordWorkError:
             answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE  # which clients try again
         except OSError:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -35,7 +35,7 @@ from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,
     needed_admission,
 )
-from barnabas.server.storage.record_helper import RecordHelperError
+from barnabas.server.storage.record_worker import RecordWorkError
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
@@ -151,7 +151,7 @@ async def _append_postponed(
         except KafkaError as error:
             _refuse(answer, error, partition)
             failed = True
-        except RecordHelperError as error:
+        except RecordWorkError as error:
             # Of what clients try again, this is what tells them that nothing was written.
             _refuse(answer, KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, str(error)), partition)
             failed = True

@@ -1,15 +1,15 @@
-"""How fast a helper process may read and write, and that it does not outlive its node."""
+"""Limit the disk traffic of a helper process, and end it when its node is gone."""
 
 import os
 import time
 
 
 class OrphanedError(Exception):
-    """The node that wanted this is gone; another one may use the directory already."""
+    """The node that sent the job has ended; another node may use the directory already."""
 
 
 class Throttle:
-    """Keeps reading and writing below so many bytes a second, and ends the work with the node."""
+    """Keeps the traffic below `bytes_per_second`, and raises OrphanedError without the node."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._rate = bytes_per_second
@@ -18,7 +18,7 @@ class Throttle:
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
-        """Count bytes, and sleep when there were too many; OrphanedError."""
+        """Count bytes, and sleep while there are too many. Raises OrphanedError."""
         if os.getppid() != self._parent:
             raise OrphanedError
         self._bytes += count
