@@ -204,7 +204,7 @@ def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
     limited = attrs.evolve(ORDINARY_RECORDS, cpu_s_max=0.06)
     monkeypatch.setattr("barnabas.server.storage.record_worker.ORDINARY_RECORDS", limited)
     monkeypatch.setattr("barnabas.server.storage.record_worker._ORDINARY_RECORDS_MAX", records_max)
-    bomb = build_batch([Record(n, NOW_MS, b"", None) for n in range(150_000)], codec=Codec.ZSTD)
+    bomb = build_batch([Record(n, NOW_MS, b"", None) for n in range(400_000)], codec=Codec.ZSTD)
 
     async def story(helper: RecordWorker) -> None:
         ended: list[str] = []
