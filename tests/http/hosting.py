@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from barnabas.http import HttpSettings, ListenAddress, principal_of, serve_app
+from barnabas.http import HttpOptions, HttpSettings, ListenAddress, principal_of, serve_app
 from barnabas.http.starlette_app import starlette_app
 
 LOCAL = ListenAddress("127.0.0.1", 0)
@@ -73,7 +73,7 @@ def with_host(
     async def main() -> None:
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
-            configured = HttpSettings(**{"listen": LOCAL, **(settings or {})})
+            configured = HttpSettings(LOCAL, HttpOptions(**(settings or {})))
             url = await nursery.start(
                 partial(serve_app, app or example_app(), configured, **options)
             )

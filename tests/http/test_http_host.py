@@ -12,7 +12,14 @@ import trio
 import trustme
 
 from barnabas.config import ConfigError
-from barnabas.http import HttpSettings, HttpStartError, HttpTls, ListenAddress, serve_app
+from barnabas.http import (
+    HttpOptions,
+    HttpSettings,
+    HttpStartError,
+    HttpTls,
+    ListenAddress,
+    serve_app,
+)
 from barnabas.http.http_host import bind_listener
 from tests.client.harness import eventually
 from tests.http.hosting import LOCAL, example_app, with_host
@@ -211,7 +218,9 @@ def test_host_tls_with_client_certificates(tmp_path: Path) -> None:
 
 
 def test_host_tls_files_that_do_not_fit_are_one_clear_line(tmp_path: Path) -> None:
-    settings = HttpSettings(LOCAL, tls=HttpTls(tmp_path / "cert.pem", tmp_path / "key.pem"))
+    settings = HttpSettings(
+        LOCAL, HttpOptions(tls=HttpTls(tmp_path / "cert.pem", tmp_path / "key.pem"))
+    )
     with pytest.raises(HttpStartError, match="cannot use the TLS files"):
         trio.run(serve_app, example_app(), settings)
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.http_options import http_options
 from barnabas.config import ConfigError
 
 if TYPE_CHECKING:
-    from barnabas.registry.service.registry_process import RegistrySettings
+    from barnabas.http import HttpOptions
+    from barnabas.http.companion_main import Stop
 
-_MISSING = 2
+logger = logging.getLogger(__name__)
+
+_UNUSABLE = 2
 
 
 @click.command()
@@ -55,6 +57,7 @@ _MISSING = 2
     metavar="HOST",
     help="Where other instances reach this one. [default: --listen]",
 )
+@http_options
 def registry(
     bootstrap: str,
     listen: str,
@@ -62,58 +65,42 @@ def registry(
     topic: str,
     group: str,
     advertised_host: str | None,
+    options: HttpOptions,
+    log_level: str,
+    log_format: str,
 ) -> int:
     """Run a schema registry until it is interrupted."""
-    for package in ("starlette", "hypercorn"):
-        if find_spec(package) is None:
-            raise CliError(f"{package} is missing: pip install 'barnabas[registry]'", _MISSING)
-    import trio
+    from barnabas.client import ClientConfig
+    from barnabas.http import ListenAddress, MissingPackageError
+    from barnabas.http.optional_packages import require
 
-    from barnabas.client.client_config import ClientConfig
-    from barnabas.registry.service.registry_process import RegistrySettings
-
-    host, port = _address(listen)
     try:
+        require("the schema registry")
+        address = ListenAddress.parse(listen)
         client = ClientConfig.load(file, {"bootstrap.servers": bootstrap})
-    except ConfigError as error:
-        raise CliError(error.message) from None
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="[%(asctime)s] %(levelname)s %(message)s"
-    )
-    for name in client.ignored:
-        logging.warning("ignoring unknown client property name=%s", name)
-    settings = RegistrySettings(client, host, port, topic, group, advertised_host)
-    trio.run(_serve, settings)
-    return 0
-
-
-async def _serve(settings: RegistrySettings) -> None:
+    except (ConfigError, MissingPackageError) as error:
+        raise CliError(str(error), _UNUSABLE) from None
     from barnabas.client import ClientError
+    from barnabas.http.companion_main import run_companion
     from barnabas.protocol.errors import KafkaError
-    from barnabas.registry.service.registry_process import run_registry
+    from barnabas.registry.service.registry_process import RegistrySettings, run_registry
     from barnabas.registry.service.schemas_topic import TopicRefusedError
+
+    settings = RegistrySettings(
+        client, address.host, address.port, topic, group, advertised_host, options
+    )
+
+    async def serve(stop: Stop) -> None:
+        for name in client.ignored:
+            logger.warning("ignoring unknown client property name=%s", name)
+        await run_registry(settings, on_ready, stop)
 
     def on_ready(url: str) -> None:
         click.echo(f"schema registry ready url={url} topic={settings.topic}")
 
-    try:
-        await run_registry(settings, on_ready)
-    except* OSError as errors:
-        raise CliError(f"--listen {settings.host}:{settings.port}: {_first(errors)}") from None
-    except* (TopicRefusedError, KafkaError, ClientError) as errors:
-        raise CliError(str(_first(errors))) from None
-
-
-def _first(errors: BaseException) -> BaseException:
-    while isinstance(errors, BaseExceptionGroup):
-        errors = errors.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return errors  # pyright: ignore[reportUnknownVariableType]
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise CliError(f"Invalid value {text} for --listen: it must be HOST:PORT")
-    if int(port) > 65535:
-        raise CliError(f"Invalid port {port} in --listen {text}: the largest is 65535")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return run_companion(
+        serve,
+        expected=(TopicRefusedError, KafkaError, ClientError),
+        log_level=log_level,
+        log_form=log_format,
+    )

@@ -67,18 +67,19 @@ def serve(
 
     companions: list[CompanionPlan] = []
     if registry:
-        command = partial(registry_command_line, registry_listen, registry_client_config)
+        options = ["--listen", registry_listen]
+        options += ["--log-level", config.get("barnabas.log.level")]
+        options += ["--log-format", config.get("barnabas.log.format")]
+        if registry_client_config is not None:
+            options += ["--client-config", str(registry_client_config)]
+        command = partial(registry_command_line, options)
         companions.append(CompanionPlan("registry", command))
     return run_process(config, companions)
 
 
-def registry_command_line(listen: str, client_config: Path | None, bootstrap: str) -> list[str]:
+def registry_command_line(options: list[str], bootstrap: str) -> list[str]:
     """Return the command of a schema registry for the node at an address."""
-    command = [sys.executable, "-m", "barnabas", "registry"]
-    command += ["--bootstrap", bootstrap, "--listen", listen]
-    if client_config is not None:
-        command += ["--client-config", str(client_config)]
-    return command
+    return [sys.executable, "-m", "barnabas", "registry", "--bootstrap", bootstrap, *options]
 
 
 def configuration(

@@ -15,7 +15,13 @@ Hypercorn, Starlette, joserfc and bcrypt are in the extra `registry` and importe
 from barnabas.http.asgi import Application, Body, ErrorBody, json_error
 from barnabas.http.authentication import principal_of
 from barnabas.http.http_host import HttpStartError, bind_listener, serve_app
-from barnabas.http.http_settings import BearerSettings, HttpSettings, HttpTls, ListenAddress
+from barnabas.http.http_settings import (
+    BearerSettings,
+    HttpOptions,
+    HttpSettings,
+    HttpTls,
+    ListenAddress,
+)
 from barnabas.http.optional_packages import MissingPackageError
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "BearerSettings",
     "Body",
     "ErrorBody",
+    "HttpOptions",
     "HttpSettings",
     "HttpStartError",
     "HttpTls",

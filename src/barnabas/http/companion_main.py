@@ -25,12 +25,16 @@ Stop = Callable[[], Awaitable[None]]
 
 
 def run_companion(
-    serve: Callable[[Stop], Awaitable[None]], *, log_level: str = "info", log_form: str = "text"
+    serve: Callable[[Stop], Awaitable[None]],
+    *,
+    expected: tuple[type[Exception], ...] = (),
+    log_level: str = "info",
+    log_form: str = "text",
 ) -> int:
     """Run `serve` until SIGTERM, SIGINT or the parent's end; return the exit code.
 
     A failure to start is one line on stderr: exit code 2 for settings that cannot work and for
-    missing packages, 1 for everything that may pass, such as a taken port.
+    missing packages, 1 for what may pass, such as a taken port or an `expected` exception.
     """
     set_up_logging(log_level, log_form)
     status = 0
@@ -38,7 +42,7 @@ def run_companion(
         trio.run(_run, serve)
     except* (ConfigError, MissingPackageError) as group:
         status = _report(group, UNUSABLE)
-    except* HttpStartError as group:
+    except* (HttpStartError, *expected) as group:
         status = _report(group, FAILED)
     except* Exception:
         logger.exception("the companion failed")

@@ -18,7 +18,7 @@ import trio
 from barnabas.http.asgi import Application, ErrorBody, json_error
 from barnabas.http.authentication import Authentication, Credentials
 from barnabas.http.hosted_app import HostedApp, always_ready
-from barnabas.http.http_settings import HttpSettings, HttpTls, ListenAddress
+from barnabas.http.http_settings import HttpOptions, HttpSettings, HttpTls, ListenAddress
 from barnabas.http.optional_packages import require
 
 if TYPE_CHECKING:
@@ -57,27 +57,27 @@ async def serve_app(
     Raises HttpStartError when it cannot listen, ConfigError for unusable settings, and
     MissingPackageError when a package is not installed.
     """
-    require("registry")
+    require("the HTTP host")
     from hypercorn import trio as hypercorn
 
     # Hypercorn's types describe every ASGI message; those of this package do not.
     run = cast(Any, hypercorn).serve
 
+    options = settings.options
     hosted = HostedApp(
         app,
-        authentication=await _authentication(settings),
-        body_bytes_max=settings.body_bytes_max,
-        logs_requests=settings.logs_requests,
+        authentication=await _authentication(options),
+        body_bytes_max=options.body_bytes_max,
+        logs_requests=options.logs_requests,
         metrics=metrics,
         not_ready=not_ready,
         error_body=error_body,
     )
-    config = _hypercorn_config(settings)
+    config = _hypercorn_config(options.tls)
     listening = bind_listener(settings.listen) if listener is None else listener
     _warn_open_access(settings)
     port: int = listening.getsockname()[1]
-    scheme = "http" if settings.tls is None else "https"
-    url = f"{scheme}://{ListenAddress(settings.listen.host, port)}"
+    url = f"{options.scheme}://{ListenAddress(settings.listen.host, port)}"
     config.bind = [f"fd://{listening.detach()}"]
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(run, hosted, config, shutdown_trigger=stop))
@@ -87,20 +87,20 @@ async def serve_app(
 
 def _warn_open_access(settings: HttpSettings) -> None:
     is_local = settings.listen.host in ("127.0.0.1", "::1", "localhost")
-    if not settings.needs_authentication and not is_local:
+    if not settings.options.needs_authentication and not is_local:
         logger.warning("serving http without authentication listen=%s", settings.listen)
 
 
-async def _authentication(settings: HttpSettings) -> Authentication | None:
+async def _authentication(options: HttpOptions) -> Authentication | None:
     schemes: list[Credentials] = []
-    if settings.password_file is not None:
+    if options.password_file is not None:
         from barnabas.http.basic_auth import BasicAuth, read_password_file
 
-        schemes.append(BasicAuth(read_password_file(settings.password_file)))
-    if settings.bearer is not None:
+        schemes.append(BasicAuth(read_password_file(options.password_file)))
+    if options.bearer is not None:
         from barnabas.http.bearer_auth import BearerAuth, load_validator
 
-        schemes.append(BearerAuth(settings.bearer, await load_validator(settings.bearer)))
+        schemes.append(BearerAuth(options.bearer, await load_validator(options.bearer)))
     return Authentication(schemes) if schemes else None
 
 
@@ -123,7 +123,7 @@ def bind_listener(address: ListenAddress) -> socket.socket:
     return listening
 
 
-def _hypercorn_config(settings: HttpSettings) -> "Config":
+def _hypercorn_config(tls: HttpTls | None) -> "Config":
     from hypercorn.config import Config
 
     config = Config()
@@ -136,13 +136,13 @@ def _hypercorn_config(settings: HttpSettings) -> "Config":
     config.accesslog = None
     config.errorlog = logging.getLogger("barnabas.http.hypercorn")
     config.errorlog.setLevel(logging.WARNING)
-    if settings.tls is not None:
-        _check_tls(settings.tls)
-        config.certfile = str(settings.tls.certificate_file)
-        config.keyfile = str(settings.tls.key_file)
-        config.keyfile_password = settings.tls.key_password
-        if settings.tls.client_ca_file is not None:
-            config.ca_certs = str(settings.tls.client_ca_file)
+    if tls is not None:
+        _check_tls(tls)
+        config.certfile = str(tls.certificate_file)
+        config.keyfile = str(tls.key_file)
+        config.keyfile_password = tls.key_password
+        if tls.client_ca_file is not None:
+            config.ca_certs = str(tls.client_ca_file)
             config.verify_mode = ssl.CERT_REQUIRED
     return config
 

@@ -60,10 +60,9 @@ class BearerSettings:
 
 
 @attrs.frozen
-class HttpSettings:
-    """All settings of the host."""
+class HttpOptions:
+    """All settings of the host except its address."""
 
-    listen: ListenAddress
     tls: HttpTls | None = None
     password_file: Path | None = None
     """An htpasswd file with bcrypt hashes; with it, basic authentication is accepted."""
@@ -72,6 +71,19 @@ class HttpSettings:
     logs_requests: bool = True
 
     @property
+    def scheme(self) -> str:
+        """The scheme of URLs."""
+        return "http" if self.tls is None else "https"
+
+    @property
     def needs_authentication(self) -> bool:
         """True when requests without credentials are refused."""
         return self.password_file is not None or self.bearer is not None
+
+
+@attrs.frozen
+class HttpSettings:
+    """All settings of the host."""
+
+    listen: ListenAddress
+    options: HttpOptions = attrs.field(factory=HttpOptions)

@@ -3,7 +3,8 @@
 from importlib.util import find_spec
 
 EXTRAS = {
-    "registry": ("hypercorn", "starlette"),
+    "the HTTP host": ("hypercorn",),
+    "the schema registry": ("h11", "hypercorn", "jsonschema", "referencing", "starlette"),
     "bearer authentication": ("joserfc",),
     "basic authentication": ("bcrypt",),
 }

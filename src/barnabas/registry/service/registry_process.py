@@ -1,18 +1,27 @@
 """One registry: a Kafka client, the topic, the group of instances, and a listener."""
 
 import logging
-import os
 import socket
-from collections.abc import Callable
-from typing import Any, cast
+import ssl
+from collections.abc import Awaitable, Callable
 
 import attrs
 import trio
 
 from barnabas.client import KafkaClient, open_client
 from barnabas.client.client_config import ClientConfig
+from barnabas.http import (
+    Body,
+    HttpOptions,
+    HttpSettings,
+    HttpTls,
+    ListenAddress,
+    bind_listener,
+    json_error,
+    serve_app,
+)
 from barnabas.registry.core.registry_core import RegistryCore
-from barnabas.registry.rest.registry_app import RegistryApp
+from barnabas.registry.rest.registry_app import CONTENT_TYPE, RegistryApp
 from barnabas.registry.service.election_protocol import InstanceAddress
 from barnabas.registry.service.leadership import Leadership
 from barnabas.registry.service.registry_service import RegistryService
@@ -21,6 +30,7 @@ from barnabas.registry.service.schemas_topic import SchemasTopic, prepare_topic
 logger = logging.getLogger(__name__)
 
 _WILDCARDS = ("0.0.0.0", "::", "")
+_ERROR_CODES = {401: 40101, 403: 40301}
 
 
 @attrs.frozen
@@ -33,25 +43,44 @@ class RegistrySettings:
     topic: str = "_schemas"
     group_id: str = "schema-registry"
     advertised_host: str | None = None
+    http: HttpOptions = attrs.field(factory=HttpOptions)
+    """TLS, authentication and limits of the listener."""
 
 
 async def run_registry(
-    settings: RegistrySettings, on_ready: Callable[[str], None] = lambda url: None
+    settings: RegistrySettings,
+    on_ready: Callable[[str], None] = lambda url: None,
+    stop: Callable[[], Awaitable[None]] = trio.sleep_forever,
 ) -> None:
-    """Serve until cancelled. ``on_ready`` gets the URL once requests are answered.
+    """Serve until cancelled or until ``stop`` returns. ``on_ready`` gets the URL.
 
-    Raises OSError when the address is taken, TopicRefusedError, or what the client raises when
+    Raises HttpStartError when it cannot listen, TopicRefusedError, or what the client raises when
     Kafka refuses it.
     """
-    listener = _bound(settings.host, settings.port)
-    try:
+    address = ListenAddress(settings.host, settings.port)
+    with bind_listener(address) as listener:
         async with open_client(settings.client) as client, trio.open_nursery() as nursery:
-            own = InstanceAddress("http", _advertised(settings), listener.getsockname()[1])
+            own = InstanceAddress(
+                settings.http.scheme, _advertised(settings), listener.getsockname()[1]
+            )
             core = RegistryCore()
             topic = SchemasTopic(client, settings.topic, core)
             leadership = Leadership(client, settings.group_id, own, None)
-            service = RegistryService(client, topic, core, leadership)
-            nursery.start_soon(_serve_http, RegistryApp(service), listener)
+            service = RegistryService(client, topic, core, leadership, _peer_tls(settings.http.tls))
+
+            async def serve(task_status: "trio.TaskStatus[str]") -> None:
+                await serve_app(
+                    RegistryApp(service).asgi(),
+                    HttpSettings(address, settings.http),
+                    not_ready=lambda: service.not_ready,
+                    error_body=_error_body,
+                    stop=stop,
+                    listener=listener,
+                    task_status=task_status,
+                )
+                nursery.cancel_scope.cancel()
+
+            await nursery.start(serve)
             await _read_topic(client, settings, topic)
             nursery.start_soon(topic.follow)
             nursery.start_soon(leadership.run)
@@ -62,8 +91,19 @@ async def run_registry(
                 }
             )
             on_ready(own.url)
-    finally:
-        listener.close()
+
+
+def _error_body(status: int, message: str) -> Body:
+    """Return the body of an error that the host answers, with the registry's error codes."""
+    code = _ERROR_CODES.get(status, status)
+    return Body(CONTENT_TYPE.encode(), json_error(code, message).data)
+
+
+def _peer_tls(tls: HttpTls | None) -> ssl.SSLContext | None:
+    """Return how to trust other instances: by the authority of clients, where one is set."""
+    if tls is None:
+        return None
+    return ssl.create_default_context(cafile=tls.client_ca_file)
 
 
 async def _read_topic(client: KafkaClient, settings: RegistrySettings, topic: SchemasTopic) -> None:
@@ -78,34 +118,8 @@ async def _read_topic(client: KafkaClient, settings: RegistrySettings, topic: Sc
     )
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(256)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 def _advertised(settings: RegistrySettings) -> str:
     """Return the host that other instances connect to."""
     if settings.advertised_host is not None:
         return settings.advertised_host
     return socket.getfqdn() if settings.host in _WILDCARDS else settings.host
-
-
-async def _serve_http(app: RegistryApp, listener: socket.socket) -> None:
-    from hypercorn.config import Config
-    from hypercorn.trio import serve  # pyright: ignore[reportUnknownVariableType]
-
-    config = Config()
-    # The server closes the descriptor that it is given.
-    config.bind = [f"fd://{os.dup(listener.fileno())}"]
-    config.accesslog = None
-    config.errorlog = None
-    config.keep_alive_timeout = 75
-    await serve(cast("Any", app.asgi()), config, shutdown_trigger=trio.sleep_forever)
