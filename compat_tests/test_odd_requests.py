@@ -255,14 +255,11 @@ def test_empty_configuration_keys_request_all_properties(bootstrap, topics) -> N
     assert {config.name for config in none.configs} == {config.name for config in every.configs}
 
 
-def test_describe_configs_has_one_order_for_all_clients(bootstrap, topics) -> None:
+def test_describe_configs_has_one_order_for_all_clients(bootstrap, topics, server_kind) -> None:
     topic = topics.create("order")
     everything = [entry.name for entry in described(bootstrap, TOPIC, topic, None).configs]
-    assert everything[:3] == [
-        "compression.type",
-        "remote.log.delete.on.disable",
-        "leader.replication.throttled.replicas",
-    ]
+    if server_kind == "barnabas":  # Apache Kafka has the order of a hash map
+        assert everything == sorted(everything)
     asked = described(bootstrap, TOPIC, topic, everything[::-1]).configs
     assert [entry.name for entry in asked] == everything
 

@@ -161,17 +161,27 @@ def test_metadata_creates_missing_topics_only_on_request(bootstrap, unique, vers
     assert exists == (version < 4)
 
 
-@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@pytest.mark.parametrize("version", [12, 13])
 def test_metadata_finds_a_topic_by_id(bootstrap, topics, version) -> None:
     topic = topics.create("meta")
     by_id = MetadataRequest.MetadataRequestTopic
     known = by_id(topic_id=topic_id(bootstrap, topic), name=None)
     unknown = by_id(topic_id=type(known.topic_id)(bytes(range(16))), name=None)
-    if version < 12:
-        return  # from version 12 on, a topic may have only an id; before, the field is unused
     answer = wire.call(bootstrap, MetadataRequest(topics=[known, unknown]), version)
     found = {entry.name: entry.error_code for entry in answer.topics}
     assert found == {topic: 0, None: ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_before_v12_refuses_topic_ids(bootstrap, topics, version) -> None:
+    topic = topics.create("meta")
+    known = topic_id(bootstrap, topic)
+    for name in (None, topic):
+        wanted = MetadataRequest.MetadataRequestTopic(topic_id=known, name=name)
+        answer = wire.call(bootstrap, MetadataRequest(topics=[wanted]), version)
+        found = [(each.name, each.error_code, each.partitions) for each in answer.topics]
+        assert found == [(name or "", ErrorCode.INVALID_REQUEST, [])]
+        assert answer.brokers == []
 
 
 @every_version("Produce")
@@ -522,6 +532,8 @@ def test_topics_are_created_once(bootstrap, unique, version) -> None:
     if version >= 5:
         assert (made.num_partitions, made.replication_factor) == (2, 1)
         assert {c.name: c.value for c in made.configs}["retention.ms"] == "5000000"
+        names = [config.name for config in made.configs]
+        assert names == sorted(names)
     if version >= 7:
         assert made.topic_id != ZERO_UUID
     (again,) = wire.call(bootstrap, request, version).topics

@@ -4,14 +4,12 @@ The rules are those of Kafka's `ConfigHelper` and `DynamicBrokerConfig.brokerCon
 with one consequence that surprises: where `log.retention.hours` is set and `log.retention.ms`
 is not, `retention.ms` has the value of the former, but DEFAULT_CONFIG as its source.
 
-Properties come in the order in which Kafka's hash map has them, which never varies. Of a broker's,
-one in six changes places with its neighbour: those that share a place in that map come in the
-order of Kafka's definitions, which our tables do not follow.
+Properties are sorted by name. Kafka sorts them in CreateTopics responses; its DescribeConfigs
+responses have the order of a hash map.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.config.node_config import lookup
@@ -21,7 +19,6 @@ from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import Source, to_text
 from barnabas.config.topic_config import TopicConfig
 from barnabas.config.unsupported import note_of
-from barnabas.protocol.java_hash import java_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,7 +64,7 @@ def describe_topic(
 ) -> list[ConfigEntry]:
     """Describe a topic; `names` None means all properties but the internal ones."""
     entries: list[ConfigEntry] = []
-    for name in _in_order(TOPIC_PROPERTIES, topic.overrides):
+    for name in sorted({*TOPIC_PROPERTIES, *topic.overrides}):
         row = TOPIC_PROPERTIES[name]
         if _wanted(row, names, topic.overrides):
             synonyms = _broker_synonyms(row.synonyms[0][0], node) if row.synonyms else []
@@ -82,7 +79,7 @@ def describe_broker(node: NodeConfig, names: Collection[str] | None = None) -> l
     """Describe the node itself: every property, and those of its file that nobody knows."""
     given = {**node.static, **node.cluster_dynamic, **node.broker_dynamic}
     entries: list[ConfigEntry] = []
-    for name in _in_order(BROKER_PROPERTIES, given):
+    for name in sorted({*BROKER_PROPERTIES, *given}):
         row = lookup(name)
         if row is None:
             if names is None or name in names:
@@ -102,7 +99,7 @@ def describe_broker_defaults(
 ) -> list[ConfigEntry]:
     """Describe the cluster's default for brokers (the resource without a name)."""
     entries: list[ConfigEntry] = []
-    for name in _in_order({}, node.cluster_dynamic):
+    for name in sorted(node.cluster_dynamic):
         row, text = lookup(name), node.cluster_dynamic[name]
         if names is not None and name not in names:
             continue
@@ -121,7 +118,7 @@ def describe_group(
 ) -> list[ConfigEntry]:
     """Describe a group's properties, over those of the broker that stand in for them."""
     entries: list[ConfigEntry] = []
-    for name in _in_order(GROUP_PROPERTIES, overrides):
+    for name in sorted({*GROUP_PROPERTIES, *overrides}):
         row = GROUP_PROPERTIES[name]
         if not _wanted(row, names, overrides):
             continue
@@ -144,7 +141,7 @@ def describe_client_metrics(
 ) -> list[ConfigEntry]:
     """Describe a client metrics subscription."""
     entries: list[ConfigEntry] = []
-    for name in _in_order(CLIENT_METRICS_PROPERTIES, overrides):
+    for name in sorted({*CLIENT_METRICS_PROPERTIES, *overrides}):
         row = CLIENT_METRICS_PROPERTIES[name]
         if not _wanted(row, names, overrides):
             continue
@@ -152,23 +149,6 @@ def describe_client_metrics(
         synonyms = [Synonym(name, own, Source.DYNAMIC_CLIENT_METRICS_CONFIG)] if own else []
         entries.append(_entry(row, row.default if own is None else row.parse(own), synonyms))
     return entries
-
-
-def _in_order(rows: Mapping[str, Property], given: Collection[str]) -> list[str]:
-    """The names of properties, and of those given beside, in the order of a Java HashMap."""
-    names = dict.fromkeys((*rows, *given))
-    shown = sum(name in given or not rows[name].internal for name in names)
-    capacity = 16
-    while shown > capacity * 3 // 4:
-        capacity *= 2
-    return sorted(names, key=lambda name: _spread_hash(name) % capacity)
-
-
-@cache
-def _spread_hash(name: str) -> int:
-    """As HashMap.hash: the upper half of the hash counts where the table is small."""
-    hashed = java_hash(name) & 0xFFFFFFFF
-    return hashed ^ hashed >> 16
 
 
 def _wanted(

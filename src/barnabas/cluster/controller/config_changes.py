@@ -13,7 +13,6 @@ from typing import Any
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
-    RESOURCE_BROKER_LOGGER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
@@ -141,8 +140,6 @@ def _check_resource(image: MetadataImage, kind: int, name: str) -> None:
         if not name:
             what = "group" if kind == RESOURCE_GROUP else "subscription"
             raise _invalid(f"Default {what} resources are not allowed.")
-    elif kind == RESOURCE_BROKER_LOGGER:
-        raise _invalid("Log levels cannot be altered through the protocol")
     else:
         raise _invalid(f"Unknown resource type {kind}")
 

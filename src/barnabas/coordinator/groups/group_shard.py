@@ -299,6 +299,10 @@ class GroupShard:
         """One group of ConsumerGroupDescribe."""
         return self._consumers.describe(group_id, token)
 
+    def has_group(self, group_id: str) -> bool:
+        """True when a group of any type has this id."""
+        return group_id in self._groups
+
     def causes(self, group_id: str) -> Sequence[Cause]:
         """Why a group rebalanced lately, the oldest first."""
         return self._histories.of(group_id)

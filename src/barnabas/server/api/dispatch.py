@@ -87,8 +87,9 @@ class Dispatcher:
         if route is None:
             route = self._route(frame)
             _, version, correlation_id = _HEADER_START.unpack_from(frame)
-            if version != route.version:  # of ApiVersions; what follows is in an unknown layout
-                return RequestContext(connection, route, correlation_id, None, None)
+            if version != route.version:  # of ApiVersions: the body's layout is unknown
+                header, _ = parse_request_header(frame)
+                return RequestContext(connection, route, correlation_id, header.client_id, None)
         header, position = parse_request_header(frame)
         # Bytes behind the body are ignored, as Kafka does.
         request, _ = route.decode(frame, position, route.version)

@@ -138,6 +138,10 @@ SERVED: Final = (
     _api("ConsumerGroupDescribe", _BROKER,
          "groups.consumer_group_handlers.consumer_group_describe",
          errors=in_items((items("group_ids", "groups", "group_id"),))),
+    _api("ShareGroupDescribe", _BROKER, "groups.other_group_handlers.share_group_describe",
+         errors=in_items((items("group_ids", "groups", "group_id"),))),
+    _api("StreamsGroupDescribe", _BROKER, "groups.other_group_handlers.streams_group_describe",
+         errors=in_items((items("group_ids", "groups", "group_id"),))),
     _api("OffsetCommit", _BROKER, "groups.offset_handlers.offset_commit", errors=in_items(
         (items("topics", "topics", "name", "topic_id"), _PARTITIONS),
     )),
@@ -214,10 +218,25 @@ SERVED: Final = (
     _api("DescribeQuorum", _CONTROLLER, "controller.describe_quorum_handler.describe_quorum"),
 
     # Security
+    _api("SaslHandshake", _BOTH, "security.sasl_handlers.sasl_handshake"),
+    _api("SaslAuthenticate", _BOTH, "security.sasl_handlers.sasl_authenticate"),
+    _api("CreateDelegationToken", _BOTH,
+         "security.delegation_token_handlers.create_delegation_token"),
+    _api("RenewDelegationToken", _BOTH,
+         "security.delegation_token_handlers.renew_delegation_token"),
+    _api("ExpireDelegationToken", _BOTH,
+         "security.delegation_token_handlers.expire_delegation_token"),
+    _api("DescribeDelegationToken", _BROKER,
+         "security.delegation_token_handlers.describe_delegation_token"),
+    _api("DescribeClientQuotas", _BROKER, "security.client_quota_handlers.describe_client_quotas"),
+    _api("AlterClientQuotas", _BOTH, "security.client_quota_handlers.alter_client_quotas",
+         errors=in_items((items("entries", "entries"),))),
+    _api("DescribeUserScramCredentials", _BROKER,
+         "security.scram_handlers.describe_user_scram_credentials"),
     _api("DescribeAcls", _BOTH, "security.acl_handlers.describe_acls"),
-    _api("CreateAcls", _BOTH, "security.acl_handlers.change_acls",
+    _api("CreateAcls", _BOTH, "security.acl_handlers.create_acls",
          errors=in_items((items("creations", "results"),))),
-    _api("DeleteAcls", _BOTH, "security.acl_handlers.change_acls",
+    _api("DeleteAcls", _BOTH, "security.acl_handlers.delete_acls",
          errors=in_items((items("filters", "filter_results"),))),
 )  # fmt: skip
 

@@ -218,6 +218,10 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
             group_id, lambda shard, _now_ms, token: shard.describe_consumer_group(group_id, token)
         )
 
+    def has_group(self, group_id: str) -> bool:
+        """True when the group exists; raises KafkaError when this node does not coordinate it."""
+        return self.partition_for_key(group_id).shard.has_group(group_id)
+
     def causes(self, group_id: str) -> Sequence[Cause]:
         """Why a group rebalanced lately, the oldest first; KafkaError if it is not of this node."""
         return self.partition_for_key(group_id).shard.causes(group_id)

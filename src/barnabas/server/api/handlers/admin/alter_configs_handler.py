@@ -1,6 +1,7 @@
 """AlterConfigs v0-2 and IncrementalAlterConfigs v0-1, on a broker listener.
 
-The broker refuses changes of other brokers' configurations and forwards the rest to the controller.
+The broker changes its own log levels, refuses changes of other brokers' configurations, and
+forwards the rest to the controller.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from barnabas.cluster.controller.config_changes import broker_id_of
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
+    RESOURCE_BROKER_LOGGER,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -21,6 +23,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.server.api.handler_services import AdminContext
+from barnabas.server.api.handlers.admin.logger_changes import alter_log_levels
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -28,65 +31,86 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 
 async def alter_configs(ctx: AdminContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace the overrides of each resource."""
-    answer = AlterConfigsResponse.AlterConfigsResourceResponse
-    refused = _refuse_other_brokers(ctx.services.node_id, request.resources, answer)
-    return await _forward_others(ctx, request, AlterConfigsResponse, refused)
+
+    def decide(resource: Any) -> bool:
+        return _refuse_other_broker(ctx.services.node_id, resource)
+
+    return await _forward_others(ctx, request, AlterConfigsResponse, decide)
 
 
 async def incremental_alter_configs(
     ctx: AdminContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Set or remove single properties, or change the members of list properties."""
-    answer = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    refused = _refuse_other_brokers(ctx.services.node_id, request.resources, answer)
-    return await _forward_others(ctx, request, IncrementalAlterConfigsResponse, refused)
+    node_id = ctx.services.node_id
+
+    def decide(resource: Any) -> bool:
+        if resource.resource_type == RESOURCE_BROKER_LOGGER:
+            alter_log_levels(node_id, resource, validate_only=request.validate_only)
+            return True
+        return _refuse_other_broker(node_id, resource)
+
+    return await _forward_others(ctx, request, IncrementalAlterConfigsResponse, decide)
 
 
-def _refuse_other_brokers(
-    node_id: int, resources: Iterable[Any], answer: Callable[..., Any]
-) -> dict[int, Any]:
-    """Return the answers to resources that this broker must not forward, by their position.
+def _refuse_other_broker(node_id: int, resource: Any) -> bool:
+    """Raise KafkaError for another broker's configuration; otherwise leave it to the controller.
 
-    A broker forwards changes of its own configuration, but not of another broker's (Kafka's
-    `ConfigAdminManager#preprocess`). A resource that the request names twice is left to the
-    controller, which refuses it.
+    A broker forwards changes of its own configuration only (Kafka's `ConfigAdminManager`).
     """
-    counts = Counter((each.resource_type, each.resource_name) for each in resources)
-    refused: dict[int, Any] = {}
-    for position, resource in enumerate(resources):
-        kind, name = resource.resource_type, resource.resource_name
-        if kind != RESOURCE_BROKER or not name or counts[kind, name] > 1:
-            continue
-        try:
-            if broker_id_of(name) != node_id:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Unexpected broker id, expected {node_id}, but received {name}",
-                )
-        except KafkaError as error:
-            refused[position] = answer(
-                resource_type=kind,
-                resource_name=name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-    return refused
+    name = resource.resource_name
+    if resource.resource_type == RESOURCE_BROKER and name and broker_id_of(name) != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id}, but received {name}",
+        )
+    return False
 
 
 async def _forward_others(
-    ctx: AdminContext, request: Any, response_type: type[ResponseT], refused: dict[int, Any]
+    ctx: AdminContext,
+    request: Any,
+    response_type: type[ResponseT],
+    decide: Callable[[Any], bool],
 ) -> ResponseT:
-    """Forward what is not refused, and merge both kinds of answers in the request's order."""
+    """Forward what `decide` leaves to the controller; merge the results in the request's order.
+
+    `decide` returns True for a resource that it has changed, and raises KafkaError for one that it
+    refuses. A resource that the request names twice is left to the controller, which refuses it.
+    """
     resources = request.resources
-    request.resources = [r for position, r in enumerate(resources) if position not in refused]
+    decided = _decide_each(resources, response_type, decide)
+    request.resources = [r for position, r in enumerate(resources) if position not in decided]
     response: Any = response_type()
-    if request.resources or not refused:
+    if request.resources or not decided:
         response = await ctx.services.channel.send(
             request, response_type, version=ctx.version, on_behalf_of=ctx.connection
         )
-    answers = iter(response.responses)
+    results = iter(response.responses)
     response.responses = [
-        refused[position] if position in refused else next(answers)
+        decided[position] if position in decided else next(results)
         for position in range(len(resources))
     ]
     return response
+
+
+def _decide_each(
+    resources: Iterable[Any], response_type: Any, decide: Callable[[Any], bool]
+) -> dict[int, Any]:
+    """Return the results of the resources that are not forwarded, by their position."""
+    counts = Counter((each.resource_type, each.resource_name) for each in resources)
+    decided: dict[int, Any] = {}
+    for position, resource in enumerate(resources):
+        kind, name = resource.resource_type, resource.resource_name
+        if counts[kind, name] > 1:
+            continue
+        result = response_type.AlterConfigsResourceResponse(
+            resource_type=kind, resource_name=name, error_message=None
+        )
+        try:
+            if not decide(resource):
+                continue
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message or None
+        decided[position] = result
+    return decided

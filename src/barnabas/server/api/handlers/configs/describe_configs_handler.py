@@ -25,6 +25,7 @@ from barnabas.config.config_description import (
     describe_group,
     describe_topic,
 )
+from barnabas.config.schema import Source
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsResponse
 from barnabas.protocol.messages.describe_configs import (
@@ -39,6 +40,7 @@ from barnabas.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from barnabas.server.api.handler_services import ConfigContext
+from barnabas.server.monitoring.broker_loggers import levels
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -84,7 +86,7 @@ def _describe(
             return describe_group(overrides, config, keys)
         return describe_client_metrics(overrides, keys)
     if kind == RESOURCE_BROKER_LOGGER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Log levels are not told by the protocol")
+        return _describe_loggers(ctx.services.node_id, name, keys)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 
@@ -94,17 +96,45 @@ def _describe_broker(
     config, node_id = ctx.services.settings.current, ctx.services.node_id
     if not name:
         return describe_broker_defaults(config, keys)
-    broker_id = parse_id(name)
-    if broker_id is None:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-        )
-    if broker_id != node_id:
+    if _broker_id(name) != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
     return describe_broker(config, keys)
+
+
+def _describe_loggers(node_id: int, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    if _broker_id(name) != node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id} but received {name}",
+        )
+    return [
+        ConfigEntry(
+            name=logger,
+            value=level,
+            source=Source.DYNAMIC_BROKER_LOGGER_CONFIG,
+            read_only=False,
+            sensitive=False,
+            type=0,
+            synonyms=(),
+            documentation="",
+        )
+        for logger, level in levels().items()
+        if keys is None or logger in keys
+    ]
+
+
+def _broker_id(name: str) -> int:
+    broker_id = parse_id(name)
+    if broker_id is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    return broker_id
 
 
 def _told(

@@ -53,10 +53,9 @@ def _api_keys(ctx: MetadataContext) -> list[Any]:
 def _tell_features(ctx: MetadataContext, response: ApiVersionsResponse) -> None:
     lowest = 0 if ctx.version >= _FEATURES_FROM_ZERO_SINCE else 1
     response.supported_features = [
-        ApiVersionsResponse.SupportedFeatureKey(
-            name=name, min_version=max(low, lowest), max_version=high
-        )
+        ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in SUPPORTED.items()
+        if low >= lowest
     ]
     image = ctx.services.image()
     # The kraft.version stands in the quorum's control records, not in its metadata.
