@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -44,7 +45,11 @@ def bootstrap() -> Iterator[str]:
         return
     from barnabas.testing import Node
 
-    with Node(config={"group.initial.rebalance.delay.ms": "0"}) as node:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = {"group.initial.rebalance.delay.ms": "0", "barnabas.metrics.port": str(port)}
+    with Node(config=config) as node:
         yield node.bootstrap
 
 

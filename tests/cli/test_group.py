@@ -55,7 +55,7 @@ def test_a_group_is_described_with_owners_lag_and_causes(
     ).data
     other = {"classic": "consumer", "consumer": "classic"}[kind]
     assert group not in barnabas("group", "list", "--type", other).out
-    (told,) = barnabas("group", "describe", group, "--json").data
+    (told,) = barnabas("group", "describe", group, "--history", "--json").data
     assert (told["state"], told["type"], told["lag"]) == ("stable", kind, 2)
     place = next(p for p in told["partitions"] if p["partition"] == 0)
     assert (place["offset"], place["end"], place["lag"]) == (3, 5, 2)
@@ -64,11 +64,12 @@ def test_a_group_is_described_with_owners_lag_and_causes(
     assert 415 < place["behind"] < 480
     assert told["behind"] == place["behind"]
     assert any("joined" in c["reason"] or "new member" in c["reason"] for c in told["rebalances"])
-    shown = barnabas("group", "describe", group)
+    shown = barnabas("group", "describe", group, "--history")
     assert "behind 4" in shown.lines[0]
     assert shown.lines[-1].startswith("rebalanced ")
     member.commit(offsets=[_end(topic)], asynchronous=False)
     (told,) = barnabas("group", "describe", group, "--json").data
+    assert "rebalances" not in told
     assert (told["lag"], told["behind"]) == (0, 0.0)
 
 
@@ -94,7 +95,7 @@ def test_a_member_that_leaves_stands_in_the_history(
         consumer.poll(0.1)
         assert time.monotonic() < deadline
     consumer.close()
-    (told,) = barnabas("group", "describe", group, "--json").data
+    (told,) = barnabas("group", "describe", group, "--history", "--json").data
     reasons = [cause["reason"] for cause in told["rebalances"]]
     assert reasons[0].endswith("joined")
     assert reasons[-1].endswith("left")

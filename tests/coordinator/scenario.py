@@ -183,7 +183,7 @@ class Scenario:
         )
 
     def do_causes(self, group_id: str) -> None:
-        for cause in self.coordinator.shard.causes(group_id):
+        for cause in self.coordinator.shard.rebalance_causes(group_id):
             self.lines.append(f"{cause.time_ms} epoch={cause.epoch} {cause.reason}")
 
     def do_leave(self, *names: str) -> None:

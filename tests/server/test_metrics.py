@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import serve_http
 from barnabas.server.storage.log_cleaner import LogCleaner
@@ -38,7 +40,9 @@ def fake_node() -> Any:
         disk=SimpleNamespace(fsyncs=3),
         logs=SimpleNamespace(volumes=[]),
         records=SimpleNamespace(requested=9, waiting=1, starts=2),
-        groups=SimpleNamespace(TOPIC="__consumer_offsets", failures=4),
+        groups=SimpleNamespace(
+            TOPIC="__consumer_offsets", failures=4, rebalance_causes=rebalance_causes
+        ),
         transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
     unused: Any = None
@@ -48,6 +52,12 @@ def fake_node() -> Any:
     )
     node.metrics = Metrics(node)
     return node
+
+
+def rebalance_causes(group_id: str) -> list[Cause]:
+    if group_id != "ä/b":
+        raise KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates this key")
+    return [Cause(7, 2, "member ä joined")]
 
 
 async def get(port: int, request: bytes) -> tuple[bytes, bytes]:
@@ -167,3 +177,17 @@ def test_a_json_line_keeps_a_traceback_within_it() -> None:
     line = JsonFormatter().format(record("handler failed api=X", error=True))
     assert "\n" not in line
     assert "ValueError: broken" in json.loads(line)["traceback"]
+
+
+@in_trio
+async def test_http_endpoint_group_rebalances_are_the_coordinators_causes() -> None:
+    async def ask(port: int) -> None:
+        head, body = await get(port, b"GET /groups/%C3%A4%2Fb/rebalances HTTP/1.1\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        cause = {"time_ms": 7, "epoch": 2, "reason": "member ä joined"}
+        assert json.loads(body) == {"group": "ä/b", "rebalances": [cause]}
+        head, body = await get(port, b"GET /groups/other/rebalances HTTP/1.1\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 404 Not Found")
+        assert json.loads(body)["error"] == "NOT_COORDINATOR"
+
+    await with_endpoint(fake_node(), ask)

@@ -1,4 +1,4 @@
-"""The checker of histories finds what is wrong with one, and nothing in a sound one."""
+"""The checker of history finds what is wrong with one, and nothing in a sound one."""
 
 from collections.abc import Callable
 from pathlib import Path

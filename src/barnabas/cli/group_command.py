@@ -10,7 +10,7 @@ import click
 
 from barnabas.cli.client_options import Client, admin_kinds, client_options
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.group_history import rebalances
+from barnabas.cli.group_history import NoHistoryError, rebalances
 from barnabas.cli.terminal_output import confirm, json_option, print_json, print_table, yes_option
 from barnabas.cli.times import parse_time
 
@@ -95,15 +95,16 @@ class Progress(NamedTuple):
 
 @group.command()
 @click.argument("names", nargs=-1, required=True)
+@click.option("--history", is_flag=True, help="Also show why the group rebalanced lately.")
 @json_option
 @client_options
-def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
+def describe(client: Client, *, names: tuple[str, ...], history: bool, as_json: bool) -> None:
     """Show who reads what, how far, and how far behind."""
-    told = [_told(client, name) for name in dict.fromkeys(names)]
+    groups = [_described_group(client, name, history=history) for name in dict.fromkeys(names)]
     if as_json:
-        print_json(told)
+        print_json(groups)
         return
-    for place, one in enumerate(told):
+    for place, one in enumerate(groups):
         if place:
             click.echo()
         click.echo(
@@ -127,7 +128,7 @@ def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
                 for p in one["partitions"]
             ],
         )
-        for cause in one["rebalances"]:
+        for cause in one.get("rebalances") or ():
             click.echo(f"rebalanced {cause['time']}  epoch {cause['epoch']}  {cause['reason']}")
 
 
@@ -143,7 +144,7 @@ def _behind(seconds: float | None) -> str:
     return "" if seconds is None else f"  behind {seconds:.1f} s"
 
 
-def _told(client: Client, name: str) -> dict[str, Any]:
+def _described_group(client: Client, name: str, *, history: bool) -> dict[str, Any]:
     found = _described(client, name)
     if found.state.name == "DEAD":
         raise CliError(f"group {name}: there is no such group; see barnabas group list")
@@ -171,11 +172,18 @@ def _told(client: Client, name: str) -> dict[str, Any]:
             for member in found.members
         ],
         "partitions": [{**one._asdict(), "lag": one.lag} for one in partitions],
-        "rebalances": [
-            {"time": _shown_time(cause.time_ms), "epoch": cause.epoch, "reason": cause.reason}
-            for cause in rebalances(client, name, found)
-        ],
+        **({"rebalances": _rebalances(client, name, found)} if history else {}),
     }
+
+
+def _rebalances(client: Client, name: str, found: Any) -> list[dict[str, Any]] | None:
+    """Return the causes of rebalances; None, and a line on stderr, when there is no history."""
+    try:
+        causes = rebalances(client, name, found.coordinator)
+    except NoHistoryError as error:
+        click.echo(f"group {name}: no history of rebalances: {error}", err=True)
+        return None
+    return [{"time": _shown_time(cause.pop("time_ms")), **cause} for cause in causes]
 
 
 def _described(client: Client, name: str) -> Any:

@@ -1,77 +1,78 @@
-"""Why groups rebalanced: asked of their coordinator, which tells it if it is a barnabas.
+"""The causes of a group's rebalances, from the HTTP endpoint of the group's coordinator.
 
-librdkafka has no way to ask, so this is one request over a socket of its own; where that cannot
-be had (another server, TLS, a password) there is no history, and nothing is amiss.
+Kafka's protocol has no request for them. Only a barnabas node with `barnabas.metrics.port` serves
+them; in all other cases the reason why there is no history is returned.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
+import json
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from barnabas.cli.client_options import admin_kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.cli.client_options import Client
-    from barnabas.coordinator.groups.rebalance_history import Cause
 
 _TIMEOUT_S = 5.0
-_ANSWER_BYTES_MAX = 16 << 20
-# The newest versions with tagged fields of their apis.
-_CLASSIC_VERSION = 6
-_CONSUMER_VERSION = 1
+_OK = 200
+_PORT = "barnabas.metrics.port"
+_HOST = "barnabas.metrics.host"
+_ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-def rebalances(client: Client, group_id: str, described: Any) -> list[Cause]:
-    """Give the last causes of a described group, the oldest first; none where they are not told."""
-    from barnabas.coordinator.groups.rebalance_history import CAUSES_TAG, decode_causes
+class NoHistoryError(Exception):
+    """There is no history; the text says why."""
 
-    plain = client.properties.get("security.protocol", "plaintext").lower() == "plaintext"
-    coordinator = described.coordinator
-    if coordinator is None or not plain:
-        return []
-    request, version = _request(group_id, described.type.name)
-    request.unknown_tagged_fields[CAUSES_TAG] = b""
+
+def rebalances(client: Client, group_id: str, coordinator: Any) -> list[dict[str, Any]]:
+    """Return the last causes of a group's rebalances, the oldest first.
+
+    Raises NoHistoryError when the coordinator does not serve them.
+    """
+    if coordinator is None:
+        raise NoHistoryError("the group has no coordinator")
+    host, port = _endpoint(_broker_configs(client, coordinator.id), coordinator)
+    connection = HTTPConnection(host, port, timeout=_TIMEOUT_S)
     try:
-        answer = _ask(coordinator.host, coordinator.port, request, version)
-        told = [group.unknown_tagged_fields.get(CAUSES_TAG) for group in answer.groups]
-        return [cause for data in told if data for cause in decode_causes(data)]
-    except (OSError, ValueError):
-        return []
+        connection.request("GET", f"/groups/{quote(group_id, safe='')}/rebalances")
+        response = connection.getresponse()
+        body = response.read()
+        if response.status != _OK:
+            text = body.decode(errors="replace").strip()
+            raise NoHistoryError(f"{host}:{port} answers {response.status}: {text}")
+        return [_cause(one) for one in json.loads(body)["rebalances"]]
+    except (OSError, HTTPException) as error:
+        raise NoHistoryError(f"{host}:{port} cannot be reached: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise NoHistoryError(f"{host}:{port} sent no history: {error}") from error
+    finally:
+        connection.close()
 
 
-def _request(group_id: str, kind: str) -> tuple[Any, int]:
-    if kind == "CONSUMER":
-        from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-
-        return ConsumerGroupDescribeRequest(group_ids=[group_id]), _CONSUMER_VERSION
-    from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
-
-    return DescribeGroupsRequest(groups=[group_id]), _CLASSIC_VERSION
+def _broker_configs(client: Client, broker_id: int) -> Mapping[str, Any]:
+    kinds = admin_kinds()
+    resource = kinds.ConfigResource(kinds.ConfigResource.Type.BROKER, str(broker_id))
+    (future,) = client.admin.describe_configs([resource]).values()
+    return client.wait(future, f"properties of broker {broker_id}")
 
 
-def _ask(host: str, port: int, request: Any, version: int) -> Any:
-    """Send one request and decode its answer; OSError or ValueError where that does not work."""
-    from barnabas.protocol.apis import API
-    from barnabas.protocol.errors import ProtocolError
-    from barnabas.protocol.framing import encode_request
-
-    api = API[request.API_KEY]
-    with socket.create_connection((host, port), _TIMEOUT_S) as connection:
-        connection.sendall(b"".join(encode_request(1, "barnabas-cli", request, version)))
-        with connection.makefile("rb") as answers:
-            (length,) = struct.unpack(">i", _exactly(answers, 4))
-            if not 4 <= length <= _ANSWER_BYTES_MAX:
-                raise ValueError(f"an answer of {length} bytes")
-            frame = _exactly(answers, length)
-    start = 4 + (api.response_header_version(version) >= 1)
-    try:
-        return api.response_type.decode_from(frame, start, version)[0]
-    except ProtocolError as error:
-        raise ValueError(str(error)) from error
+def _endpoint(configs: Mapping[str, Any], coordinator: Any) -> tuple[str, int]:
+    broker = f"broker {coordinator.id}"
+    if _PORT not in configs:
+        raise NoHistoryError(f"{broker} is not a barnabas server")
+    port = int(configs[_PORT].value)
+    if port < 0:
+        raise NoHistoryError(f"the HTTP endpoint of {broker} is off; set {_PORT} to turn it on")
+    if port == 0:
+        raise NoHistoryError(f"{_PORT} of {broker} is 0, a free port; set a fixed one")
+    host = configs[_HOST].value
+    return coordinator.host if host in _ANY_ADDRESS else host, port
 
 
-def _exactly(answers: Any, size: int) -> bytes:
-    data = answers.read(size)
-    if len(data) < size:
-        raise ConnectionError("the server closed the connection")
-    return data
+def _cause(one: dict[str, Any]) -> dict[str, Any]:
+    return {"time_ms": int(one["time_ms"]), "epoch": one["epoch"], "reason": one["reason"]}

@@ -28,7 +28,7 @@ from barnabas.coordinator.groups.committed_offsets import FetchGroup, Offsets
 from barnabas.coordinator.groups.consumer.consumer_group import ConsumerGroup, PartitionCheck
 from barnabas.coordinator.groups.consumer.consumer_group_operations import ConsumerGroups, Group
 from barnabas.coordinator.groups.group_settings import GroupSettings
-from barnabas.coordinator.groups.rebalance_history import Cause, Histories
+from barnabas.coordinator.groups.rebalance_history import Cause, RebalanceHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsResponse
@@ -72,13 +72,13 @@ class GroupShard:
         self._timers: DecisionTimers = Timers()
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets(settings)
-        self._histories = Histories()
-        rebalancer = Rebalancer(settings, self._timers, self._find_classic, self._histories)
+        self._history = RebalanceHistory()
+        rebalancer = Rebalancer(settings, self._timers, self._find_classic, self._history)
         self._rebalancer = rebalancer
         self._joins = Joins(rebalancer)
         self._membership = Membership(rebalancer)
         self._consumers = ConsumerGroups(
-            settings, self._timers, self._groups, rebalancer, self._histories
+            settings, self._timers, self._groups, rebalancer, self._history
         )
         self._unknown_keys: set[str] = set()
         self._is_loading = True
@@ -303,9 +303,9 @@ class GroupShard:
         """True when a group of any type has this id."""
         return group_id in self._groups
 
-    def causes(self, group_id: str) -> Sequence[Cause]:
-        """Why a group rebalanced lately, the oldest first."""
-        return self._histories.of(group_id)
+    def rebalance_causes(self, group_id: str) -> Sequence[Cause]:
+        """Return the last causes of a group's rebalances, the oldest first."""
+        return self._history.of(group_id)
 
     def delete_groups(self, group_ids: list[str], token: Token) -> Output:
         """DeleteGroups: the results of these groups, in their order."""
@@ -352,7 +352,7 @@ class GroupShard:
             records += expired
             if all_expired and group.is_empty:
                 records += group.tombstones()
-        self._histories.retain(self._groups)
+        self._history.retain(self._groups)
         self._schedule_expiry(now_ms)
         if records:
             logger.info("offsets and groups expire records=%d", len(records))

@@ -222,9 +222,12 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         """True when the group exists; raises KafkaError when this node does not coordinate it."""
         return self.partition_for_key(group_id).shard.has_group(group_id)
 
-    def causes(self, group_id: str) -> Sequence[Cause]:
-        """Why a group rebalanced lately, the oldest first; KafkaError if it is not of this node."""
-        return self.partition_for_key(group_id).shard.causes(group_id)
+    def rebalance_causes(self, group_id: str) -> Sequence[Cause]:
+        """Return the last causes of a group's rebalances, the oldest first.
+
+        Raises KafkaError when the group is not coordinated here.
+        """
+        return self.partition_for_key(group_id).shard.rebalance_causes(group_id)
 
     async def commit_offsets(
         self, request: OffsetCommitRequest, version: int

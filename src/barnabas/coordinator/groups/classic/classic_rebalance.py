@@ -32,7 +32,7 @@ from barnabas.coordinator.groups.classic.classic_state import (
 )
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.offset_and_group_records import group_metadata
-from barnabas.coordinator.groups.rebalance_history import Histories
+from barnabas.coordinator.groups.rebalance_history import RebalanceHistory
 from barnabas.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ class Rebalancer:
         settings: GroupSettings,
         timers: DecisionTimers,
         find: Callable[[str], ClassicGroup | None],
-        histories: Histories,
+        history: RebalanceHistory,
     ) -> None:
         self.settings = settings
         self.timers = timers
         self.find = find
-        self._histories = histories
+        self._history = history
 
     # Beginning
 
@@ -74,7 +74,7 @@ class Rebalancer:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, out, now_ms)
         group.pending_syncs.clear()
         self.timers.cancel(("sync", group.group_id))
-        self._histories.note(group.group_id, now_ms, group.generation_id, reason)
+        self._history.note(group.group_id, now_ms, group.generation_id, reason)
         initial = group.state is EMPTY
         group.transition_to(PREPARING_REBALANCE, now_ms)
         logger.info(

@@ -37,7 +37,7 @@ from barnabas.coordinator.groups.consumer.subscribed_topics import Topics
 from barnabas.coordinator.groups.consumer.target_assignment import Rebalances, Surroundings
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.offset_and_group_records import group_tombstone
-from barnabas.coordinator.groups.rebalance_history import Histories
+from barnabas.coordinator.groups.rebalance_history import RebalanceHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -67,10 +67,10 @@ class ConsumerGroups:
         timers: DecisionTimers,
         groups: MutableMapping[str, Group],
         rebalancer: Rebalancer,
-        histories: Histories,
+        history: RebalanceHistory,
     ) -> None:
         self._groups = groups
-        self._around = Surroundings(GroupConfigs(settings), timers, Topics(), histories, self.find)
+        self._around = Surroundings(GroupConfigs(settings), timers, Topics(), history, self.find)
         self._rebalances = rebalances = Rebalances(self._around)
         downgrades = Downgrades(self._around, rebalancer)
         self._removals = Removals(self._around, downgrades)

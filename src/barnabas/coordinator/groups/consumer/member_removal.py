@@ -57,7 +57,7 @@ class Removals:
         metadata_hash = yield from self._around.metadata_hash_after(group, moves)
         epoch = group.group_epoch + 1
         written.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
-        self._around.histories.note(group_id, now_ms, epoch, cause)
+        self._around.history.note(group_id, now_ms, epoch, cause)
         return self._then_forget(group_id, members, Output(records=written))
 
     def _then_forget(self, group_id: str, members: Sequence[ConsumerMember], out: Output) -> Output:

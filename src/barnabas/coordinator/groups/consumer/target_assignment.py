@@ -30,7 +30,7 @@ from barnabas.coordinator.groups.consumer.consumer_settings import GroupConfigs
 from barnabas.coordinator.groups.consumer.reconciliation import Claimed, Reconciliation
 from barnabas.coordinator.groups.consumer.subscribed_topics import Topics
 from barnabas.coordinator.groups.consumer.subscription_counts import Move
-from barnabas.coordinator.groups.rebalance_history import Histories
+from barnabas.coordinator.groups.rebalance_history import RebalanceHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
@@ -60,7 +60,7 @@ class Surroundings:
     configs: GroupConfigs
     timers: DecisionTimers
     topics: Topics
-    histories: Histories
+    history: RebalanceHistory
     find: Callable[[str], ConsumerGroup | None]
 
     def metadata_hash_after(self, group: ConsumerGroup, moves: Sequence[Move]) -> Steps[int]:
@@ -221,7 +221,7 @@ class Rebalances:
             epoch = group.group_epoch + 1
             written.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
             group.metadata_epoch = epoch
-            around.histories.note(group_id, now_ms, epoch, "regular expressions match other topics")
+            around.history.note(group_id, now_ms, epoch, "regular expressions match other topics")
         return Output(records=written)
 
     # The group epoch
@@ -242,7 +242,7 @@ class Rebalances:
             change.records.append(
                 consumer_records.group_epoch(group.group_id, epoch, metadata_hash)
             )
-            self._around.histories.note(group.group_id, change.now_ms, epoch, cause)
+            self._around.history.note(group.group_id, change.now_ms, epoch, cause)
         group.metadata_epoch = epoch
         if group.has_partition_metadata:
             change.records.append(consumer_records.partition_metadata_tombstone(group.group_id))

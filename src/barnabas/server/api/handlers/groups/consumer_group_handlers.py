@@ -13,7 +13,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from barnabas.server.api.context import NodeContext as RequestContext
-from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
+from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller
 
 
 async def consumer_group_heartbeat(
@@ -45,7 +45,6 @@ async def consumer_group_describe(
         else:
             try:
                 group = await ctx.node.groups.describe_consumer_group(group_id)
-                tell_causes(ctx, request, group_id, group)
             except KafkaError as error:
                 group.error_code = error.code
         if request.include_authorized_operations and not group.error_code:

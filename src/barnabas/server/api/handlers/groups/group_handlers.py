@@ -17,7 +17,7 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.server.api.context import NodeContext as RequestContext
-from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller, tell_causes
+from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller
 
 
 async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -100,7 +100,6 @@ async def describe_groups(
     for group_id in request.groups:
         try:
             group = await ctx.node.groups.describe_group(group_id, ctx.version)
-            tell_causes(ctx, request, group_id, group)
         except KafkaError as error:
             group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
         if request.include_authorized_operations and not group.error_code:
