@@ -32,7 +32,7 @@ def live_registry(bootstrap: str, topic: str = "_schemas") -> Iterator[str]:
             group_id=f"group of {topic}",
         )
         with scope:
-            await run_registry(settings, on_ready)
+            await run_registry(settings, on_ready=on_ready)
 
     thread = threading.Thread(target=trio.run, args=(serve,), daemon=True)
     thread.start()

@@ -228,7 +228,7 @@ class RegistryState:
         """Return the contexts that have ids, the default one first."""
         return sorted(self._ids, key=lambda context: (context != DEFAULT_CONTEXT, context))
 
-    def id_counts(self) -> int:
+    def id_count(self) -> int:
         """Return how many ids are in use."""
         return sum(len(ids.contents) for ids in self._ids.values())
 

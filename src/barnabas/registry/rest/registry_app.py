@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from barnabas.http.body_limit import BodyTooLargeError
 from barnabas.registry.core.json_fields import write_json
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.registry_errors import RegistryError
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ANSWERED_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 ACCEPTED_TYPES = (*ANSWERED_TYPES, "application/octet-stream")
-
-BODY_BYTES_MAX = 1024 * 1024
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 _NO_CACHE = "no-cache, no-store, must-revalidate"
@@ -101,11 +100,13 @@ class RegistryApp:
         return Starlette(routes=[Route("/{path:path}", self.answer, methods=_METHODS)])
 
     async def answer(self, request: Request) -> Response:
-        """Return the answer to a request; no exception leaves here."""
+        """Return the answer to a request; the host answers bodies above its limit."""
         try:
             return await self._answer(request)
         except RegistryError as error:
             return _error_answer(error)
+        except BodyTooLargeError:
+            raise
         except Exception:
             logger.exception("request failed method=%s path=%s", request.method, request.url.path)
             return _error_answer(RegistryError(500, 50001, "Error in the schema registry"))
@@ -183,21 +184,12 @@ def _answer_type(request: Request) -> str:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Return the body.
-
-    Raises RegistryError when it is too large (413) or of a type that is not read (415).
-    """
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > BODY_BYTES_MAX:
-            raise RegistryError(413, 413, f"The body is larger than {BODY_BYTES_MAX} bytes")
-        chunks.append(chunk)
+    """Return the body. Raises RegistryError (415) for a type that is not read."""
+    body = await request.body()
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if size and content_type and content_type not in ACCEPTED_TYPES:
+    if body and content_type and content_type not in ACCEPTED_TYPES:
         raise RegistryError(415, 415, "HTTP 415 Unsupported Media Type")
-    return b"".join(chunks)
+    return body
 
 
 def _shown(answer: Any, status: int, media_type: str) -> Response:

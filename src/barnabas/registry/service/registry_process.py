@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 import trio
+from prometheus_client import Gauge
 
 from barnabas.client import KafkaClient, open_client
 from barnabas.client.client_config import ClientConfig
@@ -20,6 +21,7 @@ from barnabas.http import (
     json_error,
     serve_app,
 )
+from barnabas.http.host_metrics import HostMetrics
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.rest.registry_app import CONTENT_TYPE, RegistryApp
 from barnabas.registry.service.election_protocol import InstanceAddress
@@ -65,8 +67,9 @@ async def run_registry(
             )
             core = RegistryCore()
             topic = SchemasTopic(client, settings.topic, core)
-            leadership = Leadership(client, settings.group_id, own, None)
-            service = RegistryService(client, topic, core, leadership, _peer_tls(settings.http.tls))
+            tls = _peer_tls(settings.http.tls)
+            leadership = Leadership(client, settings.group_id, own, tls)
+            service = RegistryService(client, topic, core, leadership, tls)
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(
@@ -74,6 +77,7 @@ async def run_registry(
                     HttpSettings(address, settings.http),
                     not_ready=lambda: service.not_ready,
                     error_body=_error_body,
+                    metrics=_metrics(core, leadership, topic),
                     stop=stop,
                     listener=listener,
                     task_status=task_status,
@@ -100,10 +104,32 @@ def _error_body(status: int, message: str) -> Body:
 
 
 def _peer_tls(tls: HttpTls | None) -> ssl.SSLContext | None:
-    """Return how to trust other instances: by the authority of clients, where one is set."""
+    """Return how to trust other instances, which may share a self-signed certificate."""
     if tls is None:
         return None
-    return ssl.create_default_context(cafile=tls.client_ca_file)
+    context = ssl.create_default_context(cafile=tls.client_ca_file)
+    context.load_verify_locations(tls.certificate_file)
+    if tls.client_ca_file is not None:
+        context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
+    return context
+
+
+def _metrics(core: RegistryCore, leadership: Leadership, topic: SchemasTopic) -> HostMetrics:
+    metrics = HostMetrics()
+    state = core.state
+    values: dict[tuple[str, str], Callable[[], float]] = {
+        ("subjects", "Subjects."): lambda: len(state.subjects),
+        ("schemas", "Schemas: ids in use, of all contexts."): state.id_count,
+        ("leader", "1 when this instance leads."): lambda: leadership.is_leader,
+        ("offset", "Records of the topic that are replayed."): lambda: topic.position,
+        ("skipped_records", "Records that cannot be read."): lambda: core.skipped_records,
+        ("undone_records", "Records that came after one that excludes them."): (
+            lambda: state.undone_records
+        ),
+    }
+    for (name, text), value in values.items():
+        Gauge(f"barnabas_registry_{name}", text, registry=metrics.registry).set_function(value)
+    return metrics
 
 
 async def _read_topic(client: KafkaClient, settings: RegistrySettings, topic: SchemasTopic) -> None:
