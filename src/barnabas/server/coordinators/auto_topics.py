@@ -92,7 +92,7 @@ def _internal_configs(node: "Node", name: str) -> dict[str, str]:
         }
     return {
         "cleanup.policy": "delete",
-        "compression.type": "none",
+        "compression.type": "producer",
         "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
         "retention.ms": "-1",
     }

@@ -27,7 +27,7 @@ from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.controller_channel import ControllerChannel, LocalControllerChannel
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.storage.disk_threads import DiskThreads
-from barnabas.server.transport.acceptor import Limits, Listener, Transport, bind
+from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener, Transport, bind
 from barnabas.server.transport.sending import read_ahead
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ class Node:
         self.commits = CommitWaits(self.disk.flush)
         self.metrics = Metrics(self)
         self.transport = Transport(Limits.of(config), self._read_ahead)
+        self.settings.subscribe(
+            DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
+        )
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
         self._stopping = trio.Event()

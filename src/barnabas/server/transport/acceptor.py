@@ -40,6 +40,10 @@ _BACKLOG_MIN = 1024
 _TOLD_AGAIN_S = 10
 
 
+# Properties whose changes are applied while the node runs.
+DYNAMIC_LIMITS = ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
+
+
 @attrs.frozen(kw_only=True)
 class Limits:
     """What one connection and all of them may take; sizes in bytes, -1 leaves it to the system."""
@@ -142,6 +146,11 @@ class Transport:
         self._nursery: trio.Nursery | None = None
         self._accepting = trio.CancelScope()
         self._all_gone: trio.Event | None = None
+
+    def update_limits(self, limits: Limits) -> None:
+        """Apply changed limits to connections that are accepted from now on."""
+        self.limits = limits
+        self._slot_free.set()
 
     def start_soon(self, work: Callable[[], Awaitable[object]]) -> None:
         """Run a task as long as the transport runs."""

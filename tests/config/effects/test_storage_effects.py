@@ -1,0 +1,225 @@
+"""Properties of background work on logs, observed on files, helper processes and threads."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from barnabas.log import PartitionLog
+from barnabas.protocol.batches.compression import Codec
+from barnabas.protocol.errors import ErrorCode
+from barnabas.server.storage.helper_process import Helper
+from barnabas.testing import Node
+from tests.config.effects.observed import observes
+from tests.config.effects.wire import Wire, alter, batch, create, eventually, node_with, produce
+
+SMALL = {"segment_bytes": "1048576"}
+
+
+def fill(wire: Wire, segments: int = 2, **settings: Any) -> None:
+    for _ in range(segments * 2 + 1):
+        assert produce(wire, batch(b"v" * 500_000, **settings)) == 0
+
+
+@observes("log.retention.check.interval.ms")
+def test_old_segments_are_deleted_at_the_interval() -> None:
+    for interval_ms, is_deleted in (("30", True), ("300000", False)):
+        with node_with({"log.retention.check.interval.ms": interval_ms}) as (node, wire):
+            create(wire, retention_bytes="1", **SMALL)
+            fill(wire)
+            deleted = eventually(lambda node=node: list(node.data.glob("t-0/*.deleted")), 0.4)
+            assert deleted is is_deleted
+
+
+@observes("log.flush.offset.checkpoint.interval.ms")
+def test_recovery_points_are_written_at_the_interval() -> None:
+    for interval_ms, is_written in (("30", True), ("60000", False)):
+        config = {"log.flush.offset.checkpoint.interval.ms": interval_ms}
+        with node_with({**config, "log.flush.interval.messages": "1"}) as (node, wire):
+            create(wire)
+            produce(wire)
+            checkpoint = node.data / "recovery-point-offset-checkpoint"
+            written = eventually(
+                lambda file=checkpoint: file.exists() and "t 0 1" in file.read_text(), 0.3
+            )
+            assert written is is_written
+
+
+@observes("log.flush.scheduler.interval.ms")
+def test_logs_are_synced_by_time_at_the_interval() -> None:
+    for interval_ms, is_synced in (("30", True), ("60000", False)):
+        with node_with({"log.flush.scheduler.interval.ms": interval_ms}) as (node, wire):
+            create(wire, flush_ms="10")
+            produce(wire)
+            assert node.server is not None
+            log = node.server.logs.get("t", 0)
+            assert log is not None
+            assert eventually(lambda log=log: log.recovery_point == 1, 0.3) is is_synced
+
+
+@observes("num.recovery.threads.per.data.dir")
+def test_logs_are_recovered_by_as_many_threads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Node(tmp_path) as node:
+        create(Wire(node.port), partitions=4)
+        for number in range(4):
+            produce(Wire(node.port), partition=number)
+        node.kill()
+    for threads in (1, 3):
+        most = loads_at_a_time(monkeypatch)
+        with Node(tmp_path, {"num.recovery.threads.per.data.dir": str(threads)}) as node:
+            node.kill()
+        assert max(most) == threads
+
+
+def loads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets, for each log that is loaded, how many threads load logs."""
+    load = PartitionLog.load
+    active: set[int] = set()
+    found: list[int] = []
+
+    def slow(log: PartitionLog, *, recover: bool) -> None:
+        active.add(threading.get_ident())
+        found.append(len(active))
+        time.sleep(0.02)
+        active.discard(threading.get_ident())
+        load(log, recover=recover)
+
+    monkeypatch.setattr(PartitionLog, "load", slow)
+    return found
+
+
+@contextmanager
+def jobs_of_helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """Record the jobs that helper processes get."""
+    jobs: list[dict[str, Any]] = []
+    send = Helper.send
+
+    async def record(helper: Helper, job: dict[str, Any]) -> None:
+        jobs.append(job)
+        await send(helper, job)
+
+    monkeypatch.setattr(Helper, "send", record)
+    yield jobs
+
+
+CLEANER = {"log.cleaner.backoff.ms": "30", "log.cleaner.min.cleanable.ratio": "0.01"}
+
+
+@observes(
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
+    dynamic=True,
+)
+@pytest.mark.parametrize("way", ["static", "dynamic"])
+def test_cleaning_job_has_the_limits_of_one_helper(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {
+        "log.cleaner.dedupe.buffer.size": "10000",
+        "log.cleaner.io.buffer.size": "2000000",
+        "log.cleaner.io.buffer.load.factor": "0.5",
+        "log.cleaner.io.max.bytes.per.second": "4.0E9",
+        "log.cleaner.threads": "2",
+    }
+    with (
+        jobs_of_helpers(monkeypatch) as jobs,
+        node_with({**CLEANER, **(limits if way == "static" else {})}) as (_, wire),
+    ):
+        if way == "dynamic":
+            for name, value in limits.items():
+                assert alter(wire, name, value) == 0
+        create(wire, cleanup_policy="compact", **SMALL)
+        fill(wire, keys=[b"k"])
+        assert eventually(lambda: jobs)
+    job = jobs[0]
+    # Each of two helpers has half: 5000 bytes hold 208 slots of 24 bytes, of which half are used.
+    assert job["buffer_bytes"] == 500_000
+    assert job["bytes_per_second"] == 2e9
+    assert job["slots"] <= 5000 // 20
+
+
+@observes("log.cleaner.threads", dynamic=True)
+def test_nothing_is_compacted_without_cleaner_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        jobs_of_helpers(monkeypatch) as jobs,
+        node_with({**CLEANER, "log.cleaner.threads": "0"}) as (_, wire),
+    ):
+        create(wire, cleanup_policy="compact", **SMALL)
+        fill(wire, keys=[b"k"])
+        assert not eventually(lambda: jobs, 0.3)
+
+
+@observes("log.cleaner.enable", "log.cleaner.backoff.ms")
+def test_cleaner_works_when_enabled_after_its_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    for changed, is_compacted in (
+        ({}, True),
+        ({"log.cleaner.enable": "false"}, False),
+        ({"log.cleaner.backoff.ms": "15000"}, False),
+    ):
+        with (
+            jobs_of_helpers(monkeypatch) as jobs,
+            node_with({**CLEANER, **changed}) as (_, wire),
+        ):
+            create(wire, cleanup_policy="compact", **SMALL)
+            fill(wire, keys=[b"k"])
+            assert eventually(lambda jobs=jobs: jobs, 0.5) is is_compacted
+
+
+@observes("log.cleaner.backoff.ms", dynamic=True)
+def test_changed_backoff_delays_the_next_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    with jobs_of_helpers(monkeypatch) as jobs, node_with(CLEANER) as (_, wire):
+        assert alter(wire, "log.cleaner.backoff.ms", "15000") == 0
+        time.sleep(0.1)
+        create(wire, cleanup_policy="compact", **SMALL)
+        fill(wire, keys=[b"k"])
+        assert not eventually(lambda: jobs, 0.3)
+
+
+@observes("barnabas.scrub.interval.ms", "barnabas.scrub.bytes.per.second")
+def test_scrubber_reads_closed_segments_at_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    for interval_ms, rate, is_read in (("30", 777_000_000, True), ("-1", 1, False)):
+        config = {
+            "barnabas.scrub.interval.ms": interval_ms,
+            "barnabas.scrub.bytes.per.second": str(rate),
+        }
+        with jobs_of_helpers(monkeypatch) as jobs, node_with(config) as (_, wire):
+            create(wire)
+            produce(wire)
+            assert eventually(lambda jobs=jobs: jobs, 0.5) is is_read
+            assert all(job["bytes_per_second"] == rate for job in jobs)
+
+
+def bad_inside() -> bytearray:
+    """Return a batch with a correct crc and a record whose length is wrong."""
+    made = batch(b"v")
+    made[61] = 0x7E  # the record's length
+    made[17:21] = crc32c(bytes(made[21:])).to_bytes(4, "big")
+    return made
+
+
+@observes("barnabas.validate.records")
+def test_records_inside_a_batch_are_validated_when_enabled() -> None:
+    for enabled, code in (("false", 0), ("true", ErrorCode.INVALID_RECORD)):
+        with node_with({"barnabas.validate.records": enabled}) as (_, wire):
+            create(wire)
+            assert produce(wire, bad_inside()) in (code, ErrorCode.CORRUPT_MESSAGE * bool(code))
+
+
+@observes("barnabas.decompression.max.bytes")
+def test_batch_that_decompresses_to_more_is_refused() -> None:
+    for limit, is_refused in (("300000", False), ("50000", True)):
+        config = {"barnabas.validate.records": "true", "barnabas.decompression.max.bytes": limit}
+        with node_with(config) as (_, wire):
+            create(wire)
+            code = produce(wire, batch(b"v" * 200_000, codec=Codec.GZIP))
+            assert bool(code) is is_refused
