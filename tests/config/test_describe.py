@@ -64,12 +64,12 @@ def shown(entries: Sequence[ConfigEntry]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize(("node", "key"), [(BEFORE, "topic"), (AFTER, "topic_dynamic")])
-def test_a_topic_is_described_as_kafka_describes_it(node: NodeConfig, key: str) -> None:
+def test_topic_description_equals_kafkas(node: NodeConfig, key: str) -> None:
     assert shown(describe_topic(TopicConfig(node, TOPIC), node)) == KAFKA[key]
 
 
 @pytest.mark.parametrize(("node", "key"), [(BEFORE, "broker"), (AFTER, "broker_dynamic")])
-def test_a_broker_is_described_as_kafka_describes_it(node: NodeConfig, key: str) -> None:
+def test_broker_description_equals_kafkas(node: NodeConfig, key: str) -> None:
     ours, kafkas = shown(describe_broker(node)), dict(KAFKA[key])
     ours = {name: said for name, said in ours.items() if not name.startswith("barnabas.")}
     if node is AFTER:
@@ -80,9 +80,7 @@ def test_a_broker_is_described_as_kafka_describes_it(node: NodeConfig, key: str)
 
 
 @pytest.mark.parametrize(("node", "key"), [(BEFORE, "default"), (AFTER, "default_dynamic")])
-def test_the_clusters_default_is_described_as_kafka_describes_it(
-    node: NodeConfig, key: str
-) -> None:
+def test_cluster_default_description_equals_kafkas(node: NodeConfig, key: str) -> None:
     assert shown(describe_broker_defaults(node)) == KAFKA[key]
 
 
@@ -90,25 +88,25 @@ def test_the_clusters_default_is_described_as_kafka_describes_it(
     ("overrides", "key"),
     [({}, "group"), ({"consumer.session.timeout.ms": "50000"}, "group_dynamic")],
 )
-def test_a_group_is_described_as_kafka_describes_it(overrides: dict[str, str], key: str) -> None:
+def test_group_description_equals_kafkas(overrides: dict[str, str], key: str) -> None:
     assert shown(describe_group(overrides, BEFORE)) == KAFKA[key]
 
 
-def test_a_metrics_subscription_is_described_as_kafka_describes_it() -> None:
+def test_metrics_subscription_description_equals_kafkas() -> None:
     assert shown(describe_client_metrics({"interval.ms": "5000"})) == KAFKA["client_metrics"]
 
 
-def test_asked_names_alone_are_described() -> None:
+def test_only_requested_names_are_described() -> None:
     topic = TopicConfig(BEFORE, TOPIC)
     names = [entry.name for entry in describe_topic(topic, BEFORE, ["retention.ms", "nonsense"])]
     assert names == ["retention.ms"]
 
 
-def test_a_secret_shows_nowhere() -> None:
+def test_secret_is_not_in_a_description() -> None:
     assert "hunter2" not in repr(describe_broker(BEFORE))
 
 
-def test_a_value_from_the_file_is_static() -> None:
+def test_value_from_the_file_has_the_static_source() -> None:
     node = NodeConfig({**STATIC, "log.segment.bytes": "2000000"})
     (entry,) = describe_topic(TopicConfig(node), node, ["segment.bytes"])
     assert (entry.value, entry.source) == ("2000000", Source.STATIC_BROKER_CONFIG)

@@ -23,7 +23,7 @@ def refusal(**properties: str) -> str:
     return refused.value.message
 
 
-def test_without_a_file_it_is_a_single_node() -> None:
+def test_configuration_without_a_file_is_a_single_node() -> None:
     config = NodeConfig.load()
     assert (config.node_id, config.is_broker, config.is_controller) == (1, True, True)
     assert config.listeners == (
@@ -34,7 +34,7 @@ def test_without_a_file_it_is_a_single_node() -> None:
     assert config.get("transaction.state.log.min.isr") == 1
 
 
-def test_with_a_file_kafkas_defaults_stand(tmp_path: Path) -> None:
+def test_configuration_with_a_file_has_kafkas_defaults(tmp_path: Path) -> None:
     config = from_file(tmp_path, f"{MINIMAL}listeners={BOTH}\n")
     assert config.node_id == 5
     assert config.get("broker.id") == 5
@@ -42,12 +42,12 @@ def test_with_a_file_kafkas_defaults_stand(tmp_path: Path) -> None:
     assert config.log_dirs == (Path("/tmp/kafka-logs"),)
 
 
-def test_an_override_wins_over_the_file(tmp_path: Path) -> None:
+def test_override_wins_over_the_file(tmp_path: Path) -> None:
     text = f"{MINIMAL}listeners={BOTH}\nnum.partitions=3\n"
     assert from_file(tmp_path, text, num_partitions="7").get("num.partitions") == 7
 
 
-def test_an_unknown_property_in_a_file_is_a_warning(tmp_path: Path) -> None:
+def test_unknown_property_in_a_file_is_a_warning(tmp_path: Path) -> None:
     config = from_file(tmp_path, f"{MINIMAL}listeners={BOTH}\nnum.partition=3\nrsm.config.x=1\n")
     (line,) = config.warnings
     assert line.endswith(
@@ -55,33 +55,33 @@ def test_an_unknown_property_in_a_file_is_a_warning(tmp_path: Path) -> None:
     )
 
 
-def test_an_unknown_override_is_an_error() -> None:
+def test_unknown_override_is_an_error() -> None:
     assert refusal(log_retention_hour="1") == (
         "There is no property log.retention.hour. Did you mean log.retention.hours?"
     )
 
 
-def test_what_has_no_default_is_asked_for(tmp_path: Path) -> None:
+def test_missing_required_property_is_an_error(tmp_path: Path) -> None:
     for missing in ("process.roles", "node.id", "controller.listener.names"):
         lines = [line for line in MINIMAL.splitlines() if not line.startswith(missing)]
         with pytest.raises(ConfigError, match=f"Missing required configuration {missing}"):
             from_file(tmp_path, "\n".join([*lines, f"listeners={BOTH}"]))
 
 
-def test_broker_id_stands_in_for_node_id_and_must_not_differ(tmp_path: Path) -> None:
+def test_broker_id_replaces_node_id_and_must_not_differ(tmp_path: Path) -> None:
     text = f"{MINIMAL}listeners={BOTH}\n"
     assert from_file(tmp_path, text.replace("node.id", "broker.id")).node_id == 5
     with pytest.raises(ConfigError, match=r"broker\.id.*node\.id, which is 5"):
         from_file(tmp_path, text, broker_id="6")
 
 
-def test_several_directories_hold_logs() -> None:
+def test_log_dirs_may_be_several() -> None:
     config = NodeConfig.load(None, {"log.dirs": "a, b"})
     assert config.log_dirs == (Path("a"), Path("b"))
     assert config.metadata_log_dir == Path("a")
 
 
-def test_typed_access_refuses_another_type() -> None:
+def test_typed_access_to_another_type_raises() -> None:
     config = NodeConfig.load()
     assert config.get_int("num.partitions") == 1
     assert config.get_bool("auto.create.topics.enable") is True
@@ -92,7 +92,7 @@ def test_typed_access_refuses_another_type() -> None:
         config.get("no.such.property")
 
 
-def test_a_property_altered_on_the_broker_wins_over_the_cluster_and_the_file() -> None:
+def test_broker_value_wins_over_cluster_and_file() -> None:
     config = NodeConfig.load(None, {"log.segment.bytes": "2000000"})
     both = config.with_dynamic(
         {"log.segment.bytes": "3000000", "log.retention.ms": "5"}, {"log.segment.bytes": "4000000"}
@@ -103,13 +103,13 @@ def test_a_property_altered_on_the_broker_wins_over_the_cluster_and_the_file() -
 
 
 class TestListeners:
-    """`listeners`, `advertised.listeners` and who may use which."""
+    """`listeners`, `advertised.listeners` and the names of listeners."""
 
-    def test_port_0_may_repeat(self) -> None:
+    def test_port_0_may_be_used_twice(self) -> None:
         listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
         assert [x.port for x in NodeConfig.load(None, {"listeners": listeners}).listeners] == [0, 0]
 
-    def test_an_ipv4_and_an_ipv6_listener_may_share_a_port(self) -> None:
+    def test_ipv4_and_ipv6_listeners_may_share_a_port(self) -> None:
         config = NodeConfig.load(
             None,
             {
@@ -121,7 +121,7 @@ class TestListeners:
         assert str(config.listeners[1]) == "V6://[::1]:9092"
 
     @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
-    def test_all_interfaces_are_advertised_under_the_machines_name(
+    def test_wildcard_listener_is_advertised_under_the_host_name(
         self, host: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("barnabas.config.node_config._host_name", lambda: "castle.example")
@@ -130,7 +130,7 @@ class TestListeners:
         )
         assert [str(x) for x in config.advertised_listeners] == ["PLAINTEXT://castle.example:9092"]
 
-    def test_what_is_advertised_is_what_was_given(self) -> None:
+    def test_advertised_listeners_are_advertised_as_given(self) -> None:
         config = NodeConfig.load(
             None,
             {
@@ -152,10 +152,13 @@ class TestListeners:
             ({"listeners": "PLAINTEXT://a:99999"}, "port from 0 to 65535"),
             ({"listeners": "PLAINTEXT://::1:9092"}, "NAME://host:port"),
             ({"listeners": "FOO://:9092,CONTROLLER://:9093"}, "FOO has no security protocol"),
-            ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT stands in it twice"),
-            ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "port 1 stands in it twice"),
+            ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is in the list twice"),
+            ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "port 1 is in the list twice"),
             ({"listeners": "PLAINTEXT://:9092"}, "a controller needs a listener named CONTROLLER"),
-            ({"listeners": "CONTROLLER://:9093"}, "a broker needs a listener besides CONTROLLER"),
+            (
+                {"listeners": "CONTROLLER://:9093"},
+                "a broker needs a listener in addition to CONTROLLER",
+            ),
             ({"listeners": "SSL://:9092,CONTROLLER://:9093"}, "SSL is not supported"),
             ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "not a wildcard"),
             ({"advertised.listeners": "SSL://a:9092"}, "there is no listener SSL"),
@@ -164,7 +167,7 @@ class TestListeners:
             ({"controller.quorum.voters": "2@localhost:9093"}, "must be among the voters [2]"),
         ],
     )
-    def test_what_cannot_work_is_refused_in_a_line(
+    def test_listeners_that_cannot_work_are_refused_in_one_line(
         self, properties: dict[str, str], says: str
     ) -> None:
         with pytest.raises(ConfigError) as refused:
@@ -176,18 +179,18 @@ class TestListeners:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("magic", "magic is no assignor, those are uniform, range and the module:Class"),
-        ("uniform, org.example.Mine", "org.example.Mine is no assignor"),
-        ("mine:", "mine: is no assignor"),
-        ("a b:C", "a b:C is no assignor"),
+        ("magic", "magic is not an assignor; give uniform, range or module:Class"),
+        ("uniform, org.example.Mine", "org.example.Mine is not an assignor"),
+        ("mine:", "mine: is not an assignor"),
+        ("a b:C", "a b:C is not an assignor"),
         (
             "uniform,org.apache.kafka.coordinator.group.assignor.UniformAssignor",
-            "uniform is in it twice",
+            "uniform is in the list twice",
         ),
         ("", "it must not be empty"),
     ],
 )
-def test_an_assignor_that_is_none_is_refused_with_those_there_are(given: str, reason: str) -> None:
+def test_unknown_assignor_is_refused_with_the_known_ones(given: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         NodeConfig.load(None, {"group.consumer.assignors": given})
     assert refusal.value.name == "group.consumer.assignors"

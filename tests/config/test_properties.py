@@ -25,7 +25,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_table_holds_kafkas_properties_and_our_own_alone(kind: str) -> None:
+def test_table_has_kafkas_properties_and_barnabas_own(kind: str) -> None:
     ours = {name for name in TABLES[kind] if not name.startswith("barnabas.")}
     assert ours == set(KAFKA[kind])
 
@@ -36,7 +36,7 @@ def same_choices(ours: str, kafkas: str) -> bool:
 
 
 @pytest.mark.parametrize(("row", "facts"), ROWS)
-def test_a_row_says_what_kafka_says(row: Property | None, facts: dict[str, Any]) -> None:
+def test_row_equals_kafkas_declaration(row: Property | None, facts: dict[str, Any]) -> None:
     assert row is not None
     assert {
         "type": row.type.name,
@@ -65,25 +65,25 @@ def test_group_properties_have_kafkas_broker_synonyms() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_every_property_says_in_a_sentence_what_it_does(table: dict[str, Property]) -> None:
+def test_property_has_a_sentence_of_documentation(table: dict[str, Property]) -> None:
     poor = [row.name for row in table.values() if len(row.doc) < 20 or not row.doc.endswith(".")]
     assert poor == []
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_every_default_passes_its_own_validator(table: dict[str, Property]) -> None:
+def test_default_passes_its_validator(table: dict[str, Property]) -> None:
     for row in table.values():
         if not row.required and row.default is not None:
             row.check(row.default)
             assert row.parse(row.default_text or "") == row.default
 
 
-def test_the_configuration_page_is_current() -> None:
+def test_configuration_page_is_current() -> None:
     """When it fails: python -m barnabas.config > docs/configuration.md."""
     assert (ROOT / "docs/configuration.md").read_text() == "\n".join(page()) + "\n"
 
 
-def test_importing_the_configuration_pulls_in_nothing_heavy() -> None:
+def test_import_of_the_configuration_loads_no_heavy_module() -> None:
     check = (
         "import sys; before = set(sys.modules); import barnabas.config, enum, pathlib, typing;"
         "new = {n.partition('.')[0] for n in set(sys.modules) - before};"

@@ -1,4 +1,4 @@
-"""The format of server.properties, held against java.util.Properties' rules."""
+"""The format of server.properties, compared with java.util.Properties."""
 
 from pathlib import Path
 
@@ -31,23 +31,23 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "properties"), CASES)
-def test_a_file_reads_as_java_reads_it(text: str, properties: dict[str, str]) -> None:
+def test_file_is_parsed_as_java_does(text: str, properties: dict[str, str]) -> None:
     assert properties_file.parse(text) == properties
 
 
-def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+def test_error_names_an_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.properties: No such file"):
         properties_file.read(tmp_path / "nowhere.properties")
 
 
-def test_a_broken_escape_is_named(tmp_path: Path) -> None:
+def test_error_names_a_broken_escape(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("a=\\uZZZZ")
     with pytest.raises(ConfigError, match=r"server\.properties: .*uZZZZ is not an escape"):
         properties_file.read(file)
 
 
-def test_a_file_that_is_not_utf_8_is_latin_1(tmp_path: Path) -> None:
+def test_file_that_is_not_utf_8_is_read_as_latin_1(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(b"broker.rack=\xe9")
     assert properties_file.read(file) == {"broker.rack": "\u00e9"}

@@ -51,15 +51,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "text", "value"), PARSED)
-def test_text_becomes_the_value_that_kafka_reads(name: str, text: str, value: object) -> None:
+def test_text_is_parsed_as_kafka_does(name: str, text: str, value: object) -> None:
     parsed = BROKER_PROPERTIES[name].parse(text)
     assert parsed == (text.split(",") and tuple(text.split(",")) if value is None else value)
 
 
 @pytest.mark.parametrize(("name", "text", "allowed"), REFUSED)
-def test_a_bad_value_is_refused_with_name_value_and_what_is_allowed(
-    name: str, text: str, allowed: str
-) -> None:
+def test_bad_value_is_refused_with_name_value_and_rule(name: str, text: str, allowed: str) -> None:
     with pytest.raises(ConfigError) as refused:
         BROKER_PROPERTIES[name].parse(text)
     assert name in refused.value.message
@@ -67,7 +65,7 @@ def test_a_bad_value_is_refused_with_name_value_and_what_is_allowed(
     assert allowed in refused.value.message
 
 
-def test_a_secret_is_not_repeated_in_a_refusal() -> None:
+def test_secret_is_hidden_in_an_error() -> None:
     error = BROKER_PROPERTIES["ssl.key.password"].error("hunter2", "it must be longer")
     assert "hunter2" not in error.message
 
@@ -76,7 +74,7 @@ def test_a_secret_is_not_repeated_in_a_refusal() -> None:
     ("text", "allowed"),
     [("*", True), ("", True), ("0:1, 1:2", True), ("a:b", False), ("0", False), ("*,0:1", False)],
 )
-def test_throttled_replicas_are_a_star_or_pairs(text: str, allowed: bool) -> None:
+def test_throttled_replicas_must_be_a_star_or_pairs(text: str, allowed: bool) -> None:
     row = TOPIC_PROPERTIES["leader.replication.throttled.replicas"]
     if allowed:
         row.parse(text)
@@ -103,18 +101,18 @@ def test_throttled_replicas_are_a_star_or_pairs(text: str, allowed: bool) -> Non
         (0.0, "0.0"),
     ],
 )
-def test_a_double_is_written_as_java_writes_it(value: float, java: str) -> None:
+def test_double_is_written_as_java_does(value: float, java: str) -> None:
     assert to_text(value) == java
 
 
 @given(st.floats(min_value=0, max_value=1))
-def test_a_double_survives_being_written_and_read(value: float) -> None:
+def test_double_is_unchanged_by_a_round_trip(value: float) -> None:
     row = BROKER_PROPERTIES["log.cleaner.min.cleanable.ratio"]
     assert row.parse(to_text(value) or "") == value
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_value_or_a_config_error(text: str) -> None:
+def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
     for name in ("num.io.threads", "log.cleaner.min.cleanable.ratio", "log.cleanup.policy"):
         with contextlib.suppress(ConfigError):
             BROKER_PROPERTIES[name].parse(text)

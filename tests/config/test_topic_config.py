@@ -1,4 +1,4 @@
-"""A topic's effective values, and what may be asked of topics, brokers and groups."""
+"""A topic's effective values; validation of changes to topics, brokers and groups."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def node(**properties: str) -> NodeConfig:
     return NodeConfig.load(None, {k.replace("_", "."): text for k, text in properties.items()})
 
 
-def test_defaults_are_kafkas() -> None:
+def test_defaults_equal_kafkas() -> None:
     topic = TopicConfig(NODE)
     assert topic.segment_bytes == 1 << 30
     assert topic.retention_ms == 7 * 24 * 3600 * 1000
@@ -25,7 +25,7 @@ def test_defaults_are_kafkas() -> None:
     assert (topic.is_deleted, topic.is_compacted) == (True, False)
 
 
-def test_an_override_wins_over_the_brokers_value() -> None:
+def test_override_wins_over_the_broker_value() -> None:
     topic = TopicConfig(node(log_segment_bytes="2000000"), {"segment.bytes": "3000000"})
     assert topic.segment_bytes == 3000000
     assert TopicConfig(node(log_segment_bytes="2000000")).segment_bytes == 2000000
@@ -44,13 +44,13 @@ def test_an_override_wins_over_the_brokers_value() -> None:
         ({"message_max_bytes": "77"}, "max.message.bytes", 77),
     ],
 )
-def test_the_strongest_synonym_that_is_set_decides(
+def test_strongest_synonym_that_is_set_wins(
     properties: dict[str, str], name: str, value: int
 ) -> None:
     assert TopicConfig(node(**properties)).get(name) == value
 
 
-def test_a_name_of_a_later_version_is_kept_and_ignored() -> None:
+def test_unknown_override_is_kept_and_ignored() -> None:
     topic = TopicConfig(NODE, {"from.the.future": "1"})
     assert topic.overrides == {"from.the.future": "1"}
 
@@ -69,9 +69,7 @@ def test_a_name_of_a_later_version_is_kept_and_ignored() -> None:
         ({"remote.storage.enable": "true"}, "Tiered Storage functionality is disabled"),
     ],
 )
-def test_overrides_that_kafka_refuses_are_refused(
-    overrides: dict[str, str | None], says: str
-) -> None:
+def test_invalid_topic_override_is_refused(overrides: dict[str, str | None], says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         validate_topic_overrides(overrides, NODE)
     assert says in refused.value.message
@@ -81,11 +79,11 @@ def test_overrides_that_kafka_refuses_are_refused(
     "overrides",
     [{"local.retention.ms": "99999999999"}, {"cleanup.policy": ""}, {"retention.ms": " 500 "}],
 )
-def test_overrides_that_kafka_takes_are_taken(overrides: dict[str, str | None]) -> None:
+def test_valid_topic_override_is_accepted(overrides: dict[str, str | None]) -> None:
     validate_topic_overrides(overrides, NODE)
 
 
-def test_local_retention_stays_below_the_whole_where_there_is_tiering() -> None:
+def test_local_retention_above_the_whole_is_refused_with_tiering() -> None:
     tiered = NodeConfig({**SINGLE_NODE, "remote.log.storage.system.enable": "true"})
     overrides = {"remote.storage.enable": "true", "local.retention.ms": "99999999999"}
     with pytest.raises(ConfigError, match=r"local\.retention\.ms must not be more than"):
@@ -108,7 +106,7 @@ def test_local_retention_stays_below_the_whole_where_there_is_tiering() -> None:
         ({"listeners": "FOO://:1"}, False, "FOO has no security protocol"),
     ],
 )
-def test_broker_changes_that_kafka_refuses_are_refused(
+def test_invalid_broker_change_is_refused(
     changes: dict[str, str | None], cluster_default: bool, says: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -120,7 +118,7 @@ def test_broker_changes_that_kafka_refuses_are_refused(
     "changes",
     [{"foo": "3"}, {"log.retention.ms": "1000"}, {"num.io.threads": "16"}, {"log.roll.ms": None}],
 )
-def test_broker_changes_that_kafka_takes_are_taken(changes: dict[str, str | None]) -> None:
+def test_valid_broker_change_is_accepted(changes: dict[str, str | None]) -> None:
     validate_broker_changes(changes, NODE, cluster_default=False)
 
 
@@ -135,22 +133,20 @@ def test_broker_changes_that_kafka_takes_are_taken(changes: dict[str, str | None
         ({"streams.num.standby.replicas": "3"}, "group.streams.max.standby.replicas"),
     ],
 )
-def test_group_overrides_that_kafka_refuses_are_refused(
-    overrides: dict[str, str | None], says: str
-) -> None:
+def test_invalid_group_override_is_refused(overrides: dict[str, str | None], says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         validate_group_overrides(overrides, NODE)
     assert says in refused.value.message
 
 
-def test_group_overrides_that_kafka_takes_are_taken() -> None:
+def test_valid_group_override_is_accepted() -> None:
     validate_group_overrides(
         {"consumer.session.timeout.ms": "50000", "share.auto.offset.reset": "by_duration:PT1H"},
         NODE,
     )
 
 
-def test_a_session_must_outlast_a_heartbeat() -> None:
+def test_session_timeout_must_be_above_the_heartbeat_interval() -> None:
     lax = node(group_consumer_max_heartbeat_interval_ms="60000")
     with pytest.raises(ConfigError, match=r"must be greater than consumer\.heartbeat"):
         validate_group_overrides({"consumer.heartbeat.interval.ms": "45000"}, lax)
@@ -159,7 +155,7 @@ def test_a_session_must_outlast_a_heartbeat() -> None:
 @pytest.mark.parametrize(
     "overrides", [{"interval.ms": "5"}, {"foo": "1"}, {"match": "a=b"}, {"match": "client_id=["}]
 )
-def test_a_metrics_subscription_that_kafka_refuses_is_refused(
+def test_invalid_metrics_subscription_is_refused(
     overrides: dict[str, str | None],
 ) -> None:
     with pytest.raises(ConfigError):

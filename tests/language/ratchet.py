@@ -19,7 +19,6 @@ ALLOWED = {
     "tests/cli": 26,
     "tests/client": 6,
     "tests/cluster": 38,
-    "tests/config": 17,
     "tests/coordinator": 79,
     "tests/crash": 20,
     "tests/log": 95,

@@ -47,7 +47,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
         if name in mapping:
             raise ConfigError(
                 f"Invalid value {text} for configuration listener.security.protocol.map: "
-                f"{name} stands in it twice",
+                f"{name} is in the list twice",
                 name="listener.security.protocol.map",
             )
         mapping[name] = protocol
@@ -93,7 +93,7 @@ def check_distinct(listeners: Iterable[Listener], text: str) -> None:
         if listener.name in names:
             raise ConfigError(
                 f"Invalid value {text} for configuration listeners: name {listener.name} "
-                "stands in it twice",
+                "is in the list twice",
                 name="listeners",
             )
         names.add(listener.name)
@@ -102,7 +102,7 @@ def check_distinct(listeners: Iterable[Listener], text: str) -> None:
         families = {":" in host for host in hosts}
         if port and len(hosts) > 1 and not (len(hosts) == 2 and len(families) == 2):
             raise ConfigError(
-                f"Invalid value {text} for configuration listeners: port {port} stands in it twice",
+                f"Invalid value {text} for configuration listeners: port {port} is in the list twice",
                 name="listeners",
             )
 

@@ -232,7 +232,7 @@ class NodeConfig:
     def _check_roles(self) -> None:
         if self.is_broker and not self.broker_listeners:
             raise ConfigError(
-                "Invalid configuration listeners: a broker needs a listener besides "
+                "Invalid configuration listeners: a broker needs a listener in addition to "
                 f"{', '.join(self.controller_listener_names)} (controller.listener.names)",
                 name="listeners",
             )

@@ -1,4 +1,4 @@
-"""The register of observations: which property is observed by which test of this folder.
+"""The register of observations: properties and the tests that observe them.
 
 A property counts as effective only when a test changes it and observes the difference outside of
 the configuration tables: a file rolled, a connection refused, a timer fired, an answer on the wire.

@@ -130,7 +130,7 @@ def files_left_after_retention(log: PartitionLog) -> int:
 
 
 def cleanable(age_ms: int, *, dirty: int = 9) -> Callable[[PartitionLog], bool]:
-    """Return an observation: whether a log with old records of one key is to be compacted."""
+    """Return an observation: True when a log with old records of one key is due for compaction."""
 
     def observe(log: PartitionLog) -> bool:
         for number in range(10):

@@ -149,7 +149,7 @@ def test_cleaning_job_has_the_limits_of_one_helper(
 
 
 @observes("log.cleaner.threads", dynamic=True)
-def test_nothing_is_compacted_without_cleaner_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_not_compacted_without_cleaner_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         jobs_of_helpers(monkeypatch) as jobs,
         node_with({**CLEANER, "log.cleaner.threads": "0"}) as (_, wire),

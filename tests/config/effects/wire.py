@@ -1,4 +1,4 @@
-"""Ask a node over a socket, with the project's own codec."""
+"""Requests to a node over a socket, with the project's codec."""
 
 import socket
 import struct

@@ -101,12 +101,9 @@ def _assignors(members: tuple[str, ...] | None) -> str | None:
         module, colon, own = member.partition(":")
         path = [*module.split("."), own] if colon else [""]
         if member not in _ASSIGNORS and not all(part.isidentifier() for part in path):
-            return (
-                f"{member} is no assignor, those are uniform, range and the module:Class of one's "
-                "own"
-            )
+            return f"{member} is not an assignor; give uniform, range or module:Class"
         if name in seen:
-            return f"{name} is in it twice"
+            return f"{name} is in the list twice"
         seen.add(name)
     return None
 
