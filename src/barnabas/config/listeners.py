@@ -102,7 +102,8 @@ def check_distinct(listeners: Iterable[Listener], text: str) -> None:
         families = {":" in host for host in hosts}
         if port and len(hosts) > 1 and not (len(hosts) == 2 and len(families) == 2):
             raise ConfigError(
-                f"Invalid value {text} for configuration listeners: port {port} is in the list twice",
+                f"Invalid value {text} for configuration listeners: "
+                f"port {port} is in the list twice",
                 name="listeners",
             )
 
