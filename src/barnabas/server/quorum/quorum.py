@@ -265,8 +265,9 @@ class Quorum:
         self._is_published = True
         self.publisher.image = self._machine.image
         self._configure_node(self.image)
-        on_first_image(self.image)
+        # Before all other subscribers: they read the node's configuration.
         self.publisher.subscribe("configuration", self._follow_configuration, essential=True)
+        on_first_image(self.image)
 
     def _deliver(self, effects: Effects) -> None:
         """Publish what was committed, then answer those who wait for it."""
