@@ -143,7 +143,8 @@ def test_commit_that_takes_longer_than_its_timeout_is_refused(
     may_sync, flush = threading.Event(), PartitionLog.flush
 
     def slow(log: PartitionLog) -> None:
-        may_sync.wait(20)
+        if log.topic == "__consumer_offsets":
+            may_sync.wait(20)
         flush(log)
 
     with group_node(offsets_commit_timeout_ms="100", log_flush_interval_messages="1") as (_, wire):
@@ -154,12 +155,13 @@ def test_commit_that_takes_longer_than_its_timeout_is_refused(
         )
         topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
         began = time.monotonic()
-        wire.socket.settimeout(5)
-        answer = wire.ask(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
-        took = time.monotonic() - began
-        may_sync.set()
+        try:
+            answer = wire.ask(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+        finally:
+            took = time.monotonic() - began
+            may_sync.set()
     assert answer.topics[0].partitions[0].error_code != 0
-    assert 0.08 < took < 3
+    assert 0.08 < took < 8
 
 
 @observes("offsets.retention.minutes", "offsets.retention.check.interval.ms")

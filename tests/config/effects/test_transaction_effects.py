@@ -139,7 +139,8 @@ def test_transaction_state_that_is_not_written_in_time_is_an_error(
     may_sync, flush = threading.Event(), PartitionLog.flush
 
     def slow(log: PartitionLog) -> None:
-        may_sync.wait(20)
+        if log.topic == "__transaction_state":
+            may_sync.wait(20)
         flush(log)
 
     config = {**ONE, "request.timeout.ms": "100", "log.flush.interval.messages": "1"}
@@ -149,11 +150,13 @@ def test_transaction_state_that_is_not_written_in_time_is_an_error(
         monkeypatch.setattr(PartitionLog, "flush", slow)
         began = time.monotonic()
         request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        answer = wire.ask(request, 4)
-        took = time.monotonic() - began
-        may_sync.set()
+        try:
+            answer = wire.ask(request, 4)
+        finally:
+            took = time.monotonic() - began
+            may_sync.set()
     assert answer.error_code != 0
-    assert 0.08 < took < 3
+    assert 0.08 < took < 8
 
 
 @observes(
