@@ -1,6 +1,5 @@
 """Transaction properties, observed in the answers of the transaction coordinator."""
 
-import threading
 import time
 from itertools import pairwise
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from barnabas.config import NodeConfig
-from barnabas.log import PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -17,6 +15,7 @@ from tests.config.effects.observed import observes
 from tests.config.effects.test_group_effects import internal_topic
 from tests.config.effects.wire import (
     Wire,
+    add_silent_follower,
     alter,
     batch,
     coordinator,
@@ -133,30 +132,17 @@ def test_first_write_of_a_transaction_is_repeated_with_backoff(
 
 
 @observes("request.timeout.ms")
-def test_transaction_state_that_is_not_written_in_time_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    may_sync, flush = threading.Event(), PartitionLog.flush
-
-    def slow(log: PartitionLog) -> None:
-        if log.topic == "__transaction_state":
-            may_sync.wait(20)
-        flush(log)
-
-    config = {**ONE, "request.timeout.ms": "100", "log.flush.interval.messages": "1"}
-    with node_with(config) as (_, wire):
+def test_transaction_state_that_is_not_replicated_in_time_is_an_error() -> None:
+    with node_with({**ONE, "request.timeout.ms": "100"}) as (node, wire):
         coordinator(wire, "x", transactions=True)
         assert init_producer(wire, "x").error_code == 0
-        monkeypatch.setattr(PartitionLog, "flush", slow)
+        add_silent_follower(node, "__transaction_state")
         began = time.monotonic()
         request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        try:
-            answer = wire.ask(request, 4)
-        finally:
-            took = time.monotonic() - began
-            may_sync.set()
+        answer = wire.ask(request, 4)
+        took = time.monotonic() - began
     assert answer.error_code != 0
-    assert 0.08 < took < 8
+    assert 0.08 < took < 4
 
 
 @observes(

@@ -2,10 +2,13 @@
 
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import attrs
 
 from barnabas.protocol.apis import api_by_name
 from barnabas.protocol.framing import encode_request
@@ -176,3 +179,24 @@ def eventually(condition: Callable[[], object], seconds: float = 5) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def add_silent_follower(node: Node, topic: str, number: int = 0) -> None:
+    """Give a partition an in-sync replica that never fetches: writes are not committed any longer.
+
+    Called from the test's thread; it has taken effect on return.
+    """
+    server, token, done = node.server, node._token, threading.Event()
+    assert server is not None
+    assert token is not None
+    partition = server.replicas.partition(topic, number)
+    image = attrs.evolve(
+        server.image.topics_by_name[topic].partitions[number], replicas=(1, 2), isr=(1, 2)
+    )
+
+    def update() -> None:
+        partition.update(image, server.replicas.topic_config(topic))
+        done.set()
+
+    token.run_sync_soon(update)
+    assert done.wait(10)
