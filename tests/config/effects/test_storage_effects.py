@@ -13,7 +13,7 @@ from crc32c import crc32c
 from barnabas.log import PartitionLog
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode
-from barnabas.server.storage.helper_process import Helper
+from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import Wire, alter, batch, create, eventually, node_with, produce
@@ -97,15 +97,16 @@ def loads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @contextmanager
 def jobs_of_helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """Record the jobs that helper processes get."""
+    """Record the jobs of compaction and scrubbing that helper processes get."""
     jobs: list[dict[str, Any]] = []
-    send = Helper.send
+    send = HelperProcess.send
 
-    async def record(helper: Helper, job: dict[str, Any]) -> None:
-        jobs.append(job)
-        await send(helper, job)
+    async def record(helper: HelperProcess, fields: dict[str, Any], payload: Any = b"") -> None:
+        if "bytes_per_second" in fields:
+            jobs.append(fields)
+        await send(helper, fields, payload)
 
-    monkeypatch.setattr(Helper, "send", record)
+    monkeypatch.setattr(HelperProcess, "send", record)
     yield jobs
 
 
