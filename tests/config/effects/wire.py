@@ -182,7 +182,7 @@ def eventually(condition: Callable[[], object], seconds: float = 5) -> bool:
 
 
 def add_silent_follower(node: Node, topic: str, number: int = 0) -> None:
-    """Give a partition an in-sync replica that never fetches: writes are not committed any longer.
+    """Add an in-sync replica that never fetches: later writes are not committed.
 
     Called from the test's thread; it has taken effect on return.
     """
