@@ -107,3 +107,85 @@ def test_producer_ids_are_given_in_blocks_that_never_overlap() -> None:
             AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1)
         )
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_heartbeat_before_the_broker_has_applied_its_registration_keeps_it_fenced() -> None:
+    """Planted once: unfencing without catching up."""
+    cluster = Cluster(brokers=1)
+    epoch = cluster.add_broker(2, fenced=True)
+    early = cluster.heartbeat(2)
+    early.current_metadata_offset = epoch - 1
+    response = cluster.take(cluster.controller.broker_heartbeat(early))
+    assert (response.is_caught_up, response.is_fenced) == (False, True)
+    assert cluster.image.brokers[2].fenced
+    response = cluster.unfence(2)
+    assert (response.is_caught_up, response.is_fenced) == (True, False)
+    assert not cluster.image.brokers[2].fenced
+
+
+def test_heartbeat_that_wants_fencing_takes_leaderships_and_in_sync_seats_away() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", replicas=2)
+    cluster.take(cluster.controller.broker_heartbeat(cluster.heartbeat(1, want_fence=True)))
+    partition = cluster.image.topics_by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (2, (2,))
+    assert cluster.image.brokers[1].fenced
+
+
+def test_new_incarnation_leaves_the_in_sync_sets_of_the_one_before() -> None:
+    """Planted once: a broker that lost its page cache came back as in sync."""
+    cluster = Cluster(brokers=2)
+    cluster.create("t", replicas=2)
+    cluster.register(registration(1, incarnation=77))
+    partition = cluster.image.topics_by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (2, (2,))
+    cluster.unfence(1)
+    assert cluster.image.topics_by_name["t"].partitions[0].isr == (2,)
+
+
+def test_new_incarnation_of_the_only_in_sync_replica_leads_in_a_new_epoch() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    before = cluster.image.topics_by_name["t"].partitions[0]
+    cluster.register(registration(1, incarnation=77))
+    waiting = cluster.image.topics_by_name["t"].partitions[0]
+    assert (waiting.leader, waiting.isr) == (-1, (1,))
+    cluster.unfence(1)
+    after = cluster.image.topics_by_name["t"].partitions[0]
+    assert (after.leader, after.leader_epoch) == (1, before.leader_epoch + 2)
+
+
+def test_controlled_shutdown_offset_of_an_earlier_incarnation_does_not_count() -> None:
+    """Planted once: heartbeats known by the broker's id alone."""
+    cluster = Cluster(brokers=2)
+    cluster.create("t", partitions=2, replicas=2)
+    stop = cluster.heartbeat(1, want_shut_down=True)
+    cluster.take(cluster.controller.broker_heartbeat(stop))
+    cluster.register(registration(1, incarnation=77))
+    cluster.unfence(1)
+    # The new incarnation shuts down while broker 2 is behind what moved the leaderships.
+    request = cluster.heartbeat(1, want_shut_down=True)
+    elect = PartitionChangeRecord(
+        topic_id=cluster.image.topics_by_name["t"].id, partition_id=0, isr=[1, 2], leader=1
+    )
+    cluster.replay([elect])
+    response = cluster.take(cluster.controller.broker_heartbeat(request))
+    assert not response.should_shut_down
+    behind = cluster.heartbeat(2)
+    behind.current_metadata_offset -= 1
+    cluster.take(cluster.controller.broker_heartbeat(behind))
+    again = cluster.heartbeat(1, want_shut_down=True)
+    assert not cluster.take(cluster.controller.broker_heartbeat(again)).should_shut_down
+    cluster.unfence(2)
+    assert cluster.take(cluster.controller.broker_heartbeat(again)).should_shut_down
+
+
+def test_controlled_shutdown_survives_a_change_of_the_active_controller() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", partitions=2, replicas=2)
+    request = cluster.heartbeat(1, want_shut_down=True)
+    cluster.take(cluster.controller.broker_heartbeat(request))
+    cluster.controller.activate(cluster.image, cluster.controller.next_offset)
+    assert not cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down
+    cluster.unfence(2)
+    assert cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down

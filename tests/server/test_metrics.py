@@ -38,6 +38,7 @@ def fake_node() -> Any:
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
         disk=SimpleNamespace(fsyncs=3),
+        quorum=SimpleNamespace(publisher=SimpleNamespace(failures={"replicas": 2})),
         logs=SimpleNamespace(volumes=[]),
         records=SimpleNamespace(requested=9, waiting=1, starts=2),
         groups=SimpleNamespace(
@@ -93,6 +94,8 @@ async def test_prometheus_finds_the_figures_of_the_node() -> None:
             in lines
         )
         assert "barnabas_record_jobs_total 9.0" in lines
+        failures = 'barnabas_metadata_subscriber_failures_total{subscriber="replicas"} 2.0'
+        assert failures in lines
         assert (
             'barnabas_request_seconds_sum{api="Produce",listener="broker",version="13"} 0.25'
             in lines

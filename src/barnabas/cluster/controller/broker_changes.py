@@ -137,7 +137,7 @@ def heartbeat(
     )
     if following is not current:
         records += _transition(image, broker, following)
-    if following is BrokerControlState.CONTROLLED_SHUTDOWN and following is not current:
+    if following is BrokerControlState.CONTROLLED_SHUTDOWN:
         heartbeats.begin_controlled_shutdown(broker, next_offset + len(records) - 1)
     stops = following is BrokerControlState.SHUTDOWN_NOW
     response = BrokerHeartbeatResponse(

@@ -50,8 +50,13 @@ class BrokerHeartbeats:
         self._of(broker).metadata_offset = metadata_offset
 
     def begin_controlled_shutdown(self, broker: BrokerImage, offset: int) -> None:
-        """Note the last offset of the records that move a broker's leaderships away."""
-        self._of(broker).controlled_shutdown_offset = offset
+        """Note the last offset of the records that move a broker's leaderships away.
+
+        A new active controller, which does not know it, takes a later one.
+        """
+        heartbeats = self._of(broker)
+        if heartbeats.controlled_shutdown_offset == _UNKNOWN:
+            heartbeats.controlled_shutdown_offset = offset
 
     def next_state(
         self,

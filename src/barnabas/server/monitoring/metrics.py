@@ -103,6 +103,14 @@ class Metrics:
         yield GaugeMetricFamily(
             "barnabas_metadata_offset", "Offset of the metadata image", image.offset
         )
+        failures = CounterMetricFamily(
+            "barnabas_metadata_subscriber_failures",
+            "Failures of the parts of the node that follow the metadata",
+            labels=["subscriber"],
+        )
+        for name, count in node.quorum.publisher.failures.items():
+            failures.add_metric([name], count)
+        yield failures
         yield CounterMetricFamily(
             "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
         )
