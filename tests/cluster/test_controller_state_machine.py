@@ -15,16 +15,17 @@ from barnabas.cluster.controller.controller_state_machine import (
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
+from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
-from barnabas.cluster.quorum.raft import RaftCore, Timeouts
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
-    EpochHistory,
     FetchRequest,
     FetchResponse,
     VoteRequest,
     VoteResponse,
 )
+from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -105,12 +106,22 @@ def depose(machine: ControllerStateMachine) -> Effects:
 def follow(machine: ControllerStateMachine, offset: int, end_offset: int) -> Iterator[Effects]:
     """Replace the log from `offset` on by records of the new leader, all committed."""
     core = machine.core
-    diverging = (core.log.end_of(core.epoch - 1)[0], offset)
-    core.on_fetch_response(FetchResponse(core.epoch, 2, True, offset, diverging=diverging), 10_000)
+    diverging = OffsetAndEpoch(offset, core.epoch - 1)
+    answer(machine, offset, diverging)
     yield machine.take_effects(10_000)
-    core.on_fetch_response(FetchResponse(core.epoch, 2, True, end_offset), 10_000)
+    answer(machine, end_offset)
     core.on_appended([(core.epoch, offset, end_offset)], end_offset)
     yield machine.take_effects(10_000)
+
+
+def answer(
+    machine: ControllerStateMachine, high_watermark: int, diverging: OffsetAndEpoch | None = None
+) -> None:
+    """Voter 2 answers a fetch."""
+    response = FetchResponse(
+        machine.core.epoch, 2, high_watermark=high_watermark, diverging=diverging
+    )
+    machine.core.on_fetch_response(response, 10_000)
 
 
 def test_submit_completes_only_after_the_flush() -> None:
@@ -183,7 +194,7 @@ def test_resignation_in_the_same_event_as_the_commit_is_a_step_down() -> None:
     submit(machine, 1)
     core = machine.core
     core.on_begin_quorum_epoch(BeginQuorumEpoch(1, core.epoch + 1, 2), 10_000)
-    core.on_fetch_response(FetchResponse(core.epoch, 2, True, core.log_end_offset), 10_000)
+    answer(machine, core.log_end_offset)
     (completion,) = machine.take_effects(10_000).completions
     assert isinstance(completion.outcome, KafkaError)
 
@@ -193,7 +204,7 @@ def test_uncommitted_record_that_the_next_leader_commits_is_published() -> None:
     submit(machine, 1)
     depose(machine)
     core = machine.core
-    core.on_fetch_response(FetchResponse(core.epoch, 2, True, core.log_end_offset), 10_000)
+    answer(machine, core.log_end_offset)
     effects = machine.take_effects(10_000)
     assert [batch.image.brokers.keys() for batch in effects.committed] == [{1}]
     assert (machine.image.controller_id, machine.image.epoch) == (2, core.epoch)

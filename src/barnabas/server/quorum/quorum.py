@@ -28,6 +28,7 @@ from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, SUPPORTED
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
@@ -112,7 +113,7 @@ class Quorum:
             setup.disk,
             now_ms=self.now_ms,
             deliver=self._deliver,
-            send=_refuse_to_send,
+            peers=_NoPeers(),
         )
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self._shell.wake)
         self._is_published = False
@@ -292,9 +293,14 @@ class Quorum:
             logger.warning("dynamic configuration not applied error=%s", error.message)
 
 
-def _refuse_to_send(message: Outgoing) -> None:
-    """A quorum of one has nobody to send to; other voters are refused at start-up."""
-    raise RuntimeError(f"no connection to another voter for {message}")
+class _NoPeers:
+    """The peers of a quorum of one: none, as other voters are refused at start-up."""
+
+    def send(self, message: Outgoing) -> None:
+        raise RuntimeError(f"no connection to another voter for {message}")
+
+    def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        raise RuntimeError(f"no connection to a leader for {snapshot}")
 
 
 def _monotonic_ms() -> int:

@@ -7,12 +7,13 @@ operation is submitted or the core's timer is due.
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.metadata_snapshot import control_batch
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
 from barnabas.cluster.quorum.raft_state import Entry
@@ -30,11 +31,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class QuorumPeers(Protocol):
+    """The connections to the other replicas of the quorum."""
+
+    def send(self, message: Outgoing) -> None:
+        """Send a message to a voter."""
+        ...
+
+    def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        """Begin to download a snapshot from the leader."""
+        ...
+
+
 class RaftShell:
     """Drives the controller's state machine and its Raft core.
 
-    `deliver` publishes committed images and answers operations; `send` sends a message to another
-    voter. Only this task gives the core its events, other than proposals.
+    `deliver` publishes committed images and answers operations. Only this task gives the core its
+    events, other than proposals.
     """
 
     def __init__(
@@ -46,7 +59,7 @@ class RaftShell:
         *,
         now_ms: Callable[[], int],
         deliver: Callable[[Effects], None],
-        send: Callable[[Outgoing], None],
+        peers: QuorumPeers,
     ) -> None:
         self._machine = machine
         self._core: RaftCore = machine.core
@@ -55,7 +68,7 @@ class RaftShell:
         self._disk = disk
         self._now_ms = now_ms
         self._deliver = deliver
-        self._send = send
+        self._peers = peers
         self._flushed_offset = self._core.log_end_offset
         self._woken = trio.Event()
 
@@ -109,12 +122,14 @@ class RaftShell:
             self._log.append(batch, self._now_ms())
             self._snapshots.appended(len(batch))
         for message in ready.messages:
-            self._send(message)
+            self._peers.send(message)
         if ready.leadership is not None:
             leader_id, epoch = ready.leadership
             logger.info("quorum leader=%s epoch=%d", leader_id, epoch)
         if ready.high_watermark is not None:
             self._log.advance_high_watermark(ready.high_watermark)
+        if ready.fetch_snapshot is not None:
+            self._peers.fetch_snapshot(ready.fetch_snapshot)
         self._deliver(effects)
 
     async def _flush(self) -> None:
