@@ -100,12 +100,18 @@ def test_call_to_a_closed_port_fails_after_its_time_with_the_reason() -> None:
     run(test)
 
 
-def test_connection_closed_before_an_answer_hints_at_the_security_protocol() -> None:
+@pytest.mark.parametrize("closes_at", [ApiVersionsRequest, MetadataRequest])
+def test_connection_closed_before_an_answer_hints_at_the_security_protocol(
+    closes_at: type[Message],
+) -> None:
     async def test(client: KafkaClient, broker: FakeBroker) -> None:
         with pytest.raises(CallTimeoutError, match=r"security\.protocol"):
             await describe_topic(client, "t")
 
-    with_fake(lambda request, version: b"", test, default_api_timeout_ms="200")
+    def handler(request: Message, version: int) -> bytes | None:
+        return b"" if isinstance(request, closes_at) else None
+
+    with_fake(handler, test, default_api_timeout_ms="200")
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ class BrokerConnection:
         self._sending = trio.Lock()
         self._failure: ConnectionFailureError | None = None
         self._reader = trio.CancelScope()
+        self._answers = 0
+        self._opening_answers = 0
         self._expires_at = float("inf")
         self._throttled_until = 0.0
 
@@ -153,7 +155,7 @@ class BrokerConnection:
             with self._reader:
                 task_status.started()
                 await self._hand_out_responses()
-                self._fail(BrokerGoneError(self.address, "the broker closed the connection"))
+                self._fail(BrokerGoneError(self.address, self._closed_reason()))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._fail(BrokerGoneError(self.address, "the connection was reset"))
         except (ProtocolError, ValueError) as error:
@@ -162,9 +164,19 @@ class BrokerConnection:
             self.close()
             await trio.aclose_forcefully(self._stream)
 
+    def _closed_reason(self) -> str:
+        """Return why the broker may have closed the connection."""
+        if self._answers > self._opening_answers:
+            return "the broker closed the connection"
+        return (
+            "the broker closed the connection before its first answer "
+            "(does security.protocol match the listener?)"
+        )
+
     async def _hand_out_responses(self) -> None:
         while data := await self._stream.receive_some(_RECEIVE_BYTES):
             for number, response in self._exchange.receive(bytes(data)):
+                self._answers += 1
                 waiter = self._waiting.pop(number, None)
                 if waiter is not None:
                     waiter.settle(response)
@@ -182,7 +194,14 @@ class BrokerConnection:
         for waiter in waiting.values():
             waiter.settle(self._failure.for_request(sent=True))
 
-    async def negotiate(self) -> None:
+    async def prepare(self) -> None:
+        """Make the connection ready for requests: versions, then authentication."""
+        await self._negotiate()
+        if self._config.sasl is not None:
+            await self._authenticate(self._config.sasl)
+        self._opening_answers = self._answers
+
+    async def _negotiate(self) -> None:
         """Learn the broker's versions. Raises ConnectionFailureError."""
         version: int | None = _API_VERSIONS_NEWEST
         while version is not None:
@@ -196,7 +215,7 @@ class BrokerConnection:
             version = next_api_versions_version(version, response)
         raise MalformedResponseError(self.address, "the broker refuses every ApiVersions request")
 
-    async def authenticate(self, settings: SaslSettings) -> None:
+    async def _authenticate(self, settings: SaslSettings) -> None:
         """Run the SASL exchange. Raises AuthenticationError or ConnectionFailureError."""
         handshake = await self._ask_version(
             SaslHandshakeRequest(mechanism=settings.mechanism),
@@ -241,21 +260,11 @@ async def open_connection(
     connection = BrokerConnection(address, config, stream)
     await nursery.start(connection.read_responses)
     try:
-        await _negotiate(connection)
-        if config.sasl is not None:
-            await connection.authenticate(config.sasl)
+        await connection.prepare()
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-async def _negotiate(connection: BrokerConnection) -> None:
-    try:
-        await connection.negotiate()
-    except BrokerGoneError as error:
-        reason = f"{error.reason} before it answered (does security.protocol match the listener?)"
-        raise BrokerGoneError(connection.address, reason) from None
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from barnabas.protocol.messages_base import Message
 
 _LENGTH: Final = Struct(">i")
 _ERROR_CODE: Final = Struct(">h")
+_TLS_RECORDS: Final = (0x15, 0x16)  # alert, handshake
+_TLS_MAJOR: Final = 3
 _CORRELATION_MAX: Final = 0x7FFF_FFFF
 
 
@@ -42,11 +44,6 @@ class WireExchange:
         self._next = 0
         self._expected: deque[_Expected] = deque()
         self._received = bytearray()
-
-    @property
-    def awaited(self) -> int:
-        """The number of requests without a response."""
-        return len(self._expected)
 
     def request(self, message: Message, version: int) -> tuple[int, bytes]:
         """Return a request's correlation id and its bytes.
@@ -78,6 +75,7 @@ class WireExchange:
         if not _LENGTH.size <= size <= self._max_response_bytes:
             raise ProtocolError(
                 f"a response of {size} bytes, at most {self._max_response_bytes} are accepted"
+                + _other_protocol(bytes(self._received[:4]))
             )
         end = _LENGTH.size + size
         if len(self._received) < end:
@@ -101,6 +99,15 @@ class WireExchange:
         elif _is_api_versions_refusal(expected.api_key, body):
             version = 0
         return Answer(number, api.response_type.decode(body, version))
+
+
+def _other_protocol(start: bytes) -> str:
+    """Return a hint when the peer's first bytes are those of another protocol."""
+    if start[0] in _TLS_RECORDS and start[1] == _TLS_MAJOR:
+        return ": the peer speaks TLS (does security.protocol match the listener?)"
+    if start == b"HTTP":
+        return ": the peer speaks HTTP"
+    return ""
 
 
 def _is_api_versions_refusal(api_key: int, body: memoryview) -> bool:
