@@ -16,7 +16,8 @@ def listeners(config: NodeConfig) -> list[str]:
 
 
 def test_listen_moves_clients_and_the_controller_follows() -> None:
-    config = configuration(Path("d"), "0.0.0.0:19092", None, ())
+    advertised = ("advertised.listeners=PLAINTEXT://kafka.example.org:19092",)
+    config = configuration(Path("d"), "0.0.0.0:19092", None, advertised)
     assert listeners(config) == ["PLAINTEXT://0.0.0.0:19092", "CONTROLLER://127.0.0.1:19093"]
     assert config.log_dirs == (Path("d"),)
 

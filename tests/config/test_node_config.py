@@ -105,6 +105,24 @@ def test_broker_value_wins_over_cluster_and_file() -> None:
 class TestListeners:
     """`listeners`, `advertised.listeners` and the names of listeners."""
 
+    @pytest.fixture(autouse=True)
+    def resolver(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("barnabas.config.node_config._host_name", lambda: "castle.example")
+        monkeypatch.setattr("barnabas.config.node_config._addresses", lambda _: ["192.0.2.7"])
+
+    @pytest.mark.parametrize("addresses", [[], ["127.0.0.1", "::1"], ["127.0.1.1"]])
+    def test_wildcard_listener_is_refused_when_the_host_name_is_local(
+        self, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("barnabas.config.node_config._addresses", lambda _: addresses)
+        listeners = "PLAINTEXT://0.0.0.0:9092,CONTROLLER://127.0.0.1:9093"
+        says = refusal(listeners=listeners)
+        assert "set advertised.listeners, as PLAINTEXT://kafka.example.org:9092" in says
+        assert "castle.example does not resolve" in says
+        NodeConfig.load(
+            None, {"listeners": listeners, "advertised.listeners": "PLAINTEXT://127.0.0.1:9092"}
+        )
+
     def test_port_0_may_be_used_twice(self) -> None:
         listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
         assert [x.port for x in NodeConfig.load(None, {"listeners": listeners}).listeners] == [0, 0]
@@ -121,10 +139,7 @@ class TestListeners:
         assert str(config.listeners[1]) == "V6://[::1]:9092"
 
     @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
-    def test_wildcard_listener_is_advertised_under_the_host_name(
-        self, host: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("barnabas.config.node_config._host_name", lambda: "castle.example")
+    def test_wildcard_listener_is_advertised_under_the_host_name(self, host: str) -> None:
         config = NodeConfig.load(
             None, {"listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://127.0.0.1:9093"}
         )

@@ -94,9 +94,9 @@ def configuration(
         overrides[name.strip()] = value
     if data is not None:
         overrides["log.dirs"] = str(data)
-    config = NodeConfig.load(file, overrides)
     if listen is None:
-        return config
+        return NodeConfig.load(file, overrides)
+    config = NodeConfig.read(file, overrides)
     own = file is None and "listeners" not in overrides
     overrides["listeners"] = ",".join(map(str, _moved(config, *_address(listen), own=own)))
     return NodeConfig.load(file, overrides)

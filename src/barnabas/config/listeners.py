@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-# An address that stands for all interfaces tells a client nothing.
+# An address for all interfaces; a client cannot connect to it.
 _ANY = ("", "0.0.0.0", "::")
 
 
@@ -113,10 +113,10 @@ def advertise(
     advertised: tuple[Listener, ...] | None,
     host_name: Callable[[], str],
 ) -> tuple[Listener, ...]:
-    """Give what clients are told: `advertised`, or the listeners under a name that they reach.
+    """Return the endpoints in metadata answers: `advertised`, or the listeners themselves.
 
-    As in Kafka, a listener on all interfaces is advertised under the machine's own name, and
-    what stands in advertised.listeners may not be a wildcard address.
+    As in Kafka, a listener on all interfaces is advertised under the host name, and a wildcard
+    address in advertised.listeners is refused.
     """
     if advertised is None:
         return tuple(
@@ -141,3 +141,31 @@ def advertise(
         listener._replace(host=host_name()) if not listener.host else listener
         for listener in advertised
     )
+
+
+def check_reachable(
+    listeners: Iterable[Listener],
+    host_name: Callable[[], str],
+    addresses: Callable[[str], Iterable[str]],
+) -> None:
+    """Refuse a listener on all interfaces when the host name resolves to this machine only.
+
+    Clients of other machines or containers would get an address that leads to themselves.
+    """
+    for listener in listeners:
+        if listener.host not in _ANY:
+            continue
+        name = host_name()
+        if not all(_is_loopback(address) for address in addresses(name)):
+            return
+        raise ConfigError(
+            f"Invalid value {listener} for configuration listeners: it is on all interfaces, and "
+            f"the host name {name} does not resolve to an address that other machines reach; "
+            f"set advertised.listeners, as {listener.name}://kafka.example.org:{listener.port}",
+            name="listeners",
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    """Return True for an IP address that only this machine reaches."""
+    return address.startswith("127.") or address in ("::1", "0.0.0.0", "::")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.config.listeners import (
     advertise,
     check_distinct,
+    check_reachable,
     parse_listeners,
     parse_protocol_map,
 )
@@ -83,22 +84,37 @@ class NodeConfig:
     def load(
         cls, file: Path | None = None, overrides: Mapping[str, str] | None = None
     ) -> NodeConfig:
-        """Read the file (Kafka's defaults stand below it), or take the single-node values.
+        """Return the configuration to start a node with.
 
-        `overrides` are `--set` pairs: they win, and an unknown name among them is an error.
-        Raises ConfigError when a value is invalid, or promises what the server does not do.
+        As `read`, and raises ConfigError too when the configuration promises what the server does
+        not do, or when clients could not reach a listener.
         """
         from barnabas.config.unsupported import refuse_unsupported, warnings_of
 
+        config = cls.read(file, overrides)
+        refuse_unsupported(config)
+        if config.get("advertised.listeners") is None:
+            check_reachable(config.broker_listeners, _host_name, _addresses)
+        given = config.static if file else overrides or {}
+        config.warnings = (*config.warnings, *warnings_of(config, given))
+        return config
+
+    @classmethod
+    def read(
+        cls, file: Path | None = None, overrides: Mapping[str, str] | None = None
+    ) -> NodeConfig:
+        """Return the values of a file over Kafka's defaults; without one, a single node's values.
+
+        `overrides` are `--set` pairs: they win, and an unknown name among them is an error.
+        Raises ConfigError when a name or value is invalid.
+        """
         warnings: tuple[str, ...] = ()
-        given = dict(overrides or {})
         if file is None:
             static = dict(SINGLE_NODE)
         else:
             from barnabas.config import properties_file
 
             static = properties_file.read(file)
-            given = {**static, **given}
             warnings = tuple(
                 f"{file}: {unknown_property(name)} It is ignored."
                 for name in static
@@ -108,10 +124,7 @@ class NodeConfig:
             if not is_known(name):
                 raise ConfigError(unknown_property(name), name=name)
             static[name] = text
-        config = cls(static)
-        refuse_unsupported(config)
-        config.warnings = (*warnings, *warnings_of(config, given))
-        return config
+        return cls(static, warnings=warnings)
 
     def with_dynamic(
         self, cluster_dynamic: Mapping[str, str], broker_dynamic: Mapping[str, str]
@@ -297,7 +310,18 @@ def _missing(name: str, example: str) -> ConfigError:
 
 @functools.cache
 def _host_name() -> str:
-    """Ask the resolver once: it may block."""
+    """Return this machine's name; cached, as the resolver may block."""
     import socket
 
     return socket.getfqdn()
+
+
+@functools.cache
+def _addresses(host: str) -> tuple[str, ...]:
+    """Return the IP addresses of a host; none when it cannot be resolved."""
+    import socket
+
+    try:
+        return tuple(str(found[4][0]) for found in socket.getaddrinfo(host, None))
+    except OSError:
+        return ()
