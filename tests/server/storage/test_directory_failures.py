@@ -9,14 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.log import PartitionLog
+from barnabas.log import LogManager, PartitionLog
 from barnabas.log.directories.log_relocation import LogRelocation
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.framing import encode_request
@@ -27,7 +26,6 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError, StartupError
 from barnabas.server.storage.relocation_worker import RelocationWorker
-from barnabas.server.transport.acceptor import Transport
 from barnabas.testing import Node
 from barnabas.testing.node_process_control import NodeProcess
 
@@ -377,10 +375,10 @@ def test_flush_messages_is_kept_whatever_acks_are_asked_for(acks) -> None:
         wait_until(lambda: (log := logs.known("t", 0)) is not None and log.recovery_point == 1)
 
 
-def test_a_flush_that_runs_when_the_node_ends_is_waited_for(monkeypatch) -> None:
+def test_flush_that_runs_when_the_node_stops_ends_before_the_logs_close(monkeypatch) -> None:
     began = threading.Event()
     order: list[str] = []
-    flush, run = PartitionLog.flush, Transport.run
+    flush, close = PartitionLog.flush, LogManager.close
 
     def slow(log: PartitionLog) -> None:
         if log.topic == "t":
@@ -389,21 +387,19 @@ def test_a_flush_that_runs_when_the_node_ends_is_waited_for(monkeypatch) -> None
             order.append("flushed")
         flush(log)
 
-    async def run_and_note(transport: Transport, *arguments: Any, **more: Any) -> None:
-        try:
-            await run(transport, *arguments, **more)
-        finally:
-            order.append("the transport ended")
+    def close_and_note(manager: LogManager, clean: bool) -> None:
+        order.append("logs closed")
+        close(manager, clean)
 
     monkeypatch.setattr(PartitionLog, "flush", slow)
-    monkeypatch.setattr(Transport, "run", run_and_note)
+    monkeypatch.setattr(LogManager, "close", close_and_note)
     with Node(config={"log.flush.interval.messages": "1"}) as node:
         create(node.bootstrap, 1)
         producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "0"})
         producer.produce("t", b"v")
         assert producer.flush(10) == 0
         assert began.wait(10)
-    assert order == ["flushed", "the transport ended"]
+    assert order == ["flushed", "logs closed"]
 
 
 def test_a_topic_id_that_cannot_be_written_at_the_start_takes_its_directory_alone(tmp_path) -> None:
