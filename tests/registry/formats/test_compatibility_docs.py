@@ -10,7 +10,12 @@ from barnabas.registry.formats import CompatibilityPolicy, ParsedSchema, format_
 from tests.registry.formats.golden import pairs, reasons
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schema-compatibility.md").read_text()
-TYPES = {"avro": "AVRO", "json-schema": "JSON", "json-schema-lenient": "JSON"}
+TYPES = {
+    "avro": "AVRO",
+    "json-schema": "JSON",
+    "json-schema-lenient": "JSON",
+    "protobuf": "PROTOBUF",
+}
 EXAMPLES = re.findall(
     r"^```(\S+)\nold: (.*)\nnew: (.*)\nbackward: (.*)\nforward: (.*)\n```$", PAGE, re.MULTILINE
 )
@@ -27,16 +32,17 @@ def test_example_has_the_stated_verdicts(example: tuple[str, ...]) -> None:
     lenient = language.endswith("lenient")
     policy = CompatibilityPolicy.LENIENT if lenient else CompatibilityPolicy.STRICT
     schemas = format_of(TYPES[language])
-    old, new = (schemas.parse(text, is_new=True) for text in (old_text, new_text))
+    head = 'syntax = "proto3"; ' if language == "protobuf" else ""
+    old, new = (schemas.parse(head + text, is_new=True) for text in (old_text, new_text))
     assert verdict(new, old, policy) == backward
     assert verdict(old, new, policy) == forward
 
 
 def test_every_block_of_the_page_is_an_example() -> None:
-    assert len(EXAMPLES) == PAGE.count("```") // 2 > 50
+    assert len(EXAMPLES) == PAGE.count("```") // 2 > 60
 
 
-@pytest.mark.parametrize("schema_type", ["AVRO", "JSON"])
+@pytest.mark.parametrize("schema_type", ["AVRO", "JSON", "PROTOBUF"])
 def test_every_recorded_rule_is_explained(schema_type: str) -> None:
     def rules(answer: Any) -> set[str]:
         return {rule for rule, _ in reasons(answer)} if answer else set()

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from barnabas.registry.formats import CompatibilityPolicy, SchemaError, SchemaTooComplexError
+from barnabas.registry.formats.java_hash_order import hash_order
 from barnabas.registry.formats.json_schema import JsonSchema, JsonSchemaFormat
-from barnabas.registry.formats.json_schema.json_hash_order import hash_order
 from tests.registry.formats.golden import found, pairs, reasons, requests
 from tests.registry.formats.json_schemas import JSON_VALUES, json_schemas
 

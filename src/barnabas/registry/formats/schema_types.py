@@ -16,6 +16,7 @@ SCHEMA_TYPES = ("JSON", "PROTOBUF", "AVRO")
 _FORMATS = {
     "AVRO": ("barnabas.registry.formats.avro", "AvroFormat"),
     "JSON": ("barnabas.registry.formats.json_schema", "JsonSchemaFormat"),
+    "PROTOBUF": ("barnabas.registry.formats.protobuf", "ProtobufFormat"),
 }
 
 

@@ -8,8 +8,8 @@ property is taken, closed when none is, and partially open when others are taken
 from collections.abc import Iterator
 from typing import Any
 
+from barnabas.registry.formats.java_hash_order import hash_order
 from barnabas.registry.formats.json_schema.json_comparison import Comparison, Path, changed_bounds
-from barnabas.registry.formats.json_schema.json_hash_order import hash_order
 from barnabas.registry.formats.json_schema.json_shapes import compiled_pattern
 from barnabas.registry.formats.json_schema.json_types import (
     AnyNode,
