@@ -44,10 +44,10 @@ def test_they_are_kafkas_texts() -> None:
         (b"1\n0\n", "does not begin with version 0"),
         (b"0\n", "does not begin with version 0"),
         (b"0\nx\n", "does not begin with version 0"),
-        (b"0\n2\nt 0 5\n", "1 entries where 2 are announced"),
-        (b"0\n1\nt 0\n", "an entry has not 3 fields"),
+        (b"0\n2\nt 0 5\n", "it has 1 entries, but its count is 2"),
+        (b"0\n1\nt 0\n", "an entry does not have 3 fields"),
         (b"0\n1\nt zero 5\n", "not numbers: zero 5"),
-        (b"\xff\xfe", "it is no text"),
+        (b"\xff\xfe", "it is not text"),
     ],
 )
 def test_a_damaged_offset_checkpoint_is_refused_with_its_fault(content, reason) -> None:
@@ -56,7 +56,7 @@ def test_a_damaged_offset_checkpoint_is_refused_with_its_fault(content, reason) 
 
 
 def test_epochs_that_do_not_ascend_are_refused() -> None:
-    with pytest.raises(CheckpointError, match="epoch 2 at 0 is not behind the one before"):
+    with pytest.raises(CheckpointError, match="epoch 2 at 0 does not follow the entry before it"):
         decode_epochs(b"0\n2\n1 5\n2 0\n")
 
 

@@ -1,9 +1,9 @@
-"""One partition on disk, in Kafka's files: segments, indexes, producers, epochs, retention.
+"""Partitions on disk, in Kafka's files: segments, indexes, producer state, epochs, retention.
 
-Batches come as bytes and stay bytes: an append checks the header and patches the offset, a read
-answers with a range of a file (`FileSlice`) that the server sends without looking. `PartitionLog`
-is one partition, `LogManager` all of a node's, over one or more data directories (`Volume`).
-Nothing here knows of connections, of the loop or of metadata; time comes as an argument.
+Batches stay bytes: an append checks the header and sets the offset in place; a read returns a range
+of a file (`FileSlice`), which the server sends without reading it. `PartitionLog` is one partition;
+`LogManager` has all logs of a node, in one or more data directories (`Volume`). Connections, the
+event loop and metadata do not belong here, and time is an argument.
 """
 
 from barnabas.log.directories.log_manager import LogManager

@@ -1,9 +1,9 @@
-"""The small text files of a data directory and of a partition, as Kafka writes them.
+"""Encode and decode the small text files of a data directory and of a partition, as Kafka does.
 
 offsets             recovery-point-, replication-, log-start- and cleaner-offset-checkpoint
 epochs              leader-epoch-checkpoint of a partition
 partition.metadata  the topic's id
-meta.properties     whose directory it is (version 1)
+meta.properties     the cluster and node that own the directory (version 1)
 clean shutdown      `.kafka_cleanshutdown`, JSON
 """
 
@@ -31,29 +31,29 @@ Offsets = dict[tuple[str, int], int]
 
 
 class CheckpointError(ValueError):
-    """A file that is not what Kafka writes; the message says what is wrong with it."""
+    """A file does not have Kafka's format; the message is the fault."""
 
 
 def _lines(content: bytes, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint: version, count, and a line for each."""
+    """Return the entries of a checkpoint file: version, count, then one line per entry."""
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError:
-        raise CheckpointError("it is no text") from None
+        raise CheckpointError("it is not text") from None
     if not lines and not content:
-        return []  # Apache Kafka creates some of them empty
+        return []  # Apache Kafka creates some of these files empty
     if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdecimal():
         raise CheckpointError("it does not begin with version 0 and a count")
     entries = [line.split() for line in lines[2:]]
     if len(entries) != int(lines[1]):
-        raise CheckpointError(f"{len(entries)} entries where {lines[1]} are announced")
+        raise CheckpointError(f"it has {len(entries)} entries, but its count is {lines[1]}")
     if any(len(entry) != fields for entry in entries):
-        raise CheckpointError(f"an entry has not {fields} fields")
+        raise CheckpointError(f"an entry does not have {fields} fields")
     return entries
 
 
 def decode_offsets(content: bytes) -> Offsets:
-    """Read an offset checkpoint; CheckpointError."""
+    """Return the offsets in a checkpoint. Raises CheckpointError."""
     offsets: Offsets = {}
     for topic, partition, offset in _lines(content, 3):
         try:
@@ -64,14 +64,17 @@ def decode_offsets(content: bytes) -> Offsets:
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """Write an offset checkpoint."""
+    """Return the content of an offset checkpoint."""
     lines = [_VERSION, str(len(offsets))]
     lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     return ("\n".join(lines) + "\n").encode()
 
 
 def decode_epochs(content: bytes) -> list[EpochEntry]:
-    """Read a leader epoch checkpoint; CheckpointError, also when it does not ascend."""
+    """Return the entries of a leader epoch checkpoint.
+
+    Raises CheckpointError, also when epochs or offsets do not ascend.
+    """
     entries: list[EpochEntry] = []
     for epoch, offset in _lines(content, 2):
         try:
@@ -81,19 +84,19 @@ def decode_epochs(content: bytes) -> list[EpochEntry]:
         if entries and not (
             entries[-1].epoch < entry.epoch and entries[-1].start_offset <= entry.start_offset
         ):
-            raise CheckpointError(f"epoch {epoch} at {offset} is not behind the one before")
+            raise CheckpointError(f"epoch {epoch} at {offset} does not follow the entry before it")
         entries.append(entry)
     return entries
 
 
 def encode_epochs(entries: Iterable[EpochEntry]) -> bytes:
-    """Write a leader epoch checkpoint."""
+    """Return the content of a leader epoch checkpoint."""
     lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
     return ("\n".join([_VERSION, str(len(lines)), *lines]) + "\n").encode()
 
 
 def decode_partition_metadata(content: bytes) -> Uuid:
-    """The topic id; CheckpointError."""
+    """Return the topic id in `partition.metadata`. Raises CheckpointError."""
     fields = _fields(content, ":")
     if fields.get("version") != "0":
         raise CheckpointError(f"version {fields.get('version')} is unknown")
@@ -104,19 +107,19 @@ def decode_partition_metadata(content: bytes) -> Uuid:
 
 
 def encode_partition_metadata(topic_id: Uuid) -> bytes:
-    """Name the topic's id (KIP-516)."""
+    """Return the content of `partition.metadata` (KIP-516)."""
     return f"version: 0\ntopic_id: {topic_id}".encode()
 
 
 class MetaProperties(NamedTuple):
-    """Which cluster and node a data directory belongs to, and its own id."""
+    """The cluster and node that own a data directory, and the directory's id."""
 
     cluster_id: str
     node_id: int
     directory_id: Uuid | None
 
     def encode(self) -> bytes:
-        """The file's content, version 1."""
+        """Return the content of `meta.properties`, version 1."""
         lines = ["#", f"node.id={self.node_id}"]
         if self.directory_id is not None:
             lines.append(f"directory.id={self.directory_id}")
@@ -125,7 +128,7 @@ class MetaProperties(NamedTuple):
 
     @classmethod
     def decode(cls, content: bytes) -> "MetaProperties":
-        """Read the file; CheckpointError."""
+        """Return the properties in the file. Raises CheckpointError."""
         fields = _fields(content, "=")
         if fields.get("version") != _META_VERSION:
             raise CheckpointError(f"version {fields.get('version')} is not {_META_VERSION}")
@@ -142,7 +145,7 @@ def _fields(content: bytes, separator: str) -> dict[str, str]:
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError:
-        raise CheckpointError("it is no text") from None
+        raise CheckpointError("it is not text") from None
     fields: dict[str, str] = {}
     for line in lines:
         if line.strip() and not line.startswith("#"):
@@ -152,12 +155,12 @@ def _fields(content: bytes, separator: str) -> dict[str, str]:
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
-    """Say that all was closed in order, by the broker of this epoch (KIP-966)."""
+    """Return the content of the clean shutdown file of a broker epoch (KIP-966)."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def decode_clean_shutdown(content: bytes) -> int:
-    """The broker epoch of the last run, -1 if unknown (older Kafkas leave the file empty)."""
+    """Return the broker epoch of the last run; -1 if the file is empty, as in older Kafka."""
     try:
         return int(json.loads(content)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

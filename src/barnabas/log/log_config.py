@@ -1,4 +1,4 @@
-"""What a log needs of its topic's configuration."""
+"""The part of a topic's configuration that its logs use."""
 
 from typing import Final, Self
 
@@ -21,10 +21,11 @@ _CODECS: Final = {
 
 @attrs.frozen(slots=True, kw_only=True)
 class LogConfig:
-    """Kafka's topic properties by their names; times in ms, sizes in bytes, -1 for no bound.
+    """Kafka's topic properties by name; times in ms, sizes in bytes, -1 for no limit.
 
-    `codec` is the one that batches are stored in, None for the producer's own. `unpacked_max` is
-    what a batch may unpack to where its records are looked at; `validate_records` has it for all.
+    `codec` is the codec of stored batches, None for the producer's. `unpacked_max` is the size that
+    a batch may unpack to when its records are examined. With `validate_records`, the records of
+    every batch are examined.
     """
 
     segment_bytes: int = 1 << 30
@@ -54,13 +55,13 @@ class LogConfig:
 
     @classmethod
     def from_topic(cls, topic: TopicConfig) -> Self:
-        """Take what concerns the log out of a topic's effective configuration."""
+        """Return the log's part of a topic's effective configuration."""
         codec = _CODECS[topic.compression_type]
         level: int | None = None
         if codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
             level = topic.get(f"compression.{topic.compression_type}.level")
             if codec is Codec.GZIP and level == -1:
-                level = None  # the library's own
+                level = None  # the library's default
         return cls(
             segment_bytes=topic.segment_bytes,
             segment_ms=topic.segment_ms,

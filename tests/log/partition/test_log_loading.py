@@ -96,7 +96,7 @@ def test_an_entry_that_points_to_no_batch_is_not_believed(log, caplog) -> None:
     content[7] ^= 5  # the position of the first entry
     file.write_bytes(content)
     is_whole(reopen(log, recover=False))
-    assert "points to no batch" in caplog.text
+    assert "does not point to a batch" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\2", os.urandom(40)], ids=["empty", "short", "noise"])
@@ -333,10 +333,10 @@ def test_a_transaction_index_is_judged_as_kafka_does(tmp_path) -> None:
     assert index.fault(0) is None
     index.append(AbortedTxn(1, 0, 5, 6))
     assert index.fault(0) is None
-    assert index.fault(9) == "an entry lies below the segment's base offset 9"
+    assert index.fault(9) == "has an entry below the segment's base offset 9"
     with open(index.path, "ab") as file:
         file.write(b"x")
-    assert index.fault(0) == "35 bytes are no whole entries"
+    assert index.fault(0) == "has 35 bytes, which is not a multiple of the entry size"
     assert index.read() == [AbortedTxn(1, 0, 5, 6)]
 
 

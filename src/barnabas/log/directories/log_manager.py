@@ -60,8 +60,8 @@ class LogManager:
 
     `volumes` are locked and their checkpoints are read. `metadata_volume` has the metadata log,
     which is not managed here; it may be one of `volumes`. `config` is for logs whose topic is not
-    known yet. After a kill, `open` recovers all logs, with `recovery_threads` threads for each
-    directory; otherwise a log is loaded on first use.
+    known yet. After a kill, `open` recovers all logs; otherwise a log is loaded on first use.
+    Recovery and `close` use `recovery_threads` threads for each directory.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LogManager:
         self.metadata_volume = metadata_volume
         self.broker_epoch = -1
         self._config = config
-        self._recovery_threads = recovery_threads
+        self.recovery_threads = recovery_threads
         self._synced_bytes = 0  # synced since the checkpoints were last written
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self.relocations = RelocationRegistry(volumes, self.get)
@@ -142,7 +142,7 @@ class LogManager:
         threads: list[Thread] = []
         for volume in volumes:
             logs = iter(list(volume.logs.values()))  # each thread takes the next
-            count = min(self._recovery_threads, len(volume.logs))
+            count = min(self.recovery_threads, len(volume.logs))
             threads += (Thread(target=_each, args=(call, logs)) for _ in range(count))
         for thread in threads:
             thread.start()

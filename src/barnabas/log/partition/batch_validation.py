@@ -1,12 +1,13 @@
-"""What a leader checks of a batch before it appends it (Kafka's `LogValidator`).
+"""Validate a batch before a leader or follower appends it (Kafka's `LogValidator`).
 
-The plain case looks at the header alone. Records are decoded only for what a header cannot tell:
-keys of a compacted topic, timestamps against a lower bound, another codec than the producer's.
-That is a job of `barnabas.log.record_work`, here for a small batch, elsewhere for a larger one.
-The header's own statements (its largest timestamp, say) are trusted.
+In the usual case only the header is checked. Records are decoded only when the header is not
+enough: keys of a compacted topic, a lower bound of timestamps, another codec than the producer's.
+That is a job of `barnabas.log.record_work`, which runs here for a small batch and in a helper
+process for a larger one. Header fields that the records could contradict, such as the largest
+timestamp, are trusted.
 """
 
-from struct import error as StructError  # noqa: N812  (its own name says nothing here)
+from struct import error as StructError  # noqa: N812  ("error" alone is unclear here)
 from typing import Literal
 
 from barnabas.log.log_config import LONG_MAX, LogConfig
@@ -28,15 +29,15 @@ from barnabas.protocol.batches.crc import crc32c
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 Origin = Literal["client", "coordinator", "raft"]
-"""Who appends: only clients are kept from control batches and held to their sequences."""
+"""The source of a batch: only clients may not write control batches and need valid sequences."""
 
 Writable = bytearray | memoryview
 
 
 def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHeader:
-    """Judge the one batch in `records` by its header; KafkaError as Kafka answers it.
+    """Check the one batch in `records` by its header. Raises KafkaError with Kafka's code.
 
-    Order as in `UnifiedLog.analyzeAndValidateRecords`, then `LogValidator.validateBatch`.
+    The order is that of `UnifiedLog.analyzeAndValidateRecords` and `LogValidator.validateBatch`.
     """
     size = len(records)
     try:
@@ -78,7 +79,7 @@ def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHe
 def _layout(header: BatchHeader, size: int) -> KafkaError:
     if header.magic in (0, 1):
         return RecordsRefusedError(
-            ErrorCode.INVALID_RECORD, f"message format {header.magic} is refused"
+            ErrorCode.INVALID_RECORD, f"message format {header.magic} is not supported"
         )
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
@@ -106,7 +107,7 @@ def _check_client(header: BatchHeader, config: LogConfig) -> None:
             f"records {count}"
         )
     elif count > room // RECORD_SIZE_MIN:
-        # It would use up offsets that no record has, and soon those that a segment can index.
+        # It would use offsets without records, and soon more offsets than a segment can index.
         reason = f"{count} records do not fit into {room} bytes"
     elif header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId"
@@ -116,7 +117,7 @@ def _check_client(header: BatchHeader, config: LogConfig) -> None:
 
 
 def needs_records(header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin) -> bool:
-    """Whether the header leaves something to be decided by the records."""
+    """True when the header is not enough and the records must be examined."""
     if header.attributes & CONTROL:
         return False
     return (
@@ -130,7 +131,10 @@ def needs_records(header: BatchHeader, config: LogConfig, now_ms: int, origin: O
 
 
 def _is_ahead(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether it says to hold a later timestamp than the topic takes: the records tell which."""
+    """True when the header's largest timestamp is later than the topic accepts.
+
+    The records then show which of them are too late.
+    """
     return header.max_timestamp > now_ms + config.timestamp_after_max_ms
 
 
@@ -142,11 +146,11 @@ def complete_batch(
     origin: Origin,
     done: Outcomes | None,
 ) -> tuple[Writable, BatchHeader]:
-    """Do what needs the records, and give the batch as it is to be appended.
+    """Examine the records and return the batch in the form to append.
 
-    A batch in the topic's codec is patched in place, another one is built anew. What `done` has is
-    taken from there; RecordWorkNeeded for a batch that is too large for the loop, unless `done` is
-    None: then nobody minds the time. KafkaError.
+    A batch in the topic's codec is changed in place; for another codec it is built again. Outcomes
+    in `done` are used. Raises RecordWorkNeeded for a batch that is too large for the loop, unless
+    `done` is None, when time does not matter. Raises KafkaError.
     """
     job = _record_job(header, config, now_ms, origin)
     if job is not None:
@@ -167,7 +171,7 @@ def complete_batch(
 def _record_job(
     header: BatchHeader, config: LogConfig, now_ms: int, origin: Origin
 ) -> CompleteBatch | None:
-    """What has to be looked at or made anew; None where only the header changes."""
+    """Return the job that checks or rebuilds the batch; None when only the header changes."""
     codec = config.codec if config.codec != header.codec_id else None
     before_ms = None if config.log_append_time else config.timestamp_before_max_ms
     is_checked = origin == "client" and (
@@ -192,7 +196,7 @@ def _record_job(
 
 
 def check_follower_batch(records: Writable | bytes, position: int, header: BatchHeader) -> None:
-    """Judge a batch that the leader sent: CORRUPT_MESSAGE unless it is whole and sound."""
+    """Check a batch that the leader sent. Raises CORRUPT_MESSAGE if it is cut off or damaged."""
     size = header.size
     if header.magic != MAGIC or size < HEADER_SIZE or position + size > len(records):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at {position}")

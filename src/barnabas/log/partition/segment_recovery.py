@@ -47,7 +47,7 @@ def recover(segment: Segment, offset: int, index_interval: int, replay: Replay) 
     lost = segment.size - position
     if lost:
         file = segment.opened()
-        legacy_messages.refuse(file.fd, position, segment.size)
+        legacy_messages.refuse_legacy(file.fd, position, segment.size)
         os.ftruncate(file.fd, position)
         segment.size = position
     return Recovered(next_offset, lost, epochs)

@@ -1,4 +1,4 @@
-"""What a log consists of: segment files, their indexes, leader epochs and producer state.
+"""The parts of a log: segment files, their indexes, leader epochs and producer state.
 
-Nothing here knows a whole log or its configuration; `log.partition` puts these parts together.
+These parts do not depend on a whole log; `log.partition` combines them.
 """

@@ -1,4 +1,4 @@
-"""Where each leader's epoch begins in a log (Kafka's `LeaderEpochFileCache`, KIP-101)."""
+"""The start offset of each leader epoch in a log (Kafka's `LeaderEpochFileCache`, KIP-101)."""
 
 from bisect import bisect_right
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """Epochs and their start offsets, both ascending.
 
-    `is_dirty` says that the file has not what is here; the log writes it before the next append.
+    `is_dirty` is True when the file differs; the log writes it before the next append.
     """
 
     __slots__ = ("entries", "is_dirty")
@@ -32,9 +32,9 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else UNKNOWN_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The epoch begins here, unless it is known or older than the last.
+        """Add an epoch; an epoch that is not later than the last one is ignored.
 
-        Epochs in which nothing was appended, so that they begin where this one does, give way.
+        Epochs without records, which start at the same offset, are removed.
         """
         entries = self.entries
         if entries and epoch <= entries[-1].epoch:
@@ -45,14 +45,14 @@ class LeaderEpochs:
         self.is_dirty = True
 
     def truncate_end(self, end_offset: int) -> None:
-        """Drop the epochs that begin at `end_offset` or above."""
+        """Remove the epochs that start at `end_offset` or above."""
         entries = self.entries
         while entries and entries[-1].start_offset >= end_offset:
             entries.pop()
             self.is_dirty = True
 
     def truncate_start(self, start_offset: int) -> None:
-        """Drop the epochs that end before `start_offset`; the one that has it begins there."""
+        """Remove the epochs that end before `start_offset`, where the remaining ones then start."""
         entries = self.entries
         number = self._number_at(start_offset)
         if number > 0 or (number == 0 and entries[0].start_offset < start_offset):
@@ -61,12 +61,12 @@ class LeaderEpochs:
             self.is_dirty = True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all epochs."""
         self.is_dirty = self.is_dirty or bool(self.entries)
         self.entries = []
 
     def at(self, offset: int) -> int:
-        """The epoch that the record at `offset` was appended in, -1 if unknown."""
+        """Return the leader epoch of the record at `offset`, -1 if unknown."""
         number = self._number_at(offset)
         return self.entries[number].epoch if number >= 0 else UNKNOWN_EPOCH
 
@@ -74,10 +74,10 @@ class LeaderEpochs:
         return bisect_right(self.entries, offset, key=lambda entry: entry.start_offset) - 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The last known epoch up to `epoch`, and the offset where it ended.
+        """Return the last known epoch up to `epoch`, and its end offset.
 
-        (-1, -1) for an epoch later than any (`LeaderEpochFileCache.endOffsetFor`); for one before
-        the first, that epoch itself and the first start offset.
+        For an epoch later than all, return (-1, -1) (`LeaderEpochFileCache.endOffsetFor`). For one
+        before the first, return that epoch and the first start offset.
         """
         entries = self.entries
         if epoch == UNKNOWN_EPOCH or not entries:

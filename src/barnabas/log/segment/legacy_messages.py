@@ -1,7 +1,7 @@
-"""Messages of the formats 0 and 1, as Kafka wrote them before 0.11, are known, but not read.
+"""Recognise messages of formats 0 and 1, which Kafka wrote before 0.11.
 
-Apache Kafka still serves them from a directory that has been upgraded ever since. Here they are no
-batches, but no damage either: what holds them must neither be cut nor be passed over in silence.
+Apache Kafka still serves them from directories that were upgraded from these versions. Barnabas
+does not read them. They are not damage either, so a log with them must be neither cut nor skipped.
 """
 
 import os
@@ -17,10 +17,10 @@ from barnabas.protocol.batches.batch_layout import (
 )
 
 
-def refuse(fd: int, position: int, end: int) -> None:
-    """Raise CorruptBatch if a whole message of an old format lies at `position`; OSError.
+def refuse_legacy(fd: int, position: int, end: int) -> None:
+    """Raise CorruptBatch if `position` has a complete message of format 0 or 1. Raises OSError.
 
-    Its crc tells it from a torn batch.
+    A valid crc distinguishes it from a damaged batch.
     """
     header = os.pread(fd, LEGACY_HEADER.size, position)
     if len(header) < LEGACY_HEADER.size:
@@ -31,6 +31,6 @@ def refuse(fd: int, position: int, end: int) -> None:
         return
     if zlib.crc32(os.pread(fd, size - LEGACY_CHECKED_AT, position + LEGACY_CHECKED_AT)) == crc:
         raise CorruptBatch(
-            f"a message of format {magic} at position {position}: only Apache Kafka reads those, "
-            "let it copy the topic first"
+            f"a message of format {magic} at position {position}: barnabas does not read this "
+            "format, copy the topic with Apache Kafka first"
         )

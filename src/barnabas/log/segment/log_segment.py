@@ -20,32 +20,35 @@ NO_TIMESTAMP: Final = -1
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 OFFSET_NAME: Final = re.compile(r"[0-9]{20}")
-"""What `file_name` makes of an offset, without the suffix."""
+"""The form of a file name without its suffix, as `file_name` builds it."""
 
 _SEGMENT: Final = re.compile(rf"{OFFSET_NAME.pattern}\.log")
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
-_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 def _extend(fd: int, _: int, size: int) -> None:
     os.ftruncate(fd, size)
 
 
-_fallocate = getattr(os, "posix_fallocate", _extend)  # so is this
+_fallocate = getattr(os, "posix_fallocate", _extend)  # macOS has no posix_fallocate
 
 _UNKNOWN: Final = -2
 _HEADERS_CHUNK: Final = 8192
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """The name of a partition's file that begins at `offset`."""
+    """Return the name of a partition's file whose first offset is `offset`."""
     return f"{offset:020d}{suffix}"
 
 
 def sizes_on_disk(directory: str) -> dict[int, int]:
-    """Of a log that is not loaded: its segments' sizes in bytes by their base offsets. OSError."""
+    """Return the sizes in bytes of a log's segments by base offset, from the files.
+
+    Raises OSError.
+    """
     with os.scandir(directory) as entries:
         return {
             int(entry.name[:20]): entry.stat().st_size
@@ -55,9 +58,9 @@ def sizes_on_disk(directory: str) -> dict[int, int]:
 
 
 class Segment:
-    """Batches from `base_offset` on. Positions and sizes in bytes, timestamps in ms.
+    """The batches from `base_offset` on. Positions and sizes in bytes, timestamps in ms.
 
-    `size` is how much of the file is batches. Nothing is opened or read before it is needed.
+    `size` is the part of the file that holds batches. Files are opened and read on first use.
     """
 
     __slots__ = (
@@ -87,7 +90,7 @@ class Segment:
         self.created_ms = 0
         self.roll_jitter_ms = 0
         unknown = _UNKNOWN if size else NO_TIMESTAMP
-        self.first_timestamp = unknown  # the largest of the first batch, by which rolls are timed
+        self.first_timestamp = unknown  # the first batch's largest one; rolls by age use it
         self._max_timestamp = unknown
         self._max_timestamp_offset = -1
         self._offset_index: OffsetIndex | None = None
@@ -99,15 +102,15 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """The `.log` file."""
+        """The path of the `.log` file."""
         return f"{self.directory}/{self.base_offset:020d}.log"
 
     def path_of(self, suffix: str) -> str:
-        """A file that goes with it."""
+        """Return the path of the segment's file with this suffix."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     def opened(self) -> OpenFile:
-        """Its file, opened if need be, and open while it is referred to; OSError."""
+        """Return the open file; it stays open while the result is referenced. Raises OSError."""
         file = self.file or self.files.open(self)
         file.is_used = True
         return file
@@ -115,9 +118,9 @@ class Segment:
     # Writing
 
     def create(self, preallocate_bytes: int) -> None:
-        """Make its files; OSError.
+        """Create the files. Raises OSError.
 
-        Room on the disk may be taken at once: what is not used of it goes with `finish`.
+        Disk space for `preallocate_bytes` is reserved; `finish` releases what is not used.
         """
         file = self.opened()
         if preallocate_bytes:
@@ -131,9 +134,9 @@ class Segment:
         max_timestamp: int,
         index_interval: int,
     ) -> None:
-        """Write one batch behind the others, to the page cache; OSError.
+        """Write one batch at the end of the file, to the page cache. Raises OSError.
 
-        An index entry is due when more than `index_interval` bytes were written since the last.
+        An index entry is added after more than `index_interval` bytes since the last entry.
         """
         file = self.file or self.files.open(self)
         file.is_used = True
@@ -154,7 +157,7 @@ class Segment:
         self.size = position + size
 
     def add_index_entries(self, last_offset: int, position: int) -> None:
-        """Index the batch at `position`, and the largest timestamp so far; OSError."""
+        """Add entries for the batch at `position` and the largest timestamp. Raises OSError."""
         self.offset_index.append(last_offset - self.base_offset, position)
         self._index_max_timestamp()
         self.bytes_since_index = 0
@@ -165,7 +168,7 @@ class Segment:
             self.time_index.append(self._max_timestamp, relative)
 
     def is_full(self, index_bytes_max: int) -> bool:
-        """Whether an index has no room for another entry (`OffsetIndex.isFull`)."""
+        """True when an index has no room for another entry (`OffsetIndex.isFull`)."""
         offsets, times = self._offset_index, self._time_index
         return (offsets is not None and len(offsets) >= index_bytes_max // 8) or (
             times is not None and len(times) >= index_bytes_max // 12 - 1
@@ -174,10 +177,10 @@ class Segment:
     def is_due_to_roll(
         self, config: LogConfig, size: int, max_timestamp: int, last_offset: int, now_ms: int
     ) -> bool:
-        """Whether a batch of `size` bytes that ends with `last_offset` belongs into a new segment.
+        """True when a batch of `size` bytes that ends with `last_offset` needs a new segment.
 
-        By size, age, full indexes and offsets out of reach (`LogSegment.shouldRoll`). CorruptBatch,
-        OSError.
+        Reasons are size, age, a full index, and an offset out of the index's range
+        (`LogSegment.shouldRoll`). Raises CorruptBatch, OSError.
         """
         if not self.size:
             return last_offset - self.base_offset > RELATIVE_OFFSET_MAX
@@ -196,9 +199,9 @@ class Segment:
         return waited > config.segment_ms - self.roll_jitter_ms
 
     def finish(self) -> None:
-        """Write the indexes whole: nothing more is appended here for now. OSError."""
+        """Write the indexes completely, because appends stop for now. Raises OSError."""
         file = self.opened()
-        if os.fstat(file.fd).st_size != self.size:  # preallocated, or of an append that failed
+        if os.fstat(file.fd).st_size != self.size:  # preallocated, or part of a failed append
             os.ftruncate(file.fd, self.size)
         if self.max_timestamp >= 0:
             self._index_max_timestamp()
@@ -208,20 +211,23 @@ class Segment:
         self.time_index.close()
 
     def sync(self) -> None:
-        """fsync all its files; OSError. Callable from a thread."""
+        """fsync all files. May run in a thread. Raises OSError."""
         for suffix in SUFFIXES:
             sync_path(self.path_of(suffix))
 
     def sync_batches(self) -> None:
-        """Sync the batches alone: indexes can be made again. OSError. Callable from a thread."""
-        file = self.file  # kept open by this reference whatever the cache does
+        """Sync only the batches, because indexes can be rebuilt. May run in a thread.
+
+        Raises OSError.
+        """
+        file = self.file  # this reference keeps it open if the cache closes it
         if file is None:
             sync_path(self.path)
         else:
             _fdatasync(file.fd)
 
     def moved(self, directory: str, files: FileCache) -> "Segment":
-        """The same segment, its files being in another directory now; they are not opened."""
+        """Return this segment for its files in another directory, without opening them."""
         other = Segment(directory, self.base_offset, files, self.size)
         other._max_timestamp = self._max_timestamp
         other._max_timestamp_offset = self._max_timestamp_offset
@@ -232,7 +238,7 @@ class Segment:
         return other
 
     def close(self) -> None:
-        """Let go of the descriptors."""
+        """Release the descriptors."""
         self.files.close(self)
         if self._offset_index is not None:
             self._offset_index.close()
@@ -243,7 +249,7 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """The offset index, made again from the batches if its file is damaged; OSError."""
+        """The offset index, rebuilt from the batches if its file is damaged. Raises OSError."""
         index = self._offset_index
         if index is None:
             index = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
@@ -254,7 +260,7 @@ class Segment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """The time index, made again from the batches if its file is damaged; OSError."""
+        """The time index, rebuilt from the batches if its file is damaged. Raises OSError."""
         index = self._time_index
         if index is None:
             index = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
@@ -266,7 +272,7 @@ class Segment:
     def _time_fault(self, index: TimeIndex) -> str | None:
         fault = index.fault()
         if fault is None and not len(index):
-            # Whoever stops writing to a segment leaves its largest timestamp in the index.
+            # A segment with timestamps always has an entry once it is finished.
             for _, header in self.headers(end=HEADER_SIZE, whole=False):
                 if header.max_timestamp >= 0 and header.record_count:
                     return "is empty"
@@ -274,14 +280,14 @@ class Segment:
 
     @property
     def transaction_index(self) -> TransactionIndex:
-        """The index of the transactions whose abort markers lie here."""
+        """The index of aborted transactions whose markers are in this segment."""
         index = self._transaction_index
         if index is None:
             index = self._transaction_index = TransactionIndex(self.path_of(".txnindex"))
         return index
 
     def empty_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Start both sparse indexes anew; OSError."""
+        """Empty the offset index and the time index. Raises OSError."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.close()
@@ -298,7 +304,7 @@ class Segment:
     def rebuild_indexes(
         self, reason: str, index_interval: int = 4096
     ) -> tuple[OffsetIndex, TimeIndex]:
-        """Make the indexes again from the batches' headers; CorruptBatch, OSError."""
+        """Rebuild the indexes from the batch headers. Raises CorruptBatch, OSError."""
         logger.warning("rebuilding indexes segment=%s reason=%s", self.path, reason)
         indexes = self.empty_indexes()
         for position, header in self.headers():
@@ -309,10 +315,10 @@ class Segment:
         return indexes
 
     def note(self, position: int, header: BatchHeader, index_interval: int) -> None:
-        """Take a batch that is in the file already into the indexes; OSError."""
+        """Add a batch that is already in the file to the indexes. Raises OSError."""
         if not position:
             self.first_timestamp = header.max_timestamp
-        # A batch that compaction emptied has a timestamp, but no record that could be looked for.
+        # A batch emptied by compaction has a timestamp, but no record that a lookup could return.
         if header.max_timestamp > self._max_timestamp and header.record_count:
             self.note_timestamp(header.max_timestamp, header.last_offset)
         if self.bytes_since_index > index_interval:
@@ -320,28 +326,28 @@ class Segment:
         self.bytes_since_index += header.size
 
     def note_timestamp(self, timestamp: int, last_offset: int) -> None:
-        """The largest timestamp so far is in the batch that ends with `last_offset`."""
+        """Record the largest timestamp so far, in the batch that ends with `last_offset`."""
         self._max_timestamp = timestamp
         self._max_timestamp_offset = last_offset
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp in it; -1 if it has none. OSError."""
+        """The largest timestamp in the segment; -1 without any. Raises OSError."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of the batch that has the largest timestamp; OSError."""
+        """The last offset of the batch with the largest timestamp. Raises OSError."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_offset
 
     def _load_max_timestamp(self) -> None:
-        """Take it from the last entry, which a roll or a clean stop writes."""
+        """Set it from the last index entry, which a roll or a clean stop writes."""
         index = self.time_index
-        if self._max_timestamp != _UNKNOWN:  # the index had to be made again
+        if self._max_timestamp != _UNKNOWN:  # a rebuild of the index has set it
             return
         last = index.last()
         if last is None:
@@ -351,7 +357,7 @@ class Segment:
             self._max_timestamp_offset = self.base_offset + last[1]
 
     def load_first_timestamp(self) -> None:
-        """Learn by what a roll is timed; CorruptBatch, OSError."""
+        """Read the first batch's timestamp for rolls by age. Raises CorruptBatch, OSError."""
         if self.first_timestamp == _UNKNOWN:
             first = next(self.headers(end=HEADER_SIZE, whole=False), None)
             self.first_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
@@ -361,12 +367,12 @@ class Segment:
     def headers(
         self, position: int = 0, end: int | None = None, *, whole: bool = True
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Each batch's position and header; a batch cut off by `end` ends it if `whole`.
+        """Yield position and header of each batch; with `whole`, stop at one that `end` cuts off.
 
-        Raises CorruptBatch at what is no batch, saying where, and OSError.
+        Raises CorruptBatch, with the position, at anything that is not a batch, and OSError.
         """
         limit = self.size if end is None else end
-        file = self.opened()  # held: the cache may let go of it between two batches
+        file = self.opened()  # keep a reference: the cache may close it between two batches
         block, start = b"", position
         while limit - position >= HEADER_SIZE:
             at = position - start
@@ -378,7 +384,7 @@ class Segment:
             except CorruptBatch as error:
                 raise CorruptBatch(f"{self.path} at {position}: {error}") from None
             if header.magic != MAGIC:
-                return legacy_messages.refuse(file.fd, position, limit)
+                return legacy_messages.refuse_legacy(file.fd, position, limit)
             if whole and header.size > limit - position:
                 return None
             yield position, header
@@ -386,9 +392,9 @@ class Segment:
         return None
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The batch that holds `offset`, or the first one behind it; None if all are before it.
+        """Return position and header of the batch with `offset`, or of the first one above it.
 
-        Raises CorruptBatch where the file is damaged, and OSError.
+        None if all batches are below it. Raises CorruptBatch at a damaged batch, and OSError.
         """
         position = self._indexed_position(offset)
         for at, header in self.headers(position):
@@ -397,7 +403,7 @@ class Segment:
         return None
 
     def _indexed_position(self, offset: int) -> int:
-        """A batch at or before the one with `offset`, by the index, which is checked."""
+        """Return the position of a batch at or before `offset` from the index, and check it."""
         index = self.offset_index
         number = index.search(offset - self.base_offset)
         if number < 0:
@@ -407,14 +413,14 @@ class Segment:
             if header.last_offset == self.base_offset + relative:
                 return position
             break
-        self.rebuild_indexes(f"offset index entry {number} points to no batch")
+        self.rebuild_indexes(f"offset index entry {number} does not point to a batch")
         number = self.offset_index.search(offset - self.base_offset)
         return self.offset_index.entry(number)[1] if number >= 0 else 0
 
     def end(self) -> tuple[int, int]:
-        """The offset and the position behind its last whole batch; CorruptBatch, OSError.
+        """Return the offset and position after the last complete batch.
 
-        Found from the last index entry on.
+        The search starts at the last index entry. Raises CorruptBatch, OSError.
         """
         offset = self.base_offset
         last = self.offset_index.last()
@@ -425,14 +431,14 @@ class Segment:
         return offset, position
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
-        """The whole batch; OSError."""
+        """Return the complete batch. Raises OSError."""
         file = self.opened()
         return read_at(file.fd, header.size, position)
 
     # Recovering
 
     def keep_indexes(self, offset: int) -> int:
-        """Cut the indexes to what is below `offset`; the position of the last batch they know."""
+        """Cut the indexes to entries below `offset`; return the position of the last one kept."""
         offsets = self._offset_index = OffsetIndex(self.path_of(".index"), self.files)
         times = self._time_index = TimeIndex(self.path_of(".timeindex"), self.files)
         if offset > self.base_offset and not (offsets.fault(self.size) or self._time_fault(times)):
@@ -459,7 +465,7 @@ class Segment:
     # Cutting
 
     def truncate(self, position: int, last_offset: int) -> None:
-        """Cut the file at `position`; `last_offset` is the last one that stays. OSError."""
+        """Cut the file at `position`; `last_offset` is the last offset kept. Raises OSError."""
         file = self.opened()
         os.ftruncate(file.fd, position)
         offsets, times = self.offset_index, self.time_index
@@ -475,7 +481,7 @@ class Segment:
         if entry is not None:
             self._max_timestamp = entry[0]
             self._max_timestamp_offset = self.base_offset + entry[1]
-        # Behind the last index entry there may be a later timestamp.
+        # Batches after the last index entry may have a later timestamp.
         for _, header in self.headers(last[1] if last else 0):
             if header.max_timestamp > self._max_timestamp:
                 self._max_timestamp = header.max_timestamp

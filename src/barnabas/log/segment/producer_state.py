@@ -1,9 +1,9 @@
-"""What a log knows of the producers that write to it (Kafka's `ProducerStateManager`).
+"""The producers that write to a log (Kafka's `ProducerStateManager`).
 
-For each producer id: its epoch, its last five batches, by which a repeated batch is recognised,
-and the transaction it has open. Everything follows from the batches in the log; snapshots only
-spare reading it again. A snapshot holds the last batch alone, so after a restart the four before
-it are looked up in the log at the first batch that does not continue the sequence.
+For each producer id the state has the epoch, the last five batches, which identify duplicates, and
+the open transaction. All of it follows from the batches in the log; snapshots make a start faster.
+A snapshot has only a producer's last batch. So after a restart, the four batches before it are read
+from the log when a batch does not continue the sequence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 WINDOW: Final = 5
-"""Batches of a producer that a repeated one is compared with."""
+"""The number of a producer's batches that are kept to identify duplicates."""
 
 NO_EPOCH: Final = -1
 _NO_SEQUENCE: Final = -1
@@ -46,12 +46,12 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset of its first record."""
+        """The offset of the batch's first record."""
         return self.last_offset - self.offset_delta
 
 
 class ProducerEntry:
-    """One producer id."""
+    """The state of one producer id."""
 
     __slots__ = (
         "batches",
@@ -72,16 +72,16 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
         self.batches: list[BatchMetadata] = []
-        # Came from a snapshot: batches before those in `batches` may be in the log.
+        # True after a snapshot: the log may have more batches than `batches`.
         self.window_is_cut = False
 
     @property
     def last_offset(self) -> int:
-        """The last offset it wrote, -1 if only markers are known."""
+        """The last offset that the producer wrote; -1 if only markers are known."""
         return self.batches[-1].last_offset if self.batches else -1
 
     def start_epoch(self, epoch: int) -> None:
-        """Forget the batches of an older epoch."""
+        """Start an epoch; the batches of an older epoch are removed."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -89,7 +89,7 @@ class ProducerEntry:
             self.window_is_cut = False
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
-        """Take in a data batch that was appended at `base_offset`."""
+        """Add a data batch that was appended at `base_offset`."""
         self.start_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         last_sequence = header.last_sequence
@@ -109,7 +109,7 @@ class ProducerEntry:
         self.last_timestamp = header.max_timestamp
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
-        """The batch of the window that this one repeats."""
+        """Return the earlier batch that this one repeats; None if it is new."""
         if header.producer_epoch == self.epoch:
             first, last = header.base_sequence, header.last_sequence
             for batch in self.batches:
@@ -119,13 +119,13 @@ class ProducerEntry:
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> TransactionMarker | None:
-    """What a control batch says of the end of a transaction; None if it is of another kind."""
+    """Return the marker in a control batch; None for another kind of control batch."""
     records = read_records(batch, 0, header)
     return decode_marker(records[0].key, records[0].value) if records else None
 
 
 class ProducerState:
-    """All producers of one log, up to `end_offset`."""
+    """The producers of one log, up to `end_offset`."""
 
     __slots__ = ("_completed", "_ongoing", "end_offset", "producers", "snapshot_offset")
 
@@ -140,10 +140,10 @@ class ProducerState:
     # Checks before an append
 
     def check_client_batch(self, header: BatchHeader) -> BatchMetadata | None:
-        """Judge a client's batch; the earlier one that it repeats, None if it is new.
+        """Check a client's batch; return the earlier batch that it repeats, None if it is new.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or
-        INVALID_TXN_STATE. An unknown producer may begin with any sequence (KAFKA-5793).
+        INVALID_TXN_STATE. An unknown producer may start with any sequence (KAFKA-5793).
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -177,7 +177,7 @@ class ProducerState:
         return None
 
     def check_epoch(self, entry: ProducerEntry, epoch: int) -> None:
-        """Raise INVALID_PRODUCER_EPOCH when a newer epoch of the producer was seen."""
+        """Raise INVALID_PRODUCER_EPOCH when the log has a newer epoch of the producer."""
         if epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -186,7 +186,10 @@ class ProducerState:
             )
 
     def check_marker(self, header: BatchHeader, marker: TransactionMarker) -> None:
-        """Judge a coordinator's marker: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        """Check a coordinator's marker.
+
+        Raises KafkaError INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
+        """
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -198,10 +201,10 @@ class ProducerState:
                 f"{marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
             )
 
-    # What was appended
+    # Appended batches
 
     def append(self, header: BatchHeader, base_offset: int) -> None:
-        """Take in a data batch of a producer."""
+        """Add a data batch of a producer."""
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -214,7 +217,7 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, base_offset: int, marker: TransactionMarker
     ) -> AbortedTxn | None:
-        """Take in a marker; what goes to the transaction index, None after a commit."""
+        """Add a marker. Return the entry for the transaction index, None after a commit."""
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -225,7 +228,7 @@ class ProducerState:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         if first_offset < 0:
-            return None  # the transaction wrote nothing here
+            return None  # the transaction has no records in this partition
         self._ongoing.pop(producer_id, None)
         self._completed.append((first_offset, base_offset))
         if marker.is_commit:
@@ -235,11 +238,11 @@ class ProducerState:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether any transaction is open or ended above the high watermark."""
+        """True when a transaction is open, or ended above the high watermark."""
         return bool(self._ongoing or self._completed)
 
     def first_unstable_offset(self) -> int | None:
-        """The first offset of any transaction that is open, or whose end is not committed."""
+        """Return the first offset of all transactions that are open or whose end is uncommitted."""
         first = min(self._ongoing.values(), default=None)
         for completed, _ in self._completed:
             if first is None or completed < first:
@@ -247,16 +250,19 @@ class ProducerState:
         return first
 
     def high_watermark_advanced(self, high_watermark: int) -> None:
-        """Ended transactions whose marker lies below it are settled."""
+        """Remove ended transactions whose marker is below the high watermark."""
         if self._completed:
             self._completed = [each for each in self._completed if each[1] >= high_watermark]
 
     def advance_log_start(self, offset: int) -> None:
-        """Transactions that ended below the log's start concern nobody."""
+        """Remove ended transactions whose marker is below the log start offset."""
         self._completed = [each for each in self._completed if each[1] >= offset]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers silent for that long, unless in a transaction; how many."""
+        """Remove producers without batches for that time and without a transaction.
+
+        Return their number.
+        """
         idle = [
             producer_id
             for producer_id, entry in self.producers.items()
@@ -267,7 +273,7 @@ class ProducerState:
         return len(idle)
 
     def restore_window(self, entry: ProducerEntry, headers: Iterable[BatchHeader]) -> None:
-        """Fill up a window that a snapshot cut, from the log's headers in their order."""
+        """Add the batches that the snapshot does not have, from the log's headers in order."""
         entry.window_is_cut = False
         known = {batch.last_offset for batch in entry.batches}
         found = [
@@ -290,7 +296,7 @@ class ProducerState:
     # Snapshots
 
     def encode(self) -> bytes:
-        """A snapshot file's content (`ProducerSnapshot`, version 1)."""
+        """Return the content of a snapshot file (`ProducerSnapshot`, version 1)."""
         body = bytearray(_COUNT.pack(len(self.producers)))
         for entry in self.producers.values():
             last = entry.batches[-1] if entry.batches else None
@@ -307,7 +313,7 @@ class ProducerState:
         return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     def load(self, snapshot: bytes, offset: int) -> None:
-        """Begin with a snapshot that was taken at `offset`; SnapshotError if it is damaged."""
+        """Load a snapshot that was taken at `offset`. Raises SnapshotError if it is damaged."""
         entries = list(_decode(snapshot))
         self.producers = {entry.producer_id: entry for entry in entries}
         self._completed = []
@@ -322,16 +328,16 @@ class ProducerState:
 def _decode(snapshot: bytes) -> Iterator[ProducerEntry]:
     size = len(snapshot)
     if size < _SNAPSHOT_HEAD.size + _COUNT.size:
-        raise SnapshotError(f"{size} bytes are no snapshot")
+        raise SnapshotError(f"{size} bytes are too few for a snapshot")
     version, crc = _SNAPSHOT_HEAD.unpack_from(snapshot)
     if version != _SNAPSHOT_VERSION:
         raise SnapshotError(f"version {version} is unknown")
     body = snapshot[_SNAPSHOT_HEAD.size :]
     if crc32c(body) != crc:
-        raise SnapshotError("the crc is wrong")
+        raise SnapshotError("its crc is wrong")
     (count,) = _COUNT.unpack_from(body)
     if len(body) != _COUNT.size + count * _ENTRY.size:
-        raise SnapshotError(f"{len(body)} bytes do not hold {count} producers")
+        raise SnapshotError(f"{len(body)} bytes do not match {count} producers")
     for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
         entry = ProducerEntry(fields[0])
         (_, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first) = fields

@@ -1,8 +1,8 @@
-"""The sparse indexes of a segment: by offset, by time, and of aborted transactions.
+"""The indexes of a segment: by offset, by time, and of aborted transactions.
 
-Entries go to the file in groups. What is not yet written when a process is killed is made again
-from the segment, which recovery scans anyway. Kafka maps its indexes at their full size, so after
-a kill of Apache Kafka they end in zeros: those are no entries.
+Entries are written to the file in groups. After a kill, recovery reads the segment anyway and
+rebuilds the entries that were not written. Kafka maps its index files at full size, so after a kill
+of Apache Kafka they end with zeros, which are not entries.
 """
 
 import os
@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from barnabas.log.file_cache import FileCache, OpenFile
 from barnabas.log.file_operations import read_at, write_at
 
-# Entries that gather in memory before they are written.
+# The number of entries collected in memory before they are written.
 _GROUP: Final = 256
-# Below so many entries a search reads them all at once.
+# A search reads this number of entries, or fewer, at once.
 _BLOCK: Final = 512
 
 
 class Index:
-    """One index file of entries of a fixed size, whose fields both ascend."""
+    """An index file with entries of fixed size; both fields of the entries ascend."""
 
     __slots__ = ("_last", "_tail", "_written", "file", "files", "path")
 
@@ -32,10 +32,10 @@ class Index:
         self.file: OpenFile | None = None
         self._tail = bytearray()
         self._last: tuple[int, ...] | None = None
-        self._written = -1  # entries in the file; -1 while nobody has looked
+        self._written = -1  # the number of entries in the file; -1: not read yet
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return self._on_disk() + len(self._tail) // self.ENTRY.size
 
     def _opened(self) -> OpenFile:
@@ -54,8 +54,8 @@ class Index:
             count = os.stat(self.path).st_size // self.ENTRY.size
         except FileNotFoundError:
             return 0
-        # Ascending entries, then zeros only: the first zero entry is found by halving. One entry
-        # alone may say that the segment's first record is of 1970.
+        # Binary search for the first zero entry: entries ascend, then only zeros follow. A single
+        # zero entry is valid: a first record with timestamp 0.
         if count > 1 and not any(self._read(count - 1, 1)):
             low, high = 0, count
             while low < high:
@@ -69,7 +69,7 @@ class Index:
 
     def _read(self, first: int, count: int) -> bytes:
         size = self.ENTRY.size
-        file = self._opened()  # held: another thread may let the cache close it
+        file = self._opened()  # keep a reference: another thread may make the cache close it
         return read_at(file.fd, count * size, first * size)
 
     def _append(self, *fields: int) -> None:
@@ -79,7 +79,7 @@ class Index:
             self.write()
 
     def write(self) -> None:
-        """Bring what has gathered into the file; OSError."""
+        """Write the collected entries to the file. Raises OSError."""
         if self._tail:
             count = self._on_disk()
             size = self.ENTRY.size
@@ -89,21 +89,21 @@ class Index:
             self._tail = bytearray()
 
     def entry(self, number: int) -> tuple[int, ...]:
-        """The fields of the entry with this number; the caller keeps within the length."""
+        """Return the fields of an entry; `number` must be below the length."""
         count = self._on_disk()
         if number >= count:
             return self.ENTRY.unpack_from(self._tail, (number - count) * self.ENTRY.size)
         return self.ENTRY.unpack(self._read(number, 1))
 
     def last(self) -> tuple[int, ...] | None:
-        """The fields of the last entry, None without any."""
+        """Return the fields of the last entry, None in an empty index."""
         if self._last is None:
             count = len(self)
             self._last = self.entry(count - 1) if count else None
         return self._last
 
     def search(self, value: int, field: int = 0) -> int:
-        """The number of the last entry whose `field` is at most `value`; -1 if there is none."""
+        """Return the number of the last entry whose `field` is at most `value`; -1 without one."""
         count = self._on_disk()
         tail, size = self._tail, self.ENTRY.size
         if tail and self.ENTRY.unpack_from(tail, 0)[field] <= value:
@@ -134,7 +134,7 @@ class Index:
         return low - 1
 
     def truncate(self, count: int) -> None:
-        """Keep the first `count` entries; OSError."""
+        """Keep only the first `count` entries. Raises OSError."""
         self._last = None
         on_disk = self._on_disk()
         if count >= on_disk:
@@ -146,7 +146,7 @@ class Index:
         self._written = count
 
     def finish(self) -> None:
-        """Write what is left and cut zeros off; the file exists afterwards. OSError."""
+        """Write the collected entries and cut zeros off; the file exists then. Raises OSError."""
         self._on_disk()
         file = self._opened()
         self.write()
@@ -155,50 +155,50 @@ class Index:
             os.ftruncate(file.fd, size)
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Release the descriptor."""
         self.files.close(self)
 
 
 class OffsetIndex(Index):
-    """Offset (relative to the segment) to the position of the batch that ends with it."""
+    """Maps offsets (relative to the segment) to the position of the batch that ends with them."""
 
     __slots__ = ()
 
     ENTRY = Struct(">ii")
 
     def append(self, relative_offset: int, position: int) -> None:
-        """A batch at `position` whose last offset is this; ascending."""
+        """Add the last offset of the batch at `position`; both must ascend."""
         self._append(relative_offset, position)
 
     def fault(self, segment_size: int) -> str | None:
-        """What makes the file useless (`OffsetIndex.sanityCheck`), None if nothing does."""
+        """Return the fault of a damaged file (`OffsetIndex.sanityCheck`), None if it is valid."""
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
-            return "missing"
+            return "is missing"
         if size % self.ENTRY.size:
-            return f"{size} bytes are no whole entries"
+            return f"has {size} bytes, which is not a multiple of the entry size"
         last = self.last()
         if last is not None and not (last[0] >= 0 and 0 < last[1] < segment_size):
-            return f"its last entry {last} lies outside the segment of {segment_size} bytes"
+            return f"has a last entry {last} outside the segment of {segment_size} bytes"
         return None
 
 
 class TimeIndex(Index):
-    """Timestamp (ms) to the relative offset up to which no record is later than it."""
+    """Maps timestamps (ms) to the relative offset up to which no record is later."""
 
     __slots__ = ()
 
     ENTRY = Struct(">qi")
 
     def append(self, timestamp: int, relative_offset: int) -> None:
-        """The largest timestamp so far and the last offset of its batch; ignored unless later."""
+        """Add the largest timestamp so far and its batch's last offset; ignored unless later."""
         last = self.last()
         if last is None or timestamp > last[0]:
             self._append(timestamp, relative_offset)
 
     def peek_last(self) -> int | None:
-        """The timestamp at the file's end, which stays closed; None without one. OSError."""
+        """Return the last timestamp, without caching the file; None if empty. Raises OSError."""
         try:
             with open(self.path, "rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -211,24 +211,24 @@ class TimeIndex(Index):
             return None
 
     def fault(self) -> str | None:
-        """What makes the file useless (`TimeIndex.sanityCheck`), None if nothing does."""
+        """Return the fault of a damaged file (`TimeIndex.sanityCheck`), None if it is valid."""
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
-            return "missing"
+            return "is missing"
         if size % self.ENTRY.size:
-            return f"{size} bytes are no whole entries"
+            return f"has {size} bytes, which is not a multiple of the entry size"
         count = len(self)
         if count:
             first, last = self.entry(0), self.entry(count - 1)
             if last[1] < 0 or (count > 1 and (last[0] <= first[0] or last[1] <= first[1])):
-                return f"its last entry {last} is not behind its first {first}"
+                return f"has a last entry {last} that is not above the first entry {first}"
         return None
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its producer, the offsets of its first record and of its marker,
-    and the last stable offset after it."""
+    """An aborted transaction: producer id, offsets of its first record and of its marker, and the
+    last stable offset after it."""
 
     producer_id: int
     first_offset: int
@@ -238,19 +238,19 @@ class AbortedTxn(NamedTuple):
 
 _ABORTED: Final = Struct(">hqqqq")
 _ABORTED_VERSION: Final = 0
-# Aborted transactions of a segment that stay in memory, at some 150 bytes each.
+# The number of a segment's aborted transactions that are kept in memory, at about 150 bytes each.
 _KEPT_MAX: Final = 500
 
 
 def encode_aborted(aborted: AbortedTxn) -> bytes:
-    """One entry of a transaction index."""
+    """Return one entry of a transaction index."""
     return _ABORTED.pack(_ABORTED_VERSION, *aborted)
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in a segment; there is no file without any.
+    """The aborted transactions whose markers are in a segment; without any, no file exists.
 
-    Every read_committed fetch asks it, so a short one is kept once it was read.
+    Every read_committed fetch reads it, so a short index is cached.
     """
 
     __slots__ = ("_known", "path")
@@ -260,18 +260,21 @@ class TransactionIndex:
         self._known: Sequence[AbortedTxn] | None = None
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add one; OSError."""
+        """Add an aborted transaction. Raises OSError."""
         self._known = None
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         entry = encode_aborted(aborted)
         try:
-            while entry:  # a disk that is nearly full takes a part, and then refuses
+            while entry:  # a nearly full disk may accept a part first, and then refuse the rest
                 entry = entry[os.write(fd, entry) :]
         finally:
             os.close(fd)
 
     def read(self) -> Sequence[AbortedTxn]:
-        """All of them in the order of their markers; a torn entry at the end is none. OSError."""
+        """Return all entries in the order of their markers, without a torn one at the end.
+
+        Raises OSError.
+        """
         if self._known is not None:
             return self._known
         try:
@@ -286,7 +289,7 @@ class TransactionIndex:
         return found
 
     def truncate(self, offset: int) -> None:
-        """Drop those whose marker is at `offset` or above, and a torn end; OSError."""
+        """Remove entries whose marker is at `offset` or above, and a torn end. Raises OSError."""
         kept = sum(entry.last_offset < offset for entry in self.read()) * _ABORTED.size
         self._known = None
         try:
@@ -296,14 +299,14 @@ class TransactionIndex:
             return
 
     def fault(self, base_offset: int) -> str | None:
-        """What makes the file useless (`TransactionIndex.sanityCheck`), None if nothing does."""
+        """Return the fault of a damaged file (`TransactionIndex.sanityCheck`), None if valid."""
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
             self._known = ()
             return None
         if size % _ABORTED.size:
-            return f"{size} bytes are no whole entries"
+            return f"has {size} bytes, which is not a multiple of the entry size"
         if any(entry.last_offset < base_offset for entry in self.read()):
-            return f"an entry lies below the segment's base offset {base_offset}"
+            return f"has an entry below the segment's base offset {base_offset}"
         return None

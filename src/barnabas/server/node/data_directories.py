@@ -1,8 +1,9 @@
 """The data directories of a node: locked, formatted when new, and known to belong to it."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -17,6 +18,9 @@ from barnabas.server.quorum.quorum_files import format_metadata_directory
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
+
+
+_RECOVERY_THREADS: Final = "num.recovery.threads.per.data.dir"
 
 
 def open_data(node: "Node") -> LogManager:
@@ -41,9 +45,10 @@ def open_data(node: "Node") -> LogManager:
             [volume for volume in volumes if volume.path in config.log_dirs],
             next(volume for volume in volumes if volume.path == config.metadata_log_dir),
             LogConfig.from_topic(TopicConfig(config)),
-            recovery_threads=config.get_int("num.recovery.threads.per.data.dir"),
+            recovery_threads=config.get_int(_RECOVERY_THREADS),
         )
         logs.open()
+        node.settings.subscribe([_RECOVERY_THREADS], partial(_resize_recovery, logs))
         _check_enough_left(logs)
         _tell_of_failures(node, logs)
     except BaseException as error:
@@ -55,6 +60,11 @@ def open_data(node: "Node") -> LogManager:
             raise StartupError(f"cannot use the data directories: {error}") from error
         raise
     return logs
+
+
+def _resize_recovery(logs: LogManager, config: NodeConfig) -> None:
+    """Use a changed number of threads, which closes the logs at shutdown (as in Kafka)."""
+    logs.recovery_threads = config.get_int(_RECOVERY_THREADS)
 
 
 def _unless_broken(volume: Volume, config: NodeConfig, call: Callable[[], object]) -> None:

@@ -213,7 +213,6 @@ class Node:
         from barnabas.server.quorum.quorum import Quorum, QuorumSetup
         from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
-        self.directories = DirectoryAssignments(self)
         self.quorum = Quorum(
             QuorumSetup(
                 node_id=self.node_id,
@@ -230,6 +229,7 @@ class Node:
         self.channel = LocalControllerChannel(
             self.dispatchers["controller"], client_id=f"broker-{self.node_id}"
         )
+        self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
         )

@@ -1,8 +1,8 @@
-"""Tells the controller in which directories the replicas are, and which directories failed.
+"""Report to the controller which directory each replica is in, and which directories failed.
 
-The broker's side of KIP-858 (Kafka's `AssignmentsManager`): with
-several log directories a replica is given one as soon as the metadata has it, though its log is
-made when it is first used.
+This is the broker's side of KIP-858 (Kafka's `AssignmentsManager`). With several log directories, a
+replica is assigned to one as soon as the metadata have it, although its log is created on first
+use.
 """
 
 import logging
@@ -23,10 +23,11 @@ from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.server.quorum.controller_channel import raise_error
+from barnabas.server.quorum.controller_channel import ControllerChannel, raise_error
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.log import LogManager
+    from barnabas.server.quorum.quorum import Quorum
 
 logger = logging.getLogger(__name__)
 
@@ -38,42 +39,44 @@ PartitionData = AssignReplicasToDirsRequest.PartitionData
 
 
 class DirectoryAssignments:
-    """Keeps the metadata in step with where this node's replicas are."""
+    """Keeps the directories in the metadata equal to those of this node's replicas."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._assigned: dict[tuple[Uuid, int], Uuid] = {}  # to be told
-        self._moving: dict[tuple[Uuid, int], Uuid] = {}  # where logs will be in a moment
+    def __init__(self, logs: "LogManager", quorum: "Quorum", channel: ControllerChannel) -> None:
+        self._logs = logs
+        self._quorum = quorum
+        self._channel = channel
+        self._unreported: dict[tuple[Uuid, int], Uuid] = {}
+        self._moving: dict[tuple[Uuid, int], Uuid] = {}  # the directories of moves in the last step
         self._wanted = trio.Event()
 
     async def run(self) -> None:
-        """Follow the metadata and tell the controller, until cancelled."""
-        quorum = self._node.quorum
-        quorum.publisher.subscribe("directory assignments", self._follow)
-        self._look_at_all(quorum.image)
+        """Follow the metadata and report to the controller, until cancelled."""
+        self._quorum.publisher.subscribe("directory assignments", self._follow)
+        self._check_all(self._quorum.image)
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
             try:
                 self._report_failures()
-                await self._tell_of_assignments()
+                await self._report_assignments()
             except KafkaError as error:
-                logger.warning("the controller was not told of directories error=%s", error)
+                logger.warning("cannot report directory assignments error=%s", error)
                 await trio.sleep(_RETRY_S)
                 self._wanted.set()
 
     def failed(self) -> None:
-        """A directory has failed."""
+        """Report failed directories soon."""
         self._wanted.set()
 
     @asynccontextmanager
     async def moving(self, log: PartitionLog, target: Volume) -> AsyncGenerator[None]:
-        """Within, the metadata name the directory that a log is about to be in.
+        """Have the metadata name `target` within the block, where the log moves there.
 
-        If that failed at once with the node, one told only afterwards would begin the log anew in
-        the old directory. What is so in the end is told again, if it is not the same.
+        If the metadata changed only afterwards, a node that ends in between, and starts without the
+        new directory, would create the log again in the old one. After the block, the log's real
+        directory is reported if it differs.
         """
-        image = self._node.image
+        image = self._quorum.image
         topic = image.topics_by_name.get(log.topic)
         directory = target.directory_id
         if topic is None or directory is None or not states_directories(image.features):
@@ -82,43 +85,44 @@ class DirectoryAssignments:
         key = (topic.id, log.partition)
         self._moving[key] = directory
         try:
-            await self._tell_until_it_is_known({key: directory})
+            await self._report_until_accepted({key: directory})
             yield
         finally:
             if self._moving.get(key) == directory:
                 del self._moving[key]
-            image = self._node.image
+            image = self._quorum.image
             topic = image.topics_by_id.get(topic.id)
             if topic is not None:
-                self._look_at(image, [(topic, [log.partition])])
+                self._check(image, [(topic, [log.partition])])
 
-    # What there is to tell
+    # Find what to report
 
     def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if METADATA_VERSION in delta.features:
-            self._look_at_all(image)
-        self._look_at(
+            self._check_all(image)
+        self._check(
             image,
             ((image.topics_by_id[each.id], each.changed) for each in delta.topics.values()),
         )
 
-    def _look_at_all(self, image: MetadataImage) -> None:
-        self._look_at(image, ((each, each.partitions) for each in image.topics_by_id.values()))
+    def _check_all(self, image: MetadataImage) -> None:
+        self._check(image, ((each, each.partitions) for each in image.topics_by_id.values()))
 
-    def _look_at(
+    def _check(
         self, image: MetadataImage, wanted: Iterable[tuple[TopicImage, Iterable[int]]]
     ) -> None:
         if not states_directories(image.features):
             return
-        node = self._node
+        node_id = self._quorum.identity.id
         reserved: Counter[Uuid] | None = None
         for topic, number in ((topic, number) for topic, numbers in wanted for number in numbers):
             partition = topic.partitions[number]
-            if node.node_id not in partition.replicas:
+            if node_id not in partition.replicas:
                 continue
-            assigned = partition.directory(node.node_id)
-            log = node.logs.known(topic.name, number)
-            if log is not None:  # in a directory that failed, perhaps: nobody is to lead from there
+            assigned = partition.directory(node_id)
+            log = self._logs.known(topic.name, number)
+            if log is not None:
+                # Also for a failed directory, so that no leader is elected on this replica.
                 place = self._moving.get((topic.id, number), log.volume.directory_id)
             elif assigned in NO_DIRECTORY:
                 if reserved is None:
@@ -127,24 +131,24 @@ class DirectoryAssignments:
             else:
                 continue
             if place is not None and place != assigned:
-                self._assigned[topic.id, number] = place
+                self._unreported[topic.id, number] = place
                 self._wanted.set()
 
     def _reserved(self, image: MetadataImage) -> "Counter[Uuid]":
-        """How many replicas each directory has or will have."""
-        node_id = self._node.node_id
+        """Return the number of replicas that each directory has or is assigned."""
+        node_id = self._quorum.identity.id
         counts = Counter(
             partition.directory(node_id)
             for topic in image.topics_by_id.values()
             for partition in topic.partitions.values()
             if node_id in partition.replicas
         )
-        counts.update(self._assigned.values())
+        counts.update(self._unreported.values())
         return counts
 
     def _emptiest(self, reserved: "Counter[Uuid]") -> Uuid | None:
-        """The working directory with the fewest replicas, which gets another one."""
-        volumes = [each for each in self._node.logs.volumes if each.failure is None]
+        """Return the online directory with the fewest replicas, and count one more there."""
+        volumes = [each for each in self._logs.volumes if each.failure is None]
         ids = [volume.directory_id for volume in volumes]
         known = [directory for directory in ids if directory is not None]
         chosen = min(known, key=reserved.__getitem__, default=None)
@@ -152,43 +156,43 @@ class DirectoryAssignments:
             reserved[chosen] += 1
         return chosen
 
-    # Telling
+    # Report
 
     def _report_failures(self) -> None:
         failed = [
             volume.directory_id
-            for volume in self._node.logs.volumes
+            for volume in self._logs.volumes
             if volume.failure is not None and volume.directory_id is not None
         ]
         if failed:
-            self._node.quorum.lifecycle.report_offline(failed)
+            self._quorum.lifecycle.report_offline(failed)
 
-    async def _tell_of_assignments(self) -> None:
-        told = dict(self._assigned)
-        if not told:
+    async def _report_assignments(self) -> None:
+        reported = dict(self._unreported)
+        if not reported:
             return
-        await self._tell(told)
-        for key, directory in told.items():
-            if self._assigned.get(key) == directory:
-                del self._assigned[key]
+        await self._report(reported)
+        for key, directory in reported.items():
+            if self._unreported.get(key) == directory:
+                del self._unreported[key]
 
-    async def _tell_until_it_is_known(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
+    async def _report_until_accepted(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
         while True:
             try:
-                return await self._tell(assigned)
+                return await self._report(assigned)
             except KafkaError as error:
-                logger.warning("the controller was not told of a move error=%s", error)
+                logger.warning("cannot report the directory of a move error=%s", error)
                 await trio.sleep(_RETRY_S)
 
-    async def _tell(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
-        """Have the metadata say where these replicas are; KafkaError."""
-        node = self._node
+    async def _report(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
+        """Send the directories of these replicas to the controller. Raises KafkaError."""
+        identity = self._quorum.identity
         request = AssignReplicasToDirsRequest(
-            broker_id=node.node_id,
-            broker_epoch=node.quorum.identity.epoch,
+            broker_id=identity.id,
+            broker_epoch=identity.epoch,
             directories=_by_directory(assigned),
         )
-        raise_error(await node.channel.send(request, AssignReplicasToDirsResponse))
+        raise_error(await self._channel.send(request, AssignReplicasToDirsResponse))
 
 
 def _by_directory(assigned: dict[tuple[Uuid, int], Uuid]) -> list[DirectoryData]:

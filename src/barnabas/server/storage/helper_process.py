@@ -36,7 +36,8 @@ class HelperGoneError(Exception):
 class HelperKind:
     """Priority and limits of helper processes; 0 stands for no limit.
 
-    `cpu_s_max` is CPU time for one job. `has_payloads` tells that batches travel with the jobs.
+    `cpu_s_max` is CPU time for one job. With `has_payloads`, batches
+    travel with the jobs.
     """
 
     name: str

@@ -81,7 +81,7 @@ class RecordWorker:
 
     @property
     def starts(self) -> int:
-        """How many processes were started."""
+        """The number of processes started."""
         return self._helpers.starts(ORDINARY_RECORDS) + self._helpers.starts(COSTLY_RECORDS)
 
     async def resolve(self, step: Callable[[Outcomes], _T], needed: RecordWorkNeeded) -> _T:

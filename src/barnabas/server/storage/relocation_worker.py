@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A producer may write faster than the copy: after so many rounds the last step is taken anyway.
+# A producer may write faster than the copy. After this number of rounds, the last step follows.
 _ROUNDS_MAX: Final = 50
 
 
