@@ -237,7 +237,7 @@ def test_messages_of_an_old_format_are_refused_and_not_cut(
         reopen(log, recover=recover)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
     assert active.stat().st_size == size
-    assert "only Apache Kafka reads those" in caplog.text
+    assert "barnabas does not read this format" in caplog.text
     assert log.volume.failure is None, "the disk is not to blame"
 
 
