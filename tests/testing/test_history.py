@@ -36,7 +36,7 @@ def kinds(history: History, *, everything_was_read: bool = True) -> set[Kind]:
     return {each.kind for each in check(history, everything_was_read=everything_was_read)}
 
 
-def test_nothing_is_wrong_with_a_sound_history() -> None:
+def test_correct_history_has_no_anomaly() -> None:
     assert kinds(sound()) == set()
     assert kinds(sound(), everything_was_read=False) == set()
 
@@ -139,13 +139,13 @@ def an_unacked_value_that_lies_before_its_predecessor(history: History) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None) or value.name,
 )
-def test_what_is_wrong_is_found(plant: Callable[[History], None], kind: Kind) -> None:
+def test_anomaly_is_found(plant: Callable[[History], None], kind: Kind) -> None:
     history = sound()
     plant(history)
     assert kind in kinds(history, everything_was_read=False)
 
 
-def test_what_is_not_read_in_the_end_is_lost() -> None:
+def test_acked_value_that_is_never_read_is_lost() -> None:
     history = sound()
     an_acked_value_that_nobody_reached(history)
     assert kinds(history, everything_was_read=True) == {Kind.LOST}

@@ -1,10 +1,12 @@
 """Configuration: every property declared once, and everything that reads the table.
 
-`properties` is the table, `schema` says what a row is and how its text is judged. `NodeConfig`
-(a file and `--set` over the defaults) and `TopicConfig` (a topic's overrides over its broker's
-values) are what the node works with; `describe` answers DescribeConfigs, `alter` judges what
-AlterConfigs asks, `python -m barnabas.config` prints docs/configuration.md. Text comes in,
-checked values go out; nothing here knows the network or the log.
+`properties` is the table; `schema` defines its rows and parses their text. The node works with
+`NodeConfig` (a file and `--set` over the defaults) and `TopicConfig` (a topic's overrides over its
+broker's values). `config_description` answers DescribeConfigs, `config_alteration` validates
+AlterConfigs, `unsupported` finds what a configuration promises and the server cannot keep,
+`subscriptions` calls observers of dynamic values, and `python -m barnabas.config` prints
+docs/configuration.md. Text comes in, validated values go out. This room must not import the
+network or the log.
 """
 
 from barnabas.config.listeners import Listener

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may set, by kind of resource.
+"""Validation of AlterConfigs and IncrementalAlterConfigs, by kind of resource.
 
 Each function takes the properties that the resource would have afterwards, or those that
 change where it says so, and raises `ConfigError`. Kafka answers INVALID_CONFIG for topics,
@@ -49,7 +49,7 @@ _MATCH_KEYS = (
 def validate_broker_changes(
     changes: Mapping[str, str | None], node: NodeConfig, *, cluster_default: bool
 ) -> None:
-    """Judge a change of broker properties: of one broker, or of the cluster's default.
+    """Validate a change of broker properties: of one broker, or of the cluster's default.
 
     None as a value unsets the property. A name that no table holds is accepted, as in Kafka:
     it may belong to a plugin.
@@ -100,14 +100,14 @@ def _check_result(
         now, then = node.get_int(name), after.get_int(name)
         if name in changes and not max(now / 2, 1) <= then <= now * 2:
             raise ConfigError(
-                f"Invalid value {then} for configuration {name}: it must lie between half and "
+                f"Invalid value {then} for configuration {name}: it must be between half and "
                 f"double the current value {now}",
                 name=name,
             )
 
 
 def validate_group_overrides(overrides: Mapping[str, str | None], node: NodeConfig) -> None:
-    """Judge a group's own properties, against the bounds that the broker sets for them."""
+    """Validate the properties of a group against the bounds that the broker sets."""
     values: dict[str, int] = {}
     for name, text in overrides.items():
         row = GROUP_PROPERTIES.get(name)
@@ -137,7 +137,7 @@ def validate_group_overrides(overrides: Mapping[str, str | None], node: NodeConf
 
 
 def _bound(name: str, bound: str) -> str:
-    """Name the broker property that bounds a group property: group.share.min.record.…"""
+    """Return the name of the broker property that bounds a group property."""
     if name == "streams.num.standby.replicas":
         name = "streams.standby.replicas"
     kind, _, rest = name.partition(".")
@@ -145,7 +145,7 @@ def _bound(name: str, bound: str) -> str:
 
 
 def validate_client_metrics(overrides: Mapping[str, str | None]) -> None:
-    """Judge the properties of a client metrics subscription (KIP-714)."""
+    """Validate the properties of a client metrics subscription (KIP-714)."""
     for name, text in overrides.items():
         row = CLIENT_METRICS_PROPERTIES.get(name)
         if row is None:

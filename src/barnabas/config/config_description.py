@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers: each property's effective value, its source and its synonyms.
+"""The answers of DescribeConfigs: each property's effective value, its source and its synonyms.
 
 The rules are those of Kafka's `ConfigHelper` and `DynamicBrokerConfig.brokerConfigSynonyms`,
 with one consequence that surprises: where `log.retention.hours` is set and `log.retention.ms`
@@ -76,7 +76,7 @@ def describe_topic(
 
 
 def describe_broker(node: NodeConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """Describe the node itself: every property, and those of its file that nobody knows."""
+    """Describe the node itself: every property, and unknown ones of its file."""
     given = {**node.static, **node.cluster_dynamic, **node.broker_dynamic}
     entries: list[ConfigEntry] = []
     for name in sorted({*BROKER_PROPERTIES, *given}):
@@ -154,7 +154,7 @@ def describe_client_metrics(
 def _wanted(
     row: Property, names: Collection[str] | None, given: Collection[str], name: str | None = None
 ) -> bool:
-    """Internal properties show only when they are set or asked for."""
+    """Return True when a property is described: internal ones only when set or requested."""
     if names is not None:
         return (name or row.name) in names
     return not row.internal or row.name in given

@@ -1,8 +1,8 @@
-"""Listeners: `NAME://host:port` texts to endpoints with a security protocol each.
+"""Listeners: parse `NAME://host:port` texts into endpoints with a security protocol.
 
 The rules are those of Kafka's `SocketServerConfigs.listenerListToEndPoints` and of
 `KafkaConfig.validateValues`: names and ports of listeners differ (port 0 may repeat), what is
-advertised has a listener of that name, controllers have a listener of their own.
+advertised has a listener of that name, controllers have a separate listener.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def parse_listeners(
     property_name: str, texts: Iterable[str], protocols: Mapping[str, str]
 ) -> tuple[Listener, ...]:
-    """Read a list of `NAME://host:port`; an IPv6 address stands in brackets."""
+    """Read a list of `NAME://host:port`; an IPv6 address is in brackets."""
     return tuple(_parse(property_name, text.strip(), protocols) for text in texts)
 
 

@@ -1,7 +1,7 @@
-"""A node's configuration: the table's defaults, the file, `--set`, and what was altered since.
+"""A node's configuration: defaults, the file, `--set`, and dynamic values of AlterConfigs.
 
 A `NodeConfig` is a value: altering a broker property while the node runs gives a new one
-(`with_dynamic`). Values that the node needs at every turn are attributes, everything else is
+(`with_dynamic`). Values in frequent use are attributes; for all others call
 `config.get("log.segment.bytes")`.
 """
 
@@ -24,8 +24,8 @@ from barnabas.config.schema import ConfigError, Property
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The values of Kafka's shipped single-node server.properties. Two differ: only this machine is
-# listened to (nothing is authenticated), and the data lies under the working directory.
+# The values of Kafka's shipped single-node server.properties, with two differences: the listeners
+# are on the loopback address (nothing is authenticated), the data is in the working directory.
 SINGLE_NODE: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -41,7 +41,7 @@ SINGLE_NODE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "1",
 }
 
-# A property that another one stands in for where it is not set (`KafkaConfig.populateSynonyms`).
+# Each property takes the value of the other when it is not set (`KafkaConfig.populateSynonyms`).
 _ALIASES = (("node.id", "broker.id"), ("broker.id", "node.id"))
 
 _OPEN_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.", "config.providers.")
@@ -86,8 +86,8 @@ class NodeConfig:
     ) -> NodeConfig:
         """Return the configuration to start a node with.
 
-        As `read`, and raises ConfigError too when the configuration promises what the server does
-        not do, or when clients could not reach a listener.
+        As `read`, and raises ConfigError too when the configuration promises something unsupported,
+        or when clients could not reach a listener.
         """
         from barnabas.config.unsupported import refuse_unsupported, warnings_of
 
@@ -129,9 +129,9 @@ class NodeConfig:
     def with_dynamic(
         self, cluster_dynamic: Mapping[str, str], broker_dynamic: Mapping[str, str]
     ) -> NodeConfig:
-        """Give the configuration that results once these broker properties are altered.
+        """Return the configuration with these dynamic broker properties.
 
-        The first are those of the cluster's default, the second this broker's own, which win.
+        `broker_dynamic`, for this broker, wins over `cluster_dynamic`, for all brokers.
         """
         return NodeConfig(
             self.static,
@@ -141,7 +141,7 @@ class NodeConfig:
         )
 
     def get(self, name: str) -> Any:
-        """Give the effective value, parsed; KeyError for a name that the table lacks."""
+        """Return the effective value, parsed. Raises KeyError for an unknown name."""
         try:
             return self._values[name]
         except KeyError:
@@ -153,29 +153,29 @@ class NodeConfig:
     __getitem__ = get
 
     def get_int(self, name: str) -> int:
-        """Give a whole number; TypeError where the property is none, or is not set."""
+        """Return an integer. Raises TypeError when the property is not an integer or not set."""
         value = self.get(name)
         if type(value) is not int:
-            raise TypeError(f"{name} is not a whole number: {value!r}")
+            raise TypeError(f"{name} is not an integer: {value!r}")
         return value
 
     def get_bool(self, name: str) -> bool:
-        """Give a truth value; TypeError where the property is none."""
+        """Return a boolean. Raises TypeError when the property is not a boolean."""
         value = self.get(name)
         if type(value) is not bool:
-            raise TypeError(f"{name} is not a truth value: {value!r}")
+            raise TypeError(f"{name} is not a boolean: {value!r}")
         return value
 
     def get_str(self, name: str) -> str:
-        """Give a text; TypeError where the property is none, or is not set."""
+        """Return a string. Raises TypeError when the property is not a string or not set."""
         value = self.get(name)
         if type(value) is not str:
-            raise TypeError(f"{name} is not a text: {value!r}")
+            raise TypeError(f"{name} is not a string: {value!r}")
         return value
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
-        """The value of every topic property that a topic without overrides has."""
+        """The values of all topic properties for a topic without overrides."""
         if self._topic_defaults is None:
             from barnabas.config.topic_config import broker_values
 
@@ -187,7 +187,7 @@ class NodeConfig:
         if roles is None:
             raise _missing("process.roles", "broker,controller for a single node")
         if self._values.get("node.id") is None:
-            raise _missing("node.id", "a number of its own for each node")
+            raise _missing("node.id", "an integer that no other node has")
         if self.get("broker.id") != self.get("node.id"):
             raise ConfigError(
                 f"Invalid value {self.get('broker.id')} for configuration broker.id: it must "
@@ -230,12 +230,12 @@ class NodeConfig:
         self.controller_listeners = tuple(x for x in self.listeners if x.name in controllers)
         self._check_roles()
         advertised = self.get("advertised.listeners")
-        told = None
+        given = None
         if advertised is not None:
-            told = parse_listeners("advertised.listeners", advertised, protocols)
-        everything = advertise(self.listeners, told, _host_name)
+            given = parse_listeners("advertised.listeners", advertised, protocols)
+        everything = advertise(self.listeners, given, _host_name)
         self.advertised_listeners = tuple(x for x in everything if x.name not in controllers)
-        # A controller that advertises nothing of its own is reached where it listens.
+        # A controller without an advertised address is reached at its listener.
         named = tuple(x for x in everything if x.name in controllers)
         self.advertised_controller_listeners = named or advertise(
             self.controller_listeners, None, _host_name
@@ -269,10 +269,10 @@ class NodeConfig:
         name = (given or self.get("security.inter.broker.protocol")).upper()
         self.inter_broker_listener_name: str = name
         if self.is_broker and name not in {x.name for x in self.advertised_listeners}:
-            told = ", ".join(x.name for x in self.advertised_listeners)
+            known = ", ".join(x.name for x in self.advertised_listeners)
             raise ConfigError(
                 f"Invalid value {name} for configuration inter.broker.listener.name: brokers "
-                f"must reach each other through an advertised listener, one of: {told}",
+                f"must reach each other through an advertised listener, one of: {known}",
                 name="inter.broker.listener.name",
             )
 
@@ -291,12 +291,12 @@ def lookup(name: str) -> Property | None:
 
 
 def is_known(name: str) -> bool:
-    """Whether a file may set the property: a row, or a plugin's under an open prefix."""
+    """Return True when a file may set the property: a row, or a plugin's under an open prefix."""
     return lookup(name) is not None or name.startswith(_OPEN_PREFIXES)
 
 
 def unknown_property(name: str, known: Mapping[str, Property] = BROKER_PROPERTIES) -> str:
-    """Say that there is no such property, and which one may be meant."""
+    """Return a line that names an unknown property and the closest known one."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=1, cutoff=0.75)

@@ -1,4 +1,4 @@
-"""The format of `server.properties`: Java's Properties, read and nothing more.
+"""The format of `server.properties`: a reader of Java's Properties.
 
 Lines `name=value` (also `:` or white space between), `#` and `!` comments, a backslash at the
 end of a line continues it, escapes `\\t \\n \\r \\f \\uXXXX`; the last of several lines wins.
@@ -19,7 +19,7 @@ _BLANK = " \t\f"
 
 
 def read(path: Path) -> dict[str, str]:
-    """Read a file. UTF-8, or ISO 8859-1 where it is not UTF-8; `ConfigError` names the file."""
+    """Read a file in UTF-8, or in ISO 8859-1 when it is not UTF-8. Raises ConfigError."""
     try:
         data = path.read_bytes()
     except OSError as error:

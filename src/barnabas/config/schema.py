@@ -1,8 +1,8 @@
-"""What a property is: its type, its validator, how its text becomes a value and back.
+"""The rows of the tables: a property's type, its validator, its text parsed and formatted.
 
 Parsing follows Kafka's `ConfigDef.parseType`: text is trimmed, lists split at commas, numbers
-bounded as Java's are. A refusal is a `ConfigError` that names the property and the value, and
-says what is allowed.
+bounded as Java's are. A bad value raises ConfigError with the
+property, the value and the rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ConfigError(Exception):
-    """A property's name or value that is refused: a line that a person can act on."""
+    """An invalid name or value of a property; the message says what to do."""
 
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Type(enum.IntEnum):
 
 
 class Importance(enum.Enum):
-    """How likely a person is to need the property."""
+    """Kafka's importance of a property."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -48,7 +48,7 @@ class Importance(enum.Enum):
 
 
 class Dynamic(enum.Enum):
-    """Whether AlterConfigs may change a broker property while the node runs (KIP-226)."""
+    """The scope in which AlterConfigs changes a broker property while the node runs (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -56,7 +56,7 @@ class Dynamic(enum.Enum):
 
 
 class Source(enum.IntEnum):
-    """Where an effective value comes from, as DescribeConfigs says it."""
+    """The source of an effective value, with the number that DescribeConfigs sends."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -70,7 +70,7 @@ class Source(enum.IntEnum):
 
 
 class _Required:
-    """The default of a property that has none."""
+    """Marks a property without a default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -80,7 +80,7 @@ REQUIRED: Any = _Required()
 
 
 class Validator:
-    """Judges a parsed value; its text says what is allowed."""
+    """Validates a parsed value; its text is Kafka's description of the rule."""
 
     __slots__ = ("text",)
 
@@ -88,7 +88,7 @@ class Validator:
         self.text = text
 
     def refusal(self, value: Any) -> str | None:
-        """Return why `value` is refused, or None where it may stand."""
+        """Return the reason why `value` is invalid, or None."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Range(Validator):
 
 
 class OneOf(Validator):
-    """A text out of a few."""
+    """One of a few strings."""
 
     __slots__ = ("choices", "ignore_case")
 
@@ -136,7 +136,7 @@ class OneOf(Validator):
 
 
 class ListOf(Validator):
-    """A list without empty members, of a few texts where `choices` names them."""
+    """A list without empty members; with `choices`, its members are among these."""
 
     __slots__ = ("choices", "empty", "null")
 
@@ -160,7 +160,7 @@ class ListOf(Validator):
 
 
 class NonEmpty(Validator):
-    """A text that, where it is given, holds something."""
+    """A string that is not empty; it may be missing."""
 
     __slots__ = ()
 
@@ -173,7 +173,7 @@ class NonEmpty(Validator):
 
 
 class NonNull(Validator):
-    """A text that may be empty, but not missing."""
+    """A string that is given; it may be empty."""
 
     __slots__ = ()
 
@@ -186,7 +186,7 @@ class NonNull(Validator):
 
 
 class Check(Validator):
-    """A rule of its own: `rule` gives the refusal."""
+    """A rule in code: `rule` returns the reason why a value is invalid, or None."""
 
     __slots__ = ("rule",)
 
@@ -195,7 +195,7 @@ class Check(Validator):
         self.rule = rule
 
     def refusal(self, value: Any) -> str | None:
-        """Ask the rule."""
+        """Return what the rule returns."""
         return self.rule(value)
 
 
@@ -203,7 +203,7 @@ class Property:
     """One property: the row of a table.
 
     `synonyms` are the broker properties that stand in for a topic's or group's property, the
-    strongest first, each with the factor that turns its unit into this one's.
+    strongest first, each with the factor that converts its unit.
 
     Without `has_effect` a property is accepted, kept and described to clients, and changes nothing.
     `unsupported` is given for a property that promises protection or storage which does not exist
@@ -265,21 +265,21 @@ class Property:
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value is a secret, never shown."""
+        """True when the value is a secret, which is never shown."""
         return self.type is Type.PASSWORD
 
     @property
     def required(self) -> bool:
-        """Whether the property has no default."""
+        """True when the property has no default."""
         return self.default is REQUIRED
 
     @property
     def default_text(self) -> str | None:
-        """The default as Kafka writes it in an answer; None where there is none."""
+        """The default as Kafka formats it in an answer; None without a default."""
         return None if self.required else to_text(self.default)
 
     def parse(self, text: str) -> Any:
-        """Turn text into a checked value, or raise `ConfigError`."""
+        """Parse and validate text. Raises ConfigError."""
         try:
             value = PARSERS[self.type](text)
         except ValueError as error:
@@ -288,13 +288,13 @@ class Property:
         return value
 
     def check(self, value: Any, text: str | None = None) -> None:
-        """Raise `ConfigError` where the validator refuses `value`."""
+        """Raise ConfigError when `value` is invalid."""
         refusal = self.validator.refusal(value) if self.validator else None
         if refusal is not None:
             raise self.error(to_text(value) if text is None else text, refusal)
 
     def error(self, text: str | None, refusal: str) -> ConfigError:
-        """Build the refusal of `text`; a secret is not repeated in it."""
+        """Return the error for `text`; a secret is not part of it."""
         shown = "[hidden]" if self.sensitive else text
         return ConfigError(
             f"Invalid value {shown} for configuration {self.name}: {refusal}", name=self.name
@@ -319,7 +319,7 @@ def _integer(bits: int) -> Callable[[str], int]:
             value = int(trimmed)
             if low <= value <= high:
                 return value
-        raise ValueError(f"a whole number from {low} to {high}")
+        raise ValueError(f"an integer from {low} to {high}")
 
     return parse
 

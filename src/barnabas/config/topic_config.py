@@ -1,4 +1,4 @@
-"""A topic's effective configuration, and the judgement of what a client asks it to be.
+"""A topic's effective configuration, and the validation of its overrides.
 
 A topic property is the topic's own override, else what the broker's synonyms say
 (`log.retention.minutes` for `retention.ms`), else its default.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def broker_values(node: NodeConfig) -> dict[str, Any]:
-    """Give each topic property's value for a topic without overrides."""
+    """Return the value of each topic property for a topic without overrides."""
     values: dict[str, Any] = {}
     for name, row in TOPIC_PROPERTIES.items():
         value = row.default
@@ -29,12 +29,12 @@ def broker_values(node: NodeConfig) -> dict[str, Any]:
                 break
         values[name] = value
     if values["retention.ms"] < 0:
-        values["retention.ms"] = -1  # any negative time means for ever
+        values["retention.ms"] = -1  # any negative time means without limit
     return values
 
 
 class TopicConfig:
-    """The values that a topic's logs work with. Times in ms, sizes in bytes.
+    """The effective values of a topic. Times are in ms, sizes in bytes.
 
     `overrides` are the texts of the topic's own Config records; unknown names among them (of a
     later version's metadata, say) are kept and ignored.
@@ -87,24 +87,24 @@ class TopicConfig:
         self.min_insync_replicas: int = values["min.insync.replicas"]
         self.retention_bytes: int = values["retention.bytes"]
         self.retention_ms: int = values["retention.ms"]
-        # The internal property lets tests have segments below the least that topics may ask for.
+        # The internal property lets tests have segments below the minimum of segment.bytes.
         self.segment_bytes: int = values["internal.segment.bytes"] or values["segment.bytes"]
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        # No topic's own, but like those they decide on what its logs do with a batch.
+        # Broker properties that decide what a log does with a batch.
         self.validate_records: bool = node.get("barnabas.validate.records")
         self.decompression_max_bytes: int = node.get("barnabas.decompression.max.bytes")
 
     def get(self, name: str) -> Any:
-        """Give the effective value of a topic property, parsed; KeyError for an unknown one."""
+        """Return the effective value of a property, parsed. Raises KeyError for an unknown one."""
         return self._values[name]
 
     __getitem__ = get
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None], node: NodeConfig) -> None:
-    """Judge the overrides that a topic would have, as CreateTopics and AlterConfigs do.
+    """Validate the overrides that a topic would have, as CreateTopics and AlterConfigs do.
 
     Raises `ConfigError` whose message is that of INVALID_CONFIG (`LogConfig.validate`).
     """

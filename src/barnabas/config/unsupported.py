@@ -1,4 +1,4 @@
-"""What a configuration requests and this server does not do.
+"""Requests of a configuration that this server cannot fulfil.
 
 A property that promises protection or storage stops the start: an open server must not look like
 a closed one. A cluster of several nodes stops it too. Any other property without effect that the
@@ -54,7 +54,7 @@ def _refuse_cluster(config: NodeConfig) -> None:
 
 
 def warnings_of(config: NodeConfig, given: Collection[str]) -> Iterator[str]:
-    """Yield one line for each property in `given` that has no effect."""
+    """Yield one warning line for each property in `given` that has no effect."""
     for name in given:
         row = lookup(name)
         if row is None or row.is_checked or not _differs(row, config.get(name)):
@@ -81,7 +81,7 @@ def refuse_change(name: str, row: Property) -> None:
 
 
 def note_of(row: Property) -> str:
-    """Return what clients should know about the effect of a property; empty when it has one."""
+    """Return a note for clients about a property's effect; empty when it has an effect."""
     if row.needs_restart:
         return "A change is applied at start-up only."
     if row.has_effect:

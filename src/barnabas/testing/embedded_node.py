@@ -17,7 +17,7 @@ from barnabas.server.node.startup_checks import first_error
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 
-# Groups of few members that come within moments need no three seconds to gather.
+# A test's group has few members: the first one does not wait three seconds for more.
 _DEFAULTS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
@@ -46,7 +46,7 @@ class Node:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as `bootstrap.servers`."""
+        """The value of `bootstrap.servers` for clients."""
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> "Node":
@@ -61,11 +61,11 @@ class Node:
         self.close()
 
     def start(self) -> "Node":
-        """Start and return when clients are served; raises what prevented it."""
+        """Start, and return once clients are served. Raises the error that prevented it."""
         if self._thread is not None:
-            raise RuntimeError("the node runs already")
+            raise RuntimeError("the node is already running")
         properties = dict(self._properties)
-        if self.port:  # clients of the node before find this one
+        if self.port:  # clients of the stopped node find this one
             own = f"PLAINTEXT://127.0.0.1:{self.port}"
             properties["listeners"] = properties["listeners"].replace(
                 "PLAINTEXT://127.0.0.1:0", own
@@ -103,16 +103,16 @@ class Node:
             started.set_exception(first_error(error))
         else:
             if not started.done():
-                started.set_exception(RuntimeError("the node stopped before it served"))
+                started.set_exception(RuntimeError("the node stopped during its start"))
 
     def stop(self) -> None:
-        """Stop in order: what is in flight is answered, logs are flushed, the marker is written."""
+        """Stop cleanly: answer pending requests, flush logs, write the clean-shutdown marker."""
         server = self.server
         if server is not None:
             self._end(server.stop)
 
     def kill(self) -> None:
-        """Stop abruptly: nothing is flushed, no marker is written; the next start recovers."""
+        """Stop abruptly, without a flush and a marker; the next start recovers."""
         self._end(self._scope.cancel)
 
     def _end(self, action: "object") -> None:
@@ -126,7 +126,7 @@ class Node:
         self._thread = self._token = self.server = None
 
     def close(self) -> None:
-        """Stop if it runs, and remove temporary data."""
+        """Stop the node if it runs, and remove temporary data."""
         try:
             self.stop()
         finally:

@@ -1,23 +1,22 @@
-"""A history of sends and reads, and what is wrong with it, in the manner of jepsen.tests.kafka.
+"""A history of sends and reads and its anomalies, in the manner of jepsen.tests.kafka.
 
-A test notes what its producers and consumers did: each `Operation` is a transaction, or a single
+A test records what its producers and consumers did: each `Operation` is a transaction, or a single
 send or poll, with an outcome that may be unknown. Every value is written at most once in the whole
-history. `check` then looks for what no run of a sound server explains:
+history. `check` then finds anomalies, which no run of a correct server explains:
 
 - `INCONSISTENT_OFFSETS`: two values at one offset of a partition;
 - `DUPLICATE`: one value at two offsets, in what was read or between an ack and a read;
 - `ABORTED_READ`: a value that was read although its operation failed;
 - `LOST`: a value that was acked and skipped: later offsets were read, it never was;
-- `UNSEEN`: a value that was acked and not read, and nobody read so far (consumers may not be done);
+- `UNSEEN`: a value that was acked and not read, when no consumer has read as far;
 - `TORN`: an operation of which some values were read, while others were skipped;
-- `UNWRITTEN`: a value that was read and that nobody wrote;
+- `UNWRITTEN`: a value that was read and that no producer wrote;
 - `NONMONOTONIC_READ`: a process that read backwards without having been repositioned;
-- `SKIPPED_READ`: a process that passed over an offset where somebody else read a value;
-- `NONMONOTONIC_SEND`: two values of one process that lie in the other order than it sent them.
+- `SKIPPED_READ`: a process that skipped an offset where another process read a value;
+- `NONMONOTONIC_SEND`: two values of one process whose offsets are not in the order of its sends.
 
-What is read must come from read_committed consumers for ABORTED_READ, TORN and SKIPPED_READ to make
-sense, from a log that nothing was deleted from, and from producers that keep their order:
-idempotent ones, or with one request in flight.
+ABORTED_READ, TORN and SKIPPED_READ need read_committed consumers, a log without deletions, and
+producers that keep their order: idempotent ones, or with one request in flight.
 """
 
 import json
@@ -34,7 +33,7 @@ Partition = tuple[str, int]
 
 
 class Outcome(Enum):
-    """How an operation ended, as far as its process knows."""
+    """The outcome of an operation, as its process knows it."""
 
     OK = "ok"
     FAIL = "fail"
@@ -42,7 +41,7 @@ class Outcome(Enum):
 
 
 class Kind(Enum):
-    """What can be wrong."""
+    """The kinds of anomalies."""
 
     INCONSISTENT_OFFSETS = "inconsistent offsets"
     DUPLICATE = "duplicate"
@@ -81,21 +80,21 @@ class Seen:
 
 @attrs.define
 class Operation:
-    """What one process did at once; without `ok` or `fail` its outcome stays unknown."""
+    """One transaction, send or poll of a process; without `ok` or `fail` its outcome is unknown."""
 
     process: str
     sends: list[Seen] = attrs.Factory(list[Seen])
     reads: list[Seen] = attrs.Factory(list[Seen])
     outcome: Outcome = Outcome.UNKNOWN
     repositioned: bool = False
-    """Whether the process may have begun to read elsewhere: a start, a seek, a rebalance."""
+    """True when the process may have changed its position: a start, a seek, a rebalance."""
 
     def sent(self, topic: str, partition: int, value: str, offset: int = -1) -> None:
-        """Note a write; give the offset once it is acked."""
+        """Record a write, with its offset when it is acked."""
         self.sends.append(Seen((topic, partition), offset, value))
 
     def acked(self, topic: str, partition: int, value: str, offset: int) -> None:
-        """Note the offset of a write that was noted before; ValueError if it was not."""
+        """Record the offset of a recorded write. Raises ValueError when it was not recorded."""
         values = [each.value for each in self.sends]
         self.sends[values.index(value)] = Seen((topic, partition), offset, value)
 
@@ -155,7 +154,7 @@ class History:
         return history
 
     def reads(self) -> Iterator[Seen]:
-        """Everything that anybody read."""
+        """Yield every value that was read."""
         for operation in self.operations:
             yield from operation.reads
 
@@ -198,7 +197,7 @@ class _View:
                 yield from operation.sends
 
     def _was_skipped(self, seen: Seen) -> bool:
-        """Whether nobody read it, and it is too late for that."""
+        """Return True when the value was not read and later offsets were."""
         if seen.value in self._read_at:
             return False
         passed = 0 <= seen.offset < self._highest.get(seen.partition, -1)
@@ -241,7 +240,7 @@ class _View:
                         yield Anomaly(Kind.ABORTED_READ, seen.partition, seen.value, detail)
 
     def missing(self) -> Iterator[Anomaly]:
-        """Values that were acked and that nobody read: skipped, or not reached."""
+        """Yield values that were acked and not read: skipped, or not reached."""
         for seen in self._acked():
             if seen.value in self._read_at:
                 continue
@@ -290,7 +289,7 @@ class _View:
                 of_process[seen.partition] = seen.offset
 
     def _filled_offsets(self) -> dict[Partition, list[int]]:
-        """Where somebody read a value, in order."""
+        """Return the offsets at which a value was read, in order."""
         filled: dict[Partition, set[int]] = {}
         for places in self._read_at.values():
             for partition, offset in places:
@@ -298,7 +297,7 @@ class _View:
         return {partition: sorted(offsets) for partition, offsets in filled.items()}
 
     def nonmonotonic_sends(self) -> Iterator[Anomaly]:
-        """Values of one process in another order than that of their sending."""
+        """Yield values of one process whose offsets are not in the order of their sending."""
         positions: dict[tuple[str, Partition], int] = {}
         for operation in self._operations:
             for seen in operation.sends:
@@ -311,7 +310,7 @@ class _View:
                     positions[operation.process, seen.partition] = offset
 
     def _offset_of(self, seen: Seen) -> int:
-        """Where a written value lies: by its ack, otherwise where it was read; -1 if unknown."""
+        """Return the offset of a written value by its ack, or where it was read; -1 if unknown."""
         if seen.offset >= 0:
             return seen.offset
         offsets = [

@@ -1,4 +1,4 @@
-"""A node as a process of its own, for tests that kill it."""
+"""A node in a separate process, for tests that kill it."""
 
 import re
 import shutil
@@ -34,12 +34,12 @@ class NodeProcess:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as `bootstrap.servers`."""
+        """The value of `bootstrap.servers` for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process's id; RuntimeError when it does not run."""
+        """The process id. Raises RuntimeError when the node is not running."""
         return self._running().pid
 
     def __enter__(self) -> "NodeProcess":
@@ -54,7 +54,7 @@ class NodeProcess:
         self.close()
 
     def start(self) -> "NodeProcess":
-        """Start and return once it says that it is ready; RuntimeError with its log otherwise."""
+        """Start, and return once it is ready. Raises RuntimeError with its log otherwise."""
         settings = {"listeners": _LISTENERS.format(port=self.port), **self.config}
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
         command += [f"--set={name}={value}" for name, value in settings.items()]
@@ -87,11 +87,11 @@ class NodeProcess:
 
     def _running(self) -> "subprocess.Popen[str]":
         if self._process is None:
-            raise RuntimeError("the node does not run")
+            raise RuntimeError("the node is not running")
         return self._process
 
     def stop(self) -> int:
-        """Ask it to stop (SIGTERM); returns the exit code."""
+        """Stop the node with SIGTERM; return the exit code."""
         process = self._running()
         process.terminate()
         try:

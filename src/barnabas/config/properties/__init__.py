@@ -1,10 +1,10 @@
-"""The table: every property of Kafka 4.3 and our own, each declared once.
+"""The table: every property of Kafka 4.3 and of barnabas, each declared once.
 
-One module per subject, one row per property: Kafka's name, type, default and importance, what
-it does in our words, its validator, whether it may change while the node runs, and whether it
-has an effect here yet. Nothing else lives here: `barnabas.config` reads the rows to parse
-files, to answer DescribeConfigs and to write `docs/configuration.md`. The tables of `group` and
-`client_metrics` are imported where they are used: a start needs neither.
+One module per subject, one row per property: Kafka's name, type, default and importance, its
+documentation, its validator, whether it is dynamic, and whether it has an effect in barnabas.
+Nothing else belongs here: `barnabas.config` reads the rows to parse files, to answer
+DescribeConfigs and to write `docs/configuration.md`. The tables of groups and of client metrics are
+imported where they are used: a start needs neither.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from barnabas.config.schema import Range
 # fmt: off
 PROPERTIES: tuple[P, ...] = (
     P("metrics", LIST, (), MEDIUM,
-      "Prefixes of the metrics that matching clients push; * stands for all, none for no metric."),
+      "Prefixes of the metrics that matching clients push; * is all metrics, an empty list none."),
     P("interval.ms", INT, 300_000, MEDIUM,
       "Milliseconds between two pushes of a matching client.",
       validator=Range(100, 3_600_000)),

@@ -1,4 +1,4 @@
-"""A group's own properties, with the broker properties that stand in for them."""
+"""The properties of a group, with the broker properties that are their defaults."""
 
 from barnabas.config.properties.vocabulary import (
     BOOLEAN,
@@ -17,7 +17,7 @@ PROPERTIES: tuple[P, ...] = (
       "Milliseconds without a heartbeat after which a member is removed.",
       validator=Range(1), synonyms=(("group.consumer.session.timeout.ms", 1),), has_effect=True),
     P("consumer.heartbeat.interval.ms", INT, 5000, MEDIUM,
-      "Milliseconds between heartbeats, as told to the members.",
+      "Heartbeat interval in milliseconds that members get.",
       validator=Range(1), synonyms=(("group.consumer.heartbeat.interval.ms", 1),), has_effect=True),
     P("consumer.assignment.interval.ms", INT, 1000, MEDIUM,
       "Least milliseconds between two assignments.",
@@ -27,7 +27,7 @@ PROPERTIES: tuple[P, ...] = (
       "Milliseconds without a heartbeat after which a member is removed.",
       validator=Range(1), synonyms=(("group.share.session.timeout.ms", 1),)),
     P("share.heartbeat.interval.ms", INT, 5000, MEDIUM,
-      "Milliseconds between heartbeats, as told to the members.",
+      "Heartbeat interval in milliseconds that members get.",
       validator=Range(1), synonyms=(("group.share.heartbeat.interval.ms", 1),)),
     P("share.record.lock.duration.ms", INT, 30000, MEDIUM,
       "Milliseconds for which a delivered record is locked for its consumer.",
@@ -43,10 +43,10 @@ PROPERTIES: tuple[P, ...] = (
       "by_duration: and how far back.",
       validator=SHARE_OFFSET_RESET),
     P("share.isolation.level", STRING, "read_uncommitted", MEDIUM,
-      "Whether the group sees records of open and aborted transactions.",
+      "Whether the group reads records of open and aborted transactions.",
       validator=OneOf("read_committed", "read_uncommitted")),
     P("share.renew.acknowledge.enable", BOOLEAN, True, MEDIUM,
-      "Allow consumers to prolong the lock of a record."),
+      "Allow consumers to extend the lock of a record."),
     P("share.assignment.interval.ms", INT, 1000, MEDIUM,
       "Least milliseconds between two assignments.",
       validator=Range(0), synonyms=(("group.share.assignment.interval.ms", 1),)),
@@ -54,7 +54,7 @@ PROPERTIES: tuple[P, ...] = (
       "Milliseconds without a heartbeat after which a member is removed.",
       validator=Range(1), synonyms=(("group.streams.session.timeout.ms", 1),)),
     P("streams.heartbeat.interval.ms", INT, 5000, MEDIUM,
-      "Milliseconds between heartbeats, as told to the members.",
+      "Heartbeat interval in milliseconds that members get.",
       validator=Range(1), synonyms=(("group.streams.heartbeat.interval.ms", 1),)),
     P("streams.num.standby.replicas", INT, 0, MEDIUM,
       "Standby copies of each stateful task.",

@@ -43,7 +43,7 @@ PROPERTIES: tuple[P, ...] = (
       "Listener through which the remote log metadata manager reaches the brokers.",
       validator=NonEmpty()),
     P("remote.log.metadata.custom.metadata.max.bytes", INT, 128, LOW,
-      "Most bytes of its own that a remote storage manager may keep with a segment's "
+      "Largest custom metadata in bytes that a remote storage manager may keep with a segment's "
       "metadata.",
       validator=Range(0)),
     P("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, LOW,
