@@ -1,4 +1,4 @@
-"""Cluster states that tests begin with, made as a server makes them: by replaying records."""
+"""Cluster states for tests, made by replaying records as a server does."""
 
 from typing import Any, TypeVar
 
@@ -65,7 +65,7 @@ class Cluster:
         return self.take(self.controller.broker_heartbeat(self.heartbeat(broker_id)))
 
     def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatRequest:
-        """A heartbeat of a broker that has applied all metadata and wants to serve."""
+        """Return a heartbeat of a broker that has applied all metadata and wants to be unfenced."""
         return BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=self.image.brokers[broker_id].epoch,

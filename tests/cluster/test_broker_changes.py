@@ -1,4 +1,4 @@
-"""Brokers come, are let in, and get producer ids."""
+"""Registration, fencing and controlled shutdown of brokers, and blocks of producer ids."""
 
 import attrs
 import pytest
@@ -10,7 +10,7 @@ from barnabas.protocol.records.metadata_records import FeatureLevelRecord, Parti
 from tests.cluster.states import Cluster, registration, uuid
 
 
-def test_a_broker_starts_fenced_with_the_offset_as_its_epoch() -> None:
+def test_register_broker_new_broker_is_fenced_with_the_offset_as_its_epoch() -> None:
     cluster = Cluster(brokers=2)
     offset = cluster.controller.next_offset
     assert cluster.add_broker(9, fenced=True) == offset
@@ -18,7 +18,7 @@ def test_a_broker_starts_fenced_with_the_offset_as_its_epoch() -> None:
     assert (broker.epoch, broker.fenced, broker.directories) == (offset, True, (uuid(509),))
 
 
-def test_the_same_incarnation_keeps_its_epoch_and_a_new_one_does_not() -> None:
+def test_register_broker_same_incarnation_keeps_its_epoch() -> None:
     cluster = Cluster()
     known = cluster.image.brokers[1]
     assert cluster.register(registration(1)) == known.epoch
@@ -26,7 +26,7 @@ def test_the_same_incarnation_keeps_its_epoch_and_a_new_one_does_not() -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_the_same_incarnation_amends_what_is_known_of_it() -> None:
+def test_register_broker_same_incarnation_updates_its_registration() -> None:
     cluster = Cluster()
     known = cluster.image.brokers[1]
     amended = registration(1, uuid(7), uuid(8), rack="rack-0")
@@ -35,7 +35,7 @@ def test_the_same_incarnation_amends_what_is_known_of_it() -> None:
     assert not cluster.image.brokers[1].fenced
 
 
-def test_a_broker_of_another_cluster_is_refused() -> None:
+def test_register_broker_of_another_cluster_is_refused() -> None:
     cluster = Cluster()
     cluster.controller.image = type(cluster.image)(cluster_id="other")
     with pytest.raises(KafkaError) as refusal:
@@ -43,7 +43,7 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
     assert refusal.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
+def test_heartbeat_unfenced_broker_leads_its_leaderless_partitions() -> None:
     cluster = Cluster()
     topic_id = cluster.create("t", partitions=2).topic_id
     cluster.replay([PartitionChangeRecord(topic_id=topic_id, partition_id=1, leader=-1)])
@@ -53,7 +53,7 @@ def test_an_unfenced_broker_leads_what_waited_for_it() -> None:
     assert [(partitions[n].leader, partitions[n].leader_epoch) for n in (0, 1)] == [(1, 2), (1, 2)]
 
 
-def test_others_lead_what_a_fenced_broker_led_if_they_are_in_sync() -> None:
+def test_fence_broker_in_sync_replicas_take_over_its_partitions() -> None:
     cluster = Cluster(brokers=2)
     topic_id = cluster.create("t", partitions=3, replicas=2).topic_id
     alone = PartitionChangeRecord(topic_id=topic_id, partition_id=2, isr=[1], leader=1)
@@ -68,7 +68,7 @@ def test_others_lead_what_a_fenced_broker_led_if_they_are_in_sync() -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_who_is_eligible_takes_over_from_a_fenced_broker() -> None:
+def test_heartbeat_eligible_leader_replica_takes_over_from_a_fenced_broker() -> None:
     cluster = Cluster(brokers=2)
     level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
     topic_id = cluster.create("t", replicas=2).topic_id
@@ -83,7 +83,7 @@ def test_who_is_eligible_takes_over_from_a_fenced_broker() -> None:
     assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (2,))
 
 
-def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
+def test_heartbeat_of_an_earlier_epoch_is_refused() -> None:
     cluster = Cluster()
     stale = cluster.heartbeat(1)
     stale.broker_epoch = 12345
@@ -92,7 +92,7 @@ def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_producer_ids_are_given_in_blocks_that_never_overlap() -> None:
+def test_allocate_producer_ids_blocks_never_overlap() -> None:
     cluster = Cluster()
     epoch = cluster.image.brokers[1].epoch
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may change, and what they answer."""
+"""AlterConfigs and IncrementalAlterConfigs: records, errors and responses."""
 
 import pytest
 
@@ -44,28 +44,28 @@ def cluster() -> Cluster:
     return cluster
 
 
-def test_properties_are_set_and_unset(cluster: Cluster) -> None:
+def test_alter_configs_set_and_delete_change_the_overrides(cluster: Cluster) -> None:
     assert alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET))[0] == 0
     assert cluster.image.topic_config("t") == {"retention.ms": "5"}
     assert alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", None, DELETE))[0] == 0
     assert cluster.image.topic_config("t") == {}
 
 
-def test_lists_grow_and_shrink_from_what_is_in_effect(cluster: Cluster) -> None:
+def test_alter_configs_append_and_subtract_start_from_the_effective_list(cluster: Cluster) -> None:
     alter(cluster, RESOURCE_TOPIC, "t", ("cleanup.policy", "compact", APPEND))
     assert cluster.image.topic_config("t") == {"cleanup.policy": "delete,compact"}
     alter(cluster, RESOURCE_TOPIC, "t", ("cleanup.policy", "delete", SUBTRACT))
     assert cluster.image.topic_config("t") == {"cleanup.policy": "compact"}
 
 
-def test_what_is_no_list_cannot_be_appended_to(cluster: Cluster) -> None:
+def test_alter_configs_append_to_a_scalar_is_refused(cluster: Cluster) -> None:
     assert alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", APPEND)) == (
         40,
         "Can't APPEND to key retention.ms because its type is not LIST.",
     )
 
 
-def test_a_refused_property_leaves_the_others_of_the_resource_alone(cluster: Cluster) -> None:
+def test_alter_configs_invalid_property_changes_nothing_of_its_resource(cluster: Cluster) -> None:
     code, message = alter(
         cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET), ("bogus", "1", SET)
     )
@@ -73,14 +73,14 @@ def test_a_refused_property_leaves_the_others_of_the_resource_alone(cluster: Clu
     assert cluster.image.topic_config("t") == {}
 
 
-def test_an_unchanged_value_is_not_written_again(cluster: Cluster) -> None:
+def test_alter_configs_unchanged_value_writes_no_record(cluster: Cluster) -> None:
     alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET))
     before = cluster.controller.next_offset
     alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET))
     assert cluster.controller.next_offset == before
 
 
-def test_resources_that_are_not_there_are_refused(cluster: Cluster) -> None:
+def test_alter_configs_unknown_resource_is_refused(cluster: Cluster) -> None:
     setting = ("retention.ms", "5", SET)
     answer = alter(cluster, RESOURCE_TOPIC, "none", setting)
     assert answer == (3, "The topic 'none' does not exist.")
@@ -89,7 +89,7 @@ def test_resources_that_are_not_there_are_refused(cluster: Cluster) -> None:
     assert alter(cluster, 99, "x", setting)[0] == 42
 
 
-def test_broker_properties_that_are_fixed_cannot_be_altered(cluster: Cluster) -> None:
+def test_alter_configs_read_only_broker_property_is_refused(cluster: Cluster) -> None:
     assert alter(cluster, RESOURCE_BROKER, "1", ("log.dirs", "5", SET)) == (
         42,
         "Cannot update these configs dynamically: [log.dirs]",
@@ -98,19 +98,19 @@ def test_broker_properties_that_are_fixed_cannot_be_altered(cluster: Cluster) ->
     assert cluster.image.broker_config(1) == {"log.retention.ms": "500"}
 
 
-def test_a_property_named_twice_is_refused(cluster: Cluster) -> None:
+def test_alter_configs_duplicate_property_is_refused(cluster: Cluster) -> None:
     setting = ("retention.ms", "5", SET)
     assert alter(cluster, RESOURCE_TOPIC, "t", setting, setting)[0] == 42
 
 
-def test_a_missing_value_is_refused(cluster: Cluster) -> None:
+def test_alter_configs_null_value_is_refused(cluster: Cluster) -> None:
     assert alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", None, SET)) == (
         42,
         "Null value not supported for : retention.ms",
     )
 
 
-def test_the_older_request_replaces_everything(cluster: Cluster) -> None:
+def test_alter_configs_full_request_replaces_all_overrides(cluster: Cluster) -> None:
     alter(cluster, RESOURCE_TOPIC, "t", ("retention.ms", "5", SET), ("segment.ms", "9", SET))
     request = AlterConfigsRequest(
         resources=[
@@ -125,7 +125,7 @@ def test_the_older_request_replaces_everything(cluster: Cluster) -> None:
     assert cluster.image.topic_config("t") == {"segment.ms": "7"}
 
 
-def test_validate_only_changes_nothing(cluster: Cluster) -> None:
+def test_alter_configs_validate_only_writes_no_record(cluster: Cluster) -> None:
     request = AlterConfigsRequest(
         resources=[
             AlterConfigsRequest.AlterConfigsResource(
@@ -142,16 +142,16 @@ def test_validate_only_changes_nothing(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("name", [" 1", "1.0", "1_0", "", "\u00b2"])
-def test_an_id_is_a_number_as_java_reads_it(name: str) -> None:
+def test_parse_id_accepts_what_java_accepts(name: str) -> None:
     assert parse_id(name) is None
     assert parse_id("+1") == parse_id("1") == 1
 
 
-def test_there_are_no_default_topics(cluster: Cluster) -> None:
+def test_alter_configs_default_topic_resource_is_refused(cluster: Cluster) -> None:
     refused = (42, "Default topic resources are not allowed.")
     assert alter(cluster, RESOURCE_TOPIC, "", ("retention.ms", "5", SET)) == refused
 
 
-def test_what_client_metrics_match_is_a_configuration(cluster: Cluster) -> None:
+def test_alter_configs_invalid_client_metrics_match_is_an_invalid_config(cluster: Cluster) -> None:
     refused = (40, "Illegal client matching pattern: client_id=[")
     assert alter(cluster, RESOURCE_CLIENT_METRICS, "m", ("match", "client_id=[", SET)) == refused

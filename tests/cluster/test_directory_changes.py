@@ -1,6 +1,6 @@
-"""Directories of a broker: replicas are assigned to them, and what lies in a failed one is offline.
+"""Log directories of brokers: assignment of replicas, and failed directories.
 
-The records are those of Apache Kafka 4.3 with two log.dirs, one of which is taken away.
+The records are those of Apache Kafka 4.3 with two log.dirs, one of which is removed.
 """
 
 import pytest
@@ -77,7 +77,7 @@ def a_topic(cluster: Cluster, replicas: int = 1) -> Uuid:
     return topic_id
 
 
-def test_a_broker_says_where_its_replicas_are() -> None:
+def test_assign_replicas_records_the_directory_of_a_replica() -> None:
     cluster = with_two_directories()
     topic_id = cluster.create("t").topic_id
     change = PartitionChangeRecord(topic_id=topic_id, partition_id=0, directories=[SECOND])
@@ -93,7 +93,7 @@ def test_a_broker_says_where_its_replicas_are() -> None:
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_metadata_without_room_for_directories_is_told_of_none() -> None:
+def test_assign_replicas_with_an_old_metadata_version_is_refused() -> None:
     cluster = with_two_directories()
     topic_id = a_topic(cluster)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=DIRECTORIES_SINCE - 1)
@@ -103,7 +103,7 @@ def test_metadata_without_room_for_directories_is_told_of_none() -> None:
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_what_lies_in_a_failed_directory_has_no_leader() -> None:
+def test_heartbeat_failed_directory_makes_its_partitions_leaderless() -> None:
     cluster = with_two_directories()
     topic_id = a_topic(cluster)
     epoch = cluster.image.brokers[1].epoch
@@ -119,7 +119,7 @@ def test_what_lies_in_a_failed_directory_has_no_leader() -> None:
     ]
 
 
-def test_where_the_cluster_keeps_eligible_leaders_it_becomes_one() -> None:
+def test_heartbeat_failed_directory_with_elr_makes_the_replica_eligible() -> None:
     cluster = with_two_directories(elr=True)
     topic_id = a_topic(cluster)
     assert fail(cluster, SECOND)[0] == PartitionChangeRecord(
@@ -136,7 +136,7 @@ def test_where_the_cluster_keeps_eligible_leaders_it_becomes_one() -> None:
     assert back.leader_recovery_state == 0
 
 
-def test_the_last_known_leader_is_elected_where_nobody_is_eligible() -> None:
+def test_heartbeat_unfenced_last_known_leader_is_elected_without_eligible_replicas() -> None:
     """As Apache Kafka leaves it when it was not stopped cleanly."""
     cluster = with_two_directories(elr=True)
     topic_id = a_topic(cluster)
@@ -150,7 +150,7 @@ def test_the_last_known_leader_is_elected_where_nobody_is_eligible() -> None:
     assert (back.leader, back.isr, back.leader_recovery_state) == (1, (1,), 1)
 
 
-def test_another_replica_takes_over() -> None:
+def test_heartbeat_failed_directory_elects_another_replica() -> None:
     cluster = with_two_directories(brokers=2)
     a_topic(cluster, replicas=2)
     leader = partitions(cluster)[1].leader
@@ -160,7 +160,7 @@ def test_another_replica_takes_over() -> None:
     assert partitions(cluster)[0].isr == partitions(cluster)[0].replicas
 
 
-def test_a_directory_that_is_back_is_led_from_again_and_one_that_is_gone_is_not() -> None:
+def test_unfence_leads_from_a_restored_directory_but_not_from_a_removed_one() -> None:
     cluster = with_two_directories()
     a_topic(cluster)
     fail(cluster, SECOND)

@@ -1,4 +1,4 @@
-"""Who is elected on request, and what is said where nobody is."""
+"""Elections on request: the elected replica, and the error when there is none."""
 
 import pytest
 
@@ -53,7 +53,7 @@ class Case:
         return result.error_code
 
 
-def test_the_preferred_leader_takes_over_in_a_new_epoch() -> None:
+def test_preferred_election_starts_a_new_leader_epoch() -> None:
     case = Case(leader=2, isr=[1, 2, 3])
     epoch = case.partition.leader_epoch
     assert case.elect(PREFERRED) == 0
@@ -63,7 +63,7 @@ def test_the_preferred_leader_takes_over_in_a_new_epoch() -> None:
 
 
 @pytest.mark.parametrize(("isr", "fenced"), [([2, 3], ()), ([1, 2, 3], (1,))])
-def test_a_preferred_leader_that_is_out_of_sync_or_fenced_is_not_available(
+def test_preferred_election_of_a_fenced_or_lagging_replica_is_refused(
     isr: list[int], fenced: tuple[int, ...]
 ) -> None:
     case = Case(leader=2, isr=isr, fenced=fenced)
@@ -71,20 +71,20 @@ def test_a_preferred_leader_that_is_out_of_sync_or_fenced_is_not_available(
     assert case.partition.leader == 2
 
 
-def test_a_replica_whose_directory_is_lost_does_not_lead() -> None:
+def test_preferred_election_of_a_replica_in_a_lost_directory_is_refused() -> None:
     gone = [DIRECTORY_LOST, uuid(502), uuid(503)]
     assert Case(2, [1, 2, 3], directories=gone).elect(PREFERRED) == 80
     elsewhere = [uuid(999), uuid(502), uuid(503)]
     assert Case(2, [1, 2, 3], directories=elsewhere).elect(PREFERRED) == 80
 
 
-def test_without_a_leader_the_preferred_election_takes_any_that_is_in_sync() -> None:
+def test_preferred_election_without_a_leader_elects_any_in_sync_replica() -> None:
     case = Case(leader=-1, isr=[3], fenced=(1,))
     assert case.elect(PREFERRED) == 0
     assert case.partition.leader == 3
 
 
-def test_an_unclean_election_takes_one_that_is_out_of_sync_only_if_it_must() -> None:
+def test_unclean_election_prefers_an_in_sync_replica() -> None:
     case = Case(leader=-1, isr=[1], fenced=(1,))
     assert case.elect(UNCLEAN) == 0
     assert (case.partition.leader, case.partition.isr) == (2, (2,))
@@ -94,14 +94,14 @@ def test_an_unclean_election_takes_one_that_is_out_of_sync_only_if_it_must() -> 
     assert (clean.partition.leader, clean.partition.leader_recovery_state) == (3, 0)
 
 
-def test_a_led_partition_needs_no_unclean_election_and_a_dead_one_gets_none() -> None:
+def test_unclean_election_with_a_leader_or_without_replicas_is_refused() -> None:
     assert Case(leader=2, isr=[2]).elect(UNCLEAN) == ErrorCode.ELECTION_NOT_NEEDED
     dead = Case(leader=-1, isr=[1], fenced=(1, 2, 3))
     assert dead.elect(UNCLEAN) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     assert dead.elect(PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_an_eligible_leader_comes_before_an_unclean_one() -> None:
+def test_unclean_election_prefers_an_eligible_leader_replica() -> None:
     case = Case(leader=-1, isr=[], elr=[2, 3])
     assert case.elect(UNCLEAN) == 0
     partition = case.partition
@@ -109,7 +109,7 @@ def test_an_eligible_leader_comes_before_an_unclean_one() -> None:
     assert partition.leader_recovery_state == 0
 
 
-def test_who_led_last_comes_before_the_others_that_are_out_of_sync() -> None:
+def test_unclean_election_prefers_the_last_known_leader() -> None:
     case = Case(leader=-1, isr=[], last_known=[3])
     assert case.elect(PREFERRED) == 0
     partition = case.partition
@@ -117,7 +117,7 @@ def test_who_led_last_comes_before_the_others_that_are_out_of_sync() -> None:
     assert partition.leader_recovery_state == 1
 
 
-def test_without_a_list_all_that_need_it_are_elected_and_only_they_are_told() -> None:
+def test_election_without_partitions_reports_only_the_elected_ones() -> None:
     case = Case(leader=2, isr=[1, 2])
     case.cluster.create("u")
     request = ElectLeadersRequest(topic_partitions=None)
@@ -130,7 +130,7 @@ def test_without_a_list_all_that_need_it_are_elected_and_only_they_are_told() ->
     assert case.partition.leader == 1
 
 
-def test_an_unknown_kind_of_election_is_refused_unless_nothing_is_asked() -> None:
+def test_election_of_an_unknown_type_is_refused_unless_it_names_no_partition() -> None:
     controller = Cluster().controller
     with pytest.raises(KafkaError, match="Unknown election type 5") as refusal:
         controller.elect_leaders(ElectLeadersRequest(election_type=5, topic_partitions=None))

@@ -1,11 +1,11 @@
-"""What the controller answers to features being raised and lowered, and what it writes then."""
+"""UpdateFeatures: responses and records when levels are raised or lowered."""
 
 import pytest
 
 from barnabas.cluster.controller.feature_changes import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from barnabas.cluster.metadata.feature_levels import metadata_changed
 from barnabas.cluster.metadata.image import BrokerImage
-from barnabas.cluster.metadata.record_versions import encode_at, statable
+from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
@@ -51,7 +51,7 @@ def update(
     return result.response.error_code, result.records, result.kraft_version
 
 
-def test_levels_are_raised_lowered_and_taken_away() -> None:
+def test_update_features_raises_lowers_and_removes_levels() -> None:
     cluster = cluster_at(metadata_version=21)
     for level, kind in ((2, UPGRADE), (1, SAFE_DOWNGRADE), (0, UNSAFE_DOWNGRADE)):
         code, records, _ = update(cluster, ("transaction.version", level, kind))
@@ -62,21 +62,21 @@ def test_levels_are_raised_lowered_and_taken_away() -> None:
         assert cluster.image.features.get("transaction.version", 0) == level
 
 
-def test_one_bad_update_refuses_all() -> None:
+def test_update_features_invalid_update_refuses_the_request() -> None:
     cluster = cluster_at(metadata_version=30)
     good, bad = ("group.version", 1, UPGRADE), ("transaction.version", 3, UPGRADE)
     assert update(cluster, good, bad) == (REFUSED, [], None)
     assert update(cluster, bad, good) == (REFUSED, [], None)
 
 
-def test_validation_writes_nothing() -> None:
+def test_update_features_validate_only_writes_no_record() -> None:
     cluster = cluster_at(metadata_version=21)
     cluster.kraft_version = 0
     wanted = [("group.version", 1, UPGRADE), ("kraft.version", 1, UPGRADE)]
     assert update(cluster, *wanted, validate_only=True) == (0, [], None)
 
 
-def test_the_quorum_goes_over_to_its_version_and_never_back() -> None:
+def test_update_features_upgrades_kraft_version_and_never_downgrades_it() -> None:
     cluster = cluster_at(metadata_version=21)
     cluster.kraft_version = 0
     assert update(cluster, ("kraft.version", 1, UPGRADE)) == (0, [NoOpRecord()], 1)
@@ -90,7 +90,7 @@ def test_the_quorum_goes_over_to_its_version_and_never_back() -> None:
     ("level", "current", "changed"),
     [(24, 25, False), (23, 29, False), (22, 23, True), (22, 29, True), (29, 30, True)],
 )
-def test_a_downgrade_is_safe_down_to_the_last_change_of_the_metadata(
+def test_update_features_downgrade_stops_at_the_last_metadata_change(
     level: int, current: int, changed: bool
 ) -> None:
     assert metadata_changed(level, current) == changed
@@ -100,7 +100,7 @@ def test_a_downgrade_is_safe_down_to_the_last_change_of_the_metadata(
     assert (code == REFUSED) == changed
 
 
-def test_a_level_that_another_broker_does_not_serve_is_refused() -> None:
+def test_update_features_level_unsupported_by_a_broker_is_refused() -> None:
     cluster = cluster_at(metadata_version=30)
     (broker,) = cluster.image.brokers.values()
     assert isinstance(broker, BrokerImage)
@@ -124,7 +124,7 @@ def test_a_level_that_another_broker_does_not_serve_is_refused() -> None:
     )
 
 
-def test_what_another_kafka_finalized_and_is_not_served_can_be_taken_away_only() -> None:
+def test_update_features_unsupported_feature_can_only_be_removed() -> None:
     cluster = cluster_at(metadata_version=30, share_version=1)
     assert update(cluster, ("share.version", 1, UPGRADE))[0] == REFUSED
     assert update(cluster, ("share.version", 0, SAFE_DOWNGRADE))[0] == 0
@@ -145,7 +145,9 @@ def test_what_another_kafka_finalized_and_is_not_served_can_be_taken_away_only()
         (30, (4, 3, 2, 2)),
     ],
 )
-def test_records_have_the_version_of_the_level(level: int, versions: tuple[int, ...]) -> None:
+def test_encode_at_uses_the_record_version_of_the_level(
+    level: int, versions: tuple[int, ...]
+) -> None:
     kinds = (
         RegisterBrokerRecord(),
         BrokerRegistrationChangeRecord(),
@@ -156,20 +158,20 @@ def test_records_have_the_version_of_the_level(level: int, versions: tuple[int, 
     assert tuple(encode_at(record, level)[2] for record in kinds) == versions
 
 
-def test_what_a_level_cannot_state_is_left_out_and_the_rest_stays() -> None:
+def test_records_at_leaves_out_fields_that_the_level_lacks() -> None:
     whole = PartitionRecord(
         partition_id=3, replicas=[1], directories=[uuid(1)], eligible_leader_replicas=[2]
     )
-    (without_elr,) = statable([whole], 21)
+    (without_elr,) = records_at([whole], 21)
     assert without_elr == PartitionRecord(partition_id=3, replicas=[1], directories=[uuid(1)])
     assert decode_metadata_record(encode_at(without_elr, 21)) == without_elr
-    (bare,) = statable([whole], 14)
+    (bare,) = records_at([whole], 14)
     assert bare == PartitionRecord(partition_id=3, replicas=[1])
     assert whole.directories == [uuid(1)]
-    assert statable([whole], 30) == [whole]
+    assert records_at([whole], 30) == [whole]
 
 
-def test_controllers_register_since_the_level_that_knows_of_it() -> None:
+def test_records_at_leaves_out_controllers_before_their_level() -> None:
     record = RegisterControllerRecord(controller_id=1)
-    assert statable([record], 14) == []
-    assert statable([record], 15) == [record]
+    assert records_at([record], 14) == []
+    assert records_at([record], 15) == [record]

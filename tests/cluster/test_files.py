@@ -1,4 +1,4 @@
-"""The quorum's files: the state of votes, snapshots, and a freshly formatted directory."""
+"""The quorum's files: quorum-state, snapshots, and a newly formatted directory."""
 
 from pathlib import Path
 
@@ -41,18 +41,18 @@ KAFKAS_CHECKPOINT = bytes.fromhex(
 STATE = QuorumState(epoch=7, leader_id=None, voted=ReplicaKey(3, uuid(5)))
 
 
-def test_the_state_is_written_as_kafka_writes_it() -> None:
+def test_quorum_state_encodes_as_kafka_does() -> None:
     assert QuorumState(epoch=1, leader_id=1).encode() == (
         b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,'
         b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     )
 
 
-def test_the_state_is_read_back() -> None:
+def test_quorum_state_decodes_what_it_encodes() -> None:
     assert QuorumState.decode(STATE.encode()) == STATE
 
 
-def test_the_state_of_static_voters_is_read_too() -> None:
+def test_quorum_state_decodes_version_0() -> None:
     content = (
         b'{"clusterId":"","leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,'
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
@@ -63,16 +63,16 @@ def test_the_state_of_static_voters_is_read_too() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"{}", b'{"leaderId":1,"leaderEpoch":-5,"data_version":1}']
 )
-def test_a_damaged_state_is_refused(content: bytes) -> None:
+def test_quorum_state_damaged_file_is_refused(content: bytes) -> None:
     with pytest.raises(QuorumStateError):
         QuorumState.decode(content)
 
 
-def test_a_directory_without_state_starts_at_epoch_zero(tmp_path: Path) -> None:
+def test_quorum_state_without_a_file_starts_at_epoch_zero(tmp_path: Path) -> None:
     assert read_quorum_state(tmp_path) == QuorumState()
 
 
-def test_a_checkpoint_that_kafka_wrote_is_understood() -> None:
+def test_snapshot_decodes_a_checkpoint_of_kafka() -> None:
     snapshot = decode_snapshot(KAFKAS_CHECKPOINT)
     (voter,) = snapshot.voters or ()
     assert voter.key == ReplicaKey(1, Uuid.parse("4BDp9mFgQoynK2enJXnYVA"))
@@ -80,7 +80,7 @@ def test_a_checkpoint_that_kafka_wrote_is_understood() -> None:
     assert snapshot.kraft_version == 1
 
 
-def test_a_formatted_directory_differs_from_kafkas_only_in_times(tmp_path: Path) -> None:
+def test_format_writes_the_files_of_kafka_except_times(tmp_path: Path) -> None:
     format_metadata_directory(
         tmp_path,
         node_id=1,
@@ -98,14 +98,14 @@ def test_a_formatted_directory_differs_from_kafkas_only_in_times(tmp_path: Path)
     assert bootstrap.voters is None
 
 
-def test_a_snapshots_name_says_what_it_covers() -> None:
+def test_snapshot_id_parses_its_file_name() -> None:
     name = "00000000000000000123-0000000007.checkpoint"
     assert SnapshotId.parse(name) == SnapshotId(123, 7)
     assert SnapshotId(123, 7).file_name == name
     assert SnapshotId.parse(name + ".part") is None
 
 
-def test_a_long_snapshot_is_read_back_whole() -> None:
+def test_snapshot_with_many_batches_decodes_completely() -> None:
     records = [FeatureLevelRecord(name=f"f{n}", feature_level=n + 1) for n in range(3000)]
     voters = VoterSet.of(Voter(ReplicaKey(1, uuid(1))), Voter(ReplicaKey(2, uuid(2))))
     snapshot = Snapshot(list(records), 1, voters, 99)
@@ -113,13 +113,13 @@ def test_a_long_snapshot_is_read_back_whole() -> None:
     assert decode_snapshot(content) == snapshot
 
 
-def test_a_snapshot_without_its_end_is_refused() -> None:
+def test_snapshot_without_a_footer_is_refused() -> None:
     parts = list(encode_snapshot(Snapshot([NoOpRecord()]), 5))
     with pytest.raises(ProtocolError):
         decode_snapshot(b"".join(parts[:-1]))
 
 
-def test_a_flipped_bit_of_a_snapshot_is_refused_or_means_nothing() -> None:
+def test_snapshot_with_a_flipped_bit_is_refused_or_unchanged() -> None:
     records = [FeatureLevelRecord(name=f"f{n}", feature_level=n + 1) for n in range(3)]
     voters = VoterSet.of(Voter(ReplicaKey(1, uuid(1))))
     snapshot = Snapshot(list(records), 1, voters, 99)
@@ -132,10 +132,10 @@ def test_a_flipped_bit_of_a_snapshot_is_refused_or_means_nothing() -> None:
             assert decode_snapshot(bytes(damaged)) == snapshot, f"bit {bit}"
         except ProtocolError:
             refused += 1
-    assert refused > 0.8 * len(content) * 8, "all but offsets and epochs, which the crc leaves out"
+    assert refused > 0.8 * len(content) * 8, "only offsets and epochs are outside of the crc"
 
 
-def test_a_loader_applies_a_transaction_whole_or_not_at_all() -> None:
+def test_loader_applies_a_transaction_completely_or_not_at_all() -> None:
     loader = MetadataLoader(MetadataImage())
     level = FeatureLevelRecord
     loader.load_batches(metadata_batch([
@@ -150,7 +150,7 @@ def test_a_loader_applies_a_transaction_whole_or_not_at_all() -> None:
     assert loader.epochs.end_of(1) == OffsetAndEpoch(5, 1)
 
 
-def test_a_loader_skips_what_the_snapshot_covers() -> None:
+def test_loader_skips_batches_that_the_snapshot_replaces() -> None:
     loader = MetadataLoader(MetadataImage())
     level = FeatureLevelRecord
     loader.load_snapshot(Snapshot([level(name="a", feature_level=3)]), SnapshotId(2, 1))

@@ -1,4 +1,4 @@
-"""Replaying records over images, and images written back as records."""
+"""Replaying records over images, and writing images as records."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def busy_cluster() -> Cluster:
     return cluster
 
 
-def test_an_image_written_as_records_and_replayed_is_the_same() -> None:
+def test_image_records_replay_to_an_equal_image() -> None:
     image = busy_cluster().image
     delta = MetadataDelta(
         MetadataImage(cluster_id=image.cluster_id, controller_id=image.controller_id)
@@ -45,7 +45,7 @@ def test_an_image_written_as_records_and_replayed_is_the_same() -> None:
     assert delta.apply(image.offset, image.record_epoch) == image
 
 
-def test_an_image_that_was_taken_does_not_change() -> None:
+def test_image_does_not_change_when_a_delta_is_applied() -> None:
     cluster = busy_cluster()
     before = cluster.image
     topics, partitions = dict(before.topics_by_name), before.topics_by_name["a"].partitions
@@ -58,7 +58,7 @@ def test_an_image_that_was_taken_does_not_change() -> None:
     assert cluster.image.topics_by_name["b"] is before.topics_by_name["b"]
 
 
-def test_a_partition_change_bumps_the_leader_epoch_only_with_a_leader() -> None:
+def test_delta_partition_change_with_a_leader_bumps_the_leader_epoch() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", replicas=2)
     topic_id = cluster.image.topics_by_name["t"].id
@@ -70,7 +70,7 @@ def test_a_partition_change_bumps_the_leader_epoch_only_with_a_leader() -> None:
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, 1, 2)
 
 
-def test_moved_replicas_keep_the_directories_that_they_have() -> None:
+def test_delta_reassigned_replicas_keep_their_directories() -> None:
     cluster = Cluster(brokers=3)
     cluster.create("t", replicas=2)
     topic = cluster.image.topics_by_name["t"]
@@ -82,7 +82,7 @@ def test_moved_replicas_keep_the_directories_that_they_have() -> None:
     assert partition.directories == (DIRECTORY_UNASSIGNED, uuid(500 + first))
 
 
-def test_a_topic_that_comes_and_goes_in_one_run_leaves_nothing() -> None:
+def test_delta_topic_created_and_deleted_leaves_no_change() -> None:
     cluster = Cluster()
     delta = cluster.replay([
         TopicRecord(name="t", topic_id=uuid(7)),
@@ -94,7 +94,7 @@ def test_a_topic_that_comes_and_goes_in_one_run_leaves_nothing() -> None:
     assert cluster.image.topics_by_name == cluster.image.configs == {}
 
 
-def test_a_topic_may_be_made_anew_in_the_run_that_deletes_it() -> None:
+def test_delta_deleted_topic_may_be_created_again() -> None:
     cluster = Cluster()
     old = cluster.create("t", retention_ms="1").topic_id
     delta = cluster.replay([
@@ -106,7 +106,7 @@ def test_a_topic_may_be_made_anew_in_the_run_that_deletes_it() -> None:
     assert (set(delta.deleted_topics), set(delta.topics)) == ({old}, {uuid(8)})
 
 
-def test_records_about_what_is_not_there_are_noticed() -> None:
+def test_delta_record_of_an_unknown_topic_raises() -> None:
     delta = MetadataDelta(MetadataImage())
     with pytest.raises(KeyError):
         delta.replay(RemoveTopicRecord(topic_id=uuid(3)))
@@ -114,7 +114,7 @@ def test_records_about_what_is_not_there_are_noticed() -> None:
         delta.replay(BrokerRegistrationChangeRecord(broker_id=3))
 
 
-def test_brokers_are_unfenced_and_unregistered() -> None:
+def test_delta_replays_unfencing_and_unregistration() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(4, fenced=True)
     assert not cluster.image.brokers[4].is_active
@@ -124,7 +124,7 @@ def test_brokers_are_unfenced_and_unregistered() -> None:
     assert cluster.image.brokers == {}
 
 
-def test_a_feature_at_level_zero_is_not_finalized() -> None:
+def test_delta_feature_at_level_zero_is_removed() -> None:
     cluster = Cluster()
     cluster.replay([FeatureLevelRecord(name="group.version", feature_level=1)])
     assert cluster.image.features == {"group.version": 1}
@@ -132,7 +132,7 @@ def test_a_feature_at_level_zero_is_not_finalized() -> None:
     assert cluster.image.features == {}
 
 
-def test_security_records_are_kept_until_they_are_removed() -> None:
+def test_delta_keeps_security_records_until_they_are_removed() -> None:
     cluster = Cluster()
     cluster.replay([AccessControlEntryRecord(id=uuid(1), resource_name="a")])
     assert len(cluster.image.security) == 1
@@ -140,7 +140,7 @@ def test_security_records_are_kept_until_they_are_removed() -> None:
     assert cluster.image.security == {}
 
 
-def test_a_delta_of_nothing_is_empty() -> None:
+def test_delta_without_records_is_empty() -> None:
     cluster = Cluster()
     assert cluster.replay([NoOpRecord()]).is_empty
     assert not cluster.replay([TopicRecord(name="t", topic_id=uuid(7))]).is_empty

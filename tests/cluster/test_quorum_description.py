@@ -1,4 +1,4 @@
-"""DescribeQuorum says what the leader knows of its replicas, and -1 for what it does not know."""
+"""DescribeQuorum reports the progress that the leader has seen, and -1 for unknown values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Moves of partitions: what a partition states while it moves, and when it has moved."""
+"""Reassignments of partitions: their state in progress, and their completion."""
 
 from barnabas.cluster.metadata.image import PartitionImage
 from barnabas.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ class Case:
         return partition.replicas, partition.adding_replicas, partition.removing_replicas
 
 
-def test_the_same_replicas_change_nothing_and_another_order_takes_at_once() -> None:
+def test_reassignment_to_the_same_replicas_completes_at_once() -> None:
     case = Case()
     epoch = case.partition.partition_epoch
     assert case.move([1, 2, 3]) == (0, None)
@@ -64,7 +64,7 @@ def test_the_same_replicas_change_nothing_and_another_order_takes_at_once() -> N
     assert (case.partition.leader, case.partition.leader_epoch) == (1, 1)
 
 
-def test_a_move_states_who_comes_and_goes_and_can_be_cancelled() -> None:
+def test_reassignment_lists_added_and_removed_replicas_and_can_be_cancelled() -> None:
     case = Case()
     directories = case.partition.directories
     assert case.move([4, 3, 2]) == (0, None)
@@ -77,7 +77,7 @@ def test_a_move_states_who_comes_and_goes_and_can_be_cancelled() -> None:
     assert case.move(None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
 
 
-def test_replicas_that_only_go_go_at_once_and_the_epoch_rises() -> None:
+def test_reassignment_that_only_removes_replicas_bumps_the_leader_epoch() -> None:
     case = Case()
     epoch = case.partition.leader_epoch
     assert case.move([2, 3]) == (0, None)
@@ -86,7 +86,7 @@ def test_replicas_that_only_go_go_at_once_and_the_epoch_rises() -> None:
     assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2, 3), epoch + 1)
 
 
-def test_replicas_go_only_when_those_that_stay_are_in_sync() -> None:
+def test_reassignment_removes_replicas_when_the_target_is_in_sync() -> None:
     case = Case()
     case.change(isr=[1, 2])
     assert case.move([2, 3]) == (0, None)
@@ -94,7 +94,7 @@ def test_replicas_go_only_when_those_that_stay_are_in_sync() -> None:
     assert case.partition.leader == 1
 
 
-def test_going_back_may_take_an_unclean_election_where_the_topic_allows_it() -> None:
+def test_reassignment_cancel_may_elect_uncleanly_if_the_topic_allows_it() -> None:
     for allowed, code in (("false", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("true", 0)):
         case = Case(unclean_leader_election_enable=allowed)
         case.move([4])
@@ -104,7 +104,7 @@ def test_going_back_may_take_an_unclean_election_where_the_topic_allows_it() -> 
     assert (case.partition.leader, case.partition.isr) == (1, (1,))
 
 
-def test_what_cannot_be_is_refused_in_kafkas_words() -> None:
+def test_reassignment_invalid_request_is_refused_as_by_kafka() -> None:
     case = Case()
     includes = "The manual partition assignment includes"
     assert case.move([]) == (39, f"{includes} an empty replica list.")

@@ -1,4 +1,4 @@
-"""What the controller answers to topics being created, deleted and enlarged."""
+"""CreateTopics, DeleteTopics and CreatePartitions: records, errors and responses."""
 
 import pytest
 
@@ -70,17 +70,17 @@ def delete(
         ),
     ],
 )
-def test_a_bad_name_is_refused_in_kafkas_words(name: str, reason: str) -> None:
+def test_create_topics_invalid_name_is_refused_as_by_kafka(name: str, reason: str) -> None:
     result = Cluster().create(name)
     assert (result.error_code, result.error_message) == (17, reason)
 
 
 @pytest.mark.parametrize("name", ["a", "x" * 249, "...", "_.-9Z"])
-def test_a_legal_name_is_accepted(name: str) -> None:
+def test_create_topics_valid_name_is_accepted(name: str) -> None:
     assert refusal(name) is None
 
 
-def test_a_created_topic_has_its_records_replayed_into_the_image() -> None:
+def test_create_topics_records_replay_into_the_image() -> None:
     cluster = Cluster(brokers=1)
     result = cluster.create("events", partitions=3, retention_ms="1000")
     topic = cluster.image.topics_by_name["events"]
@@ -94,7 +94,7 @@ def test_a_created_topic_has_its_records_replayed_into_the_image() -> None:
     assert partition.directories == (uuid(501),)
 
 
-def test_the_answer_tells_every_property_and_where_it_comes_from() -> None:
+def test_create_topics_response_has_all_properties_and_sources() -> None:
     configs = Cluster().create("events", retention_ms="1000").configs
     assert configs is not None
     told = {config.name: (config.value, config.config_source) for config in configs}
@@ -102,14 +102,14 @@ def test_the_answer_tells_every_property_and_where_it_comes_from() -> None:
     assert told["cleanup.policy"] == ("delete", 5)
 
 
-def test_a_topic_that_exists_is_not_created_again() -> None:
+def test_create_topics_existing_topic_is_refused() -> None:
     cluster = Cluster()
     cluster.create("ok")
     result = cluster.create("ok")
     assert (result.error_code, result.error_message) == (36, "Topic 'ok' already exists.")
 
 
-def test_topic_names_that_differ_in_dot_and_underscore_collide() -> None:
+def test_create_topics_colliding_name_is_refused() -> None:
     cluster = Cluster()
     cluster.create("a.b")
     result = cluster.create("a_b")
@@ -117,7 +117,7 @@ def test_topic_names_that_differ_in_dot_and_underscore_collide() -> None:
     assert result.error_message == "Topic 'a_b' collides with existing topic: a.b"
 
 
-def test_topics_of_one_request_do_not_collide() -> None:
+def test_create_topics_new_topics_of_one_request_may_collide() -> None:
     cluster = Cluster()
     topics = [Creatable(name=n, num_partitions=1, replication_factor=1) for n in ("a.b", "a_b")]
     answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
@@ -129,7 +129,7 @@ def test_topics_of_one_request_do_not_collide() -> None:
 @pytest.mark.parametrize(
     ("partitions", "configs", "fits"), [(9_999, 0, True), (9_998, 1, True), (9_999, 1, False)]
 )
-def test_a_request_may_bring_ten_thousand_records_about(
+def test_create_topics_above_ten_thousand_records_is_refused(
     partitions: int, configs: int, fits: bool
 ) -> None:
     cluster = Cluster()
@@ -146,7 +146,7 @@ def test_a_request_may_bring_ten_thousand_records_about(
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_topics_named_twice_are_told_last_and_count_for_nothing() -> None:
+def test_create_topics_duplicates_are_answered_last_and_not_counted() -> None:
     cluster = Cluster()
     topics = [
         Creatable(name=name, num_partitions=count, replication_factor=1)
@@ -156,7 +156,7 @@ def test_topics_named_twice_are_told_last_and_count_for_nothing() -> None:
     assert [(t.name, t.error_code) for t in answer.topics] == [("a", 0), ("b", 42)]
 
 
-def test_a_topic_named_twice_in_a_request_is_refused_once() -> None:
+def test_create_topics_duplicate_name_is_refused_once() -> None:
     cluster = Cluster()
     topics = [Creatable(name="a", num_partitions=1, replication_factor=1) for _ in range(2)]
     answer = cluster.take(cluster.controller.create_topics(CreateTopicsRequest(topics=topics)))
@@ -176,7 +176,7 @@ def test_a_topic_named_twice_in_a_request_is_refused_once() -> None:
         (-2, 1, 37, "Number of partitions was set to an invalid non-positive value."),
     ],
 )  # fmt: skip
-def test_impossible_sizes_are_refused(
+def test_create_topics_invalid_sizes_are_refused(
     partitions: int, replicas: int, code: int, message: str
 ) -> None:
     result = Cluster().create("t", partitions, replicas)
@@ -184,7 +184,7 @@ def test_impossible_sizes_are_refused(
 
 
 @pytest.mark.parametrize("counts", [(2**31 - 1,), (6000, 4001), (10_000, -1)])
-def test_too_many_partitions_refuse_the_whole_request(counts: tuple[int, ...]) -> None:
+def test_create_topics_too_many_partitions_refuse_the_request(counts: tuple[int, ...]) -> None:
     topics = [
         Creatable(name=f"t{number}", num_partitions=count, replication_factor=1)
         for number, count in enumerate(counts)
@@ -194,7 +194,7 @@ def test_too_many_partitions_refuse_the_whole_request(counts: tuple[int, ...]) -
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_the_metadata_topic_is_not_created() -> None:
+def test_create_topics_metadata_topic_is_refused() -> None:
     result = Cluster().create("__cluster_metadata")
     assert (result.error_code, result.error_message) == (
         42,
@@ -202,22 +202,22 @@ def test_the_metadata_topic_is_not_created() -> None:
     )
 
 
-def test_a_new_topics_properties_are_told_as_they_were_given() -> None:
+def test_create_topics_response_has_values_as_they_were_given() -> None:
     result = Cluster().create("t", retention_ms=" +5 ")
     assert {config.name: config.value for config in result.configs}["retention.ms"] == " +5 "
 
 
-def test_minus_one_asks_for_the_brokers_defaults() -> None:
+def test_create_topics_minus_one_uses_the_defaults() -> None:
     result = Cluster(num_partitions="4").create("t", -1, -1)
     assert (result.num_partitions, result.replication_factor) == (4, 1)
 
 
-def test_a_bad_property_is_refused() -> None:
+def test_create_topics_invalid_property_is_refused() -> None:
     result = Cluster().create("t", nope="1")
     assert (result.error_code, result.error_message) == (40, "Unknown topic config name: nope")
 
 
-def test_validate_only_answers_and_changes_nothing() -> None:
+def test_create_topics_validate_only_writes_no_record() -> None:
     cluster = Cluster()
     topic = Creatable(name="t", num_partitions=2, replication_factor=1)
     request = CreateTopicsRequest(topics=[topic], validate_only=True)
@@ -225,10 +225,10 @@ def test_validate_only_answers_and_changes_nothing() -> None:
     assert result.records == []
     (answer,) = result.response.topics
     assert (answer.error_code, answer.num_partitions) == (0, 2)
-    assert answer.topic_id != ZERO_UUID  # of nothing, but Kafka tells one
+    assert answer.topic_id != ZERO_UUID  # unused, but Kafka returns one
 
 
-def test_manual_assignments_are_taken_as_given() -> None:
+def test_create_topics_manual_assignment_is_used() -> None:
     cluster = Cluster(brokers=3)
     assert manual(cluster, [3, 1], [2, 3]) == (ErrorCode.NONE, None)
     partitions = cluster.image.topics_by_name["manual"].partitions
@@ -247,19 +247,21 @@ def test_manual_assignments_are_taken_as_given() -> None:
          "but this is not consistent with previous partitions, which have 1 replica(s)."),
     ],
 )  # fmt: skip
-def test_bad_manual_assignments_are_refused(replicas: list[list[int]], message: str) -> None:
+def test_create_topics_invalid_manual_assignment_is_refused(
+    replicas: list[list[int]], message: str
+) -> None:
     code, text = manual(Cluster(brokers=2), *replicas)
     assert (code, text) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def test_a_manual_assignment_leaves_no_room_for_counts() -> None:
+def test_create_topics_manual_assignment_with_counts_is_refused() -> None:
     code, _ = manual(Cluster(), [1], num_partitions=1)
     assert code is ErrorCode.INVALID_REQUEST
     code, _ = manual(Cluster(), [1], replication_factor=1)
     assert code is ErrorCode.INVALID_REQUEST
 
 
-def test_replicas_are_spread_over_racks_first() -> None:
+def test_create_topics_spreads_replicas_over_racks() -> None:
     cluster = Cluster(brokers=6, racks=3)
     cluster.create("t", partitions=12, replicas=3)
     racks = {broker.id: broker.rack for broker in cluster.image.brokers.values()}
@@ -269,7 +271,7 @@ def test_replicas_are_spread_over_racks_first() -> None:
     assert {leaders.count(broker) for broker in racks} == {2}
 
 
-def test_fenced_brokers_hold_replicas_but_neither_lead_nor_are_in_sync() -> None:
+def test_create_topics_fenced_brokers_are_not_in_sync() -> None:
     cluster = Cluster(brokers=2)
     cluster.add_broker(3, fenced=True)
     cluster.create("t", partitions=6, replicas=3)
@@ -278,7 +280,7 @@ def test_fenced_brokers_hold_replicas_but_neither_lead_nor_are_in_sync() -> None
         assert set(partition.isr) == {1, 2}
 
 
-def test_a_topic_is_deleted_with_its_configuration() -> None:
+def test_delete_topics_deletes_the_configuration() -> None:
     cluster = Cluster()
     created = cluster.create("t", retention_ms="5")
     assert delete(cluster, ("t", ZERO_UUID)) == [("t", ErrorCode.NONE, None)]
@@ -287,7 +289,7 @@ def test_a_topic_is_deleted_with_its_configuration() -> None:
     assert cluster.deltas[-1].deleted_topics[created.topic_id].name == "t"
 
 
-def test_topics_are_deleted_by_id_or_refused() -> None:
+def test_delete_topics_by_id_deletes_or_is_refused() -> None:
     cluster = Cluster()
     created = cluster.create("t")
     answers = delete(
@@ -314,7 +316,7 @@ def test_topics_are_deleted_by_id_or_refused() -> None:
     ]
 
 
-def test_a_topic_that_is_named_twice_stays() -> None:
+def test_delete_topics_duplicate_topic_is_not_deleted() -> None:
     cluster = Cluster()
     by_name, by_id = ("t", ZERO_UUID), (None, cluster.create("t").topic_id)
     invalid = ErrorCode.INVALID_REQUEST
@@ -326,7 +328,7 @@ def test_a_topic_that_is_named_twice_stays() -> None:
     assert "t" in cluster.image.topics_by_name
 
 
-def test_partitions_are_added_behind_those_that_are_there() -> None:
+def test_create_partitions_adds_after_the_existing_ones() -> None:
     cluster = Cluster()
     cluster.create("t", 1)
     assert grow(cluster, "t", 3) == (ErrorCode.NONE, None)
@@ -334,7 +336,7 @@ def test_partitions_are_added_behind_those_that_are_there() -> None:
     assert set(cluster.deltas[-1].topics[cluster.image.topics_by_name["t"].id].changed) == {1, 2}
 
 
-def test_partitions_that_cannot_be_added_are_refused() -> None:
+def test_create_partitions_invalid_count_is_refused() -> None:
     cluster = Cluster()
     cluster.create("ok", 3)
     refusals = {

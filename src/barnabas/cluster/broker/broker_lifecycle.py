@@ -108,7 +108,7 @@ class BrokerLifecycle:
             self._send_now(now_ms)
 
     def begin_controlled_shutdown(self, now_ms: int) -> None:
-        """Ask the controller to move leaderships away; a broker that does not run just stops."""
+        """Start a controlled shutdown; a broker that does not run stops at once."""
         if self.state is BrokerState.RUNNING:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._deadline_ms = now_ms + self._timeouts.controlled_shutdown_ms
@@ -176,13 +176,13 @@ class BrokerLifecycle:
 
     @property
     def is_registration_overdue(self) -> bool:
-        """True when the broker could not register in time; it must not go on."""
+        """True when the broker could not register in time, and the node must stop."""
         return self.state is BrokerState.SHUTTING_DOWN and self.identity.epoch == NO_EPOCH
 
     # Decisions
 
     def _take_heartbeat(self, response: BrokerHeartbeatResponse) -> int:
-        """Follow the controller's answer; return the time until the next heartbeat."""
+        """Apply the controller's answer; return the time until the next heartbeat."""
         self.is_fenced = response.is_fenced
         if self.state is BrokerState.STARTING:
             if not response.is_caught_up:

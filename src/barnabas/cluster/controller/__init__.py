@@ -1,4 +1,4 @@
-"""The active controller: each operation takes the image and a request and gives records.
+"""The active controller: each operation takes the image and a request and returns records.
 
-Nothing here changes the image; the records are committed by the quorum and then replayed.
+Nothing here changes the image: the quorum commits the records, and every node replays them.
 """

@@ -1,4 +1,4 @@
-"""Registering, fencing and unfencing nodes (Kafka's `ClusterControlManager`)."""
+"""Register, fence and unfence brokers and controllers (Kafka's `ClusterControlManager`)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -121,11 +121,12 @@ def heartbeat(
     request: BrokerHeartbeatRequest,
     next_offset: int,
 ) -> ControllerResult[BrokerHeartbeatResponse]:
-    """Give a broker its next state: fenced, unfenced, in controlled shutdown, or free to stop.
+    """Decide the next state of a broker: fenced, unfenced, in controlled shutdown, or free to stop.
 
-    The broker stops leading replicas in `offline_log_dirs` (KIP-858). `next_offset` is where the
-    records will be appended. Raises KafkaError STALE_BROKER_EPOCH when the broker has registered
-    again since.
+    The broker stops leading replicas in `offline_log_dirs` (KIP-858). `next_offset` is the offset
+    of the first record that is returned.
+
+    Raises KafkaError STALE_BROKER_EPOCH when the broker has registered again since.
     """
     broker = directory_changes.registered_broker(image, request.broker_id, request.broker_epoch)
     heartbeats.touch(broker, request.current_metadata_offset)
@@ -162,7 +163,7 @@ def _transition(
 
 
 def _unfence(image: MetadataImage, broker: BrokerImage) -> Iterator[Message]:
-    """Unfence a broker, then elect it where a partition waits for it."""
+    """Unfence a broker, then elect it in the leaderless partitions that it may lead."""
     yield BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE
     )

@@ -1,7 +1,7 @@
-"""What the active controller knows of brokers from their heartbeats, and the state they get.
+"""The heartbeats of brokers, as the active controller received them, and the states they lead to.
 
 Soft state, as in Kafka's `BrokerHeartbeatManager`: it is not in the log, and a new active
-controller begins without it. It is keyed by broker id and epoch, so that the heartbeats of an
+controller starts without it. It is keyed by broker id and epoch, so that the heartbeats of an
 earlier incarnation do not count.
 """
 
@@ -46,13 +46,13 @@ class BrokerHeartbeats:
         self._brokers: dict[int, _Heartbeats] = {}
 
     def touch(self, broker: BrokerImage, metadata_offset: int) -> None:
-        """Note how far a broker has applied the metadata."""
+        """Note the offset up to which a broker has applied the metadata."""
         self._of(broker).metadata_offset = metadata_offset
 
     def begin_controlled_shutdown(self, broker: BrokerImage, offset: int) -> None:
         """Note the last offset of the records that move a broker's leaderships away.
 
-        A new active controller, which does not know it, takes a later one.
+        A new active controller does not know that offset and uses the current one, which is later.
         """
         heartbeats = self._of(broker)
         if heartbeats.controlled_shutdown_offset == _UNKNOWN:
@@ -65,11 +65,11 @@ class BrokerHeartbeats:
         request: BrokerHeartbeatRequest,
         has_leaderships: Callable[[], bool],
     ) -> BrokerControlState:
-        """Return the state that a broker gets in answer to its heartbeat.
+        """Return the state of a broker after its heartbeat.
 
         As `BrokerHeartbeatManager#calculateNextBrokerState`: a broker is unfenced once it has
-        applied its own registration. It may stop when it leads nothing, and all active brokers know
-        that it does.
+        applied its own registration. It may stop when it leads no partition and all active brokers
+        have applied the records that moved its leaderships away.
         """
         states = BrokerControlState
         current = states.of(broker)

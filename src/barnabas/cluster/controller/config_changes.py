@@ -1,7 +1,8 @@
-"""Changing the configuration of topics, brokers, groups and client metrics.
+"""Change the configuration of topics, brokers, groups and client metrics.
 
-Kafka's `ConfigAdminManager` and `ConfigurationControlManager`: what the changes lead to is judged
-as a whole by `barnabas.config.config_alteration`, then only what differs is recorded.
+As Kafka's `ConfigAdminManager` and `ConfigurationControlManager`:
+`barnabas.config.config_alteration` validates the configuration that results, and only the
+differences are recorded.
 """
 
 import enum
@@ -44,7 +45,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import ConfigRecord
 
-# The changes of one resource: None removes the override.
+# The changes of one resource; None removes an override.
 Changes = dict[str, str | None]
 
 _PROPERTIES: Mapping[int, Mapping[str, Property]] = {
@@ -56,7 +57,7 @@ _PROPERTIES: Mapping[int, Mapping[str, Property]] = {
 
 
 class Operation(enum.IntEnum):
-    """What IncrementalAlterConfigs does with a property (`AlterConfigOp.OpType`)."""
+    """An operation of IncrementalAlterConfigs on a property (`AlterConfigOp.OpType`)."""
 
     SET = 0
     DELETE = 1
@@ -220,7 +221,7 @@ def _operate(
 def _current_members(
     context: Context, kind: int, row: Property, current: Mapping[str, str]
 ) -> list[str]:
-    """The list as it is in effect: an override, else what the node's configuration says."""
+    """Return the members of a list property in effect: the override, or the node's value."""
     text = current.get(row.name)
     if text is None and kind == RESOURCE_TOPIC:
         text = to_text(context.config.topic_defaults[row.name])
@@ -232,7 +233,7 @@ def _current_members(
 def _validate(
     context: Context, key: tuple[int, str], current: Mapping[str, str], changes: Changes
 ) -> None:
-    """Judge what the resource would have; in a topic's, only what is still set."""
+    """Validate the configuration that results; of a topic, only the overrides that remain."""
     kind, name = key
     result = {**current, **changes}
     overrides = {name: value for name, value in result.items() if value is not None}

@@ -112,7 +112,7 @@ class Controller:
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
-        """Decide an operation, given its request in a version of its api; raises KafkaError."""
+        """Decide an operation; `version` is the version of its request. Raises KafkaError."""
         return _OPERATIONS[type(request)](self, request, version)
 
     # Topics
@@ -186,11 +186,11 @@ class Controller:
     def broker_heartbeat(
         self, request: BrokerHeartbeatRequest
     ) -> ControllerResult[BrokerHeartbeatResponse]:
-        """Fence or unfence a broker as it asks, and take note of its failed directories."""
+        """Decide a broker's next state, and record its failed directories."""
         return broker_changes.heartbeat(self.image, self.heartbeats, request, self.next_offset)
 
     def activate(self, image: MetadataImage, next_offset: int) -> None:
-        """Begin to be the active controller, with all that is in the log and no soft state."""
+        """Start as the active controller, with the state of the whole log, without soft state."""
         self.image, self.next_offset = image, next_offset
         self.heartbeats = BrokerHeartbeats()
 
@@ -207,7 +207,7 @@ class Controller:
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> ControllerResult[AllocateProducerIdsResponse]:
-        """Give a broker the next block of producer ids (KIP-730)."""
+        """Allocate the next block of producer ids to a broker (KIP-730)."""
         directory_changes.registered_broker(self.image, request.broker_id, request.broker_epoch)
         first = self.image.next_producer_id
         if first > (1 << 63) - 1 - PRODUCER_ID_BLOCK_SIZE:
@@ -226,7 +226,7 @@ class Controller:
         return Context(self.image, self.config(), self.new_id, self.random)
 
 
-# The operation of each request, which gets the version of the request as well.
+# The operation of each request; it receives the controller, the request and its version.
 _OPERATIONS: dict[
     type[ControllerRequest], Callable[[Controller, Any, int], ControllerResult[Any]]
 ] = {

@@ -1,9 +1,9 @@
 """The controller as a state machine that the quorum replicates.
 
-It joins the Raft core with the controller's operations: records are proposed to the core and
-replayed into the image that the next operation sees; an image is published, and a response is
-given, when the records are committed. Input and output belong to the shell: it gives events to the
-core, calls `take_effects` after each of them, and carries the effects out in order.
+It joins the Raft core and the controller's operations. Records are proposed to the core and
+replayed into the image that the next operation sees. When they are committed, the image is
+published and the response is sent. Input and output belong to the shell: it passes events to the
+core, calls `take_effects` after each event, and carries out the effects in order.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
-from barnabas.cluster.metadata.record_versions import encode_at, statable
+from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Ready
 from barnabas.cluster.quorum.voters_history import VotersHistory
@@ -27,7 +27,7 @@ from barnabas.protocol.records.metadata_records import AbortTransactionRecord
 
 @attrs.frozen(slots=True)
 class CommittedBatch:
-    """A committed batch of metadata records: the image after it, and what it changed."""
+    """A committed batch of metadata records: the resulting image, and the changes."""
 
     image: MetadataImage
     delta: MetadataDelta
@@ -44,7 +44,10 @@ class Completion:
 
 @attrs.define(slots=True)
 class Effects:
-    """What the shell has to do, in order: what the core is `ready` for, publish, answer."""
+    """The effects that the shell carries out, in the order of the fields.
+
+    The core's `ready` comes first, then committed batches are published, then operations answered.
+    """
 
     ready: Ready
     committed: list[CommittedBatch]
@@ -53,7 +56,7 @@ class Effects:
 
 @attrs.frozen(slots=True)
 class _AppendedBatch:
-    """An appended batch, and the image that it leads to when it is committed."""
+    """An appended batch, and the image that results when it is committed."""
 
     epoch: int
     next_offset: int
@@ -62,7 +65,7 @@ class _AppendedBatch:
 
 @attrs.frozen(slots=True)
 class _Waiting:
-    """A decided operation that waits until all below `next_offset` of its epoch is committed."""
+    """A decided operation that waits for the commit of all records below `next_offset`."""
 
     epoch: int
     next_offset: int
@@ -101,11 +104,12 @@ class ControllerStateMachine:
         self._active_epoch: int | None = None
 
     def submit(self, request: ControllerRequest, version: int, token: object, now_ms: int) -> None:
-        """Decide an operation; a `Completion` for `token` follows when it is committed.
+        """Decide an operation; its `Completion`, with `token`, follows when it is committed.
 
-        A response without records waits for the records that it was decided upon. Raises
-        KafkaError: NOT_CONTROLLER when this node is not the active controller, or the error of the
-        operation.
+        An operation without records waits for the earlier records that it has read.
+
+        Raises KafkaError: NOT_CONTROLLER when this node is not the active controller, or the error
+        of the operation.
         """
         self._follow_leadership(now_ms)
         if self._active_epoch is None:
@@ -121,7 +125,7 @@ class ControllerStateMachine:
         """Append one batch of records and replay it; the next operation sees its effects."""
         controller, core = self.controller, self.core
         metadata_version = controller.image.features.get(METADATA_VERSION, 0)
-        stated = statable(records, metadata_version)
+        stated = records_at(records, metadata_version)
         if not stated:
             return
         entry = core.propose([encode_at(record, metadata_version) for record in stated], now_ms)
@@ -134,7 +138,7 @@ class ControllerStateMachine:
         self._appended.append(_AppendedBatch(entry.epoch, entry.next_offset, batch))
 
     def take_effects(self, now_ms: int) -> Effects:
-        """Return what there is to do since the last call."""
+        """Return the effects since the last call."""
         self._follow_leadership(now_ms)
         ready = self.core.take_ready()
         if ready.truncate_to is not None:
@@ -148,7 +152,7 @@ class ControllerStateMachine:
         return Effects(ready, committed, completions)
 
     def snapshot(self) -> ImageSnapshot:
-        """Return a snapshot of the committed metadata, to be written."""
+        """Return a snapshot of the committed metadata."""
         voters, kraft_version = self.voters_history.at(self.image.offset + 1)
         return ImageSnapshot(self.image, voters, kraft_version, self.timestamp_ms)
 
@@ -177,7 +181,7 @@ class ControllerStateMachine:
     # Leadership
 
     def _follow_leadership(self, now_ms: int) -> None:
-        """Activate the controller, or fail what waits, when the leadership has changed."""
+        """After a change of leadership, activate the controller or fail the waiting operations."""
         leading = self.core.epoch if self.core.is_leader else None
         if leading == self._active_epoch:
             return
@@ -188,33 +192,33 @@ class ControllerStateMachine:
             self._append_activation_records(now_ms)
 
     def _append_activation_records(self, now_ms: int) -> None:
-        """Complete the log before the first operation (Kafka's `ActivationRecordsGenerator`)."""
+        """Append what must precede the first operation (Kafka's `ActivationRecordsGenerator`)."""
         if self._has_open_transaction:
             self.append([AbortTransactionRecord(reason="Controller failover")], now_ms)
             self._has_open_transaction = False
         if self.controller.image.is_empty:
             self.append(self._bootstrap, now_ms)
-        # Sessions of other brokers are not tracked: none of them can be known to be alive.
+        # The controller does not track sessions of other brokers, so it treats them as dead.
         for broker in self.controller.image.brokers.values():
             if broker.id != self.core.local.key.id and not broker.fenced:
                 self.append(self.controller.fence_broker(broker.id).records, now_ms)
 
     def _fail_waiting(self) -> None:
-        """Fail what was decided in an epoch that this node no longer leads.
+        """Fail the operations of an epoch that this node no longer leads.
 
-        Another leader may still commit the records, or truncate them; the outcome is unknown.
+        Their outcome is unknown: the next leader may still commit the records, or truncate them.
         """
         self._failed += [Completion(waiting.token, _not_controller()) for waiting in self._waiting]
         self._waiting.clear()
 
     def _truncate(self, offset: int) -> None:
-        """Forget the batches that were cut from the log; they are never published."""
+        """Drop the batches that were truncated from the log; they are never published."""
         while self._appended and self._appended[-1].next_offset > offset:
             self._appended.pop()
         self.voters_history.truncate(offset)
 
     def _latest_image(self) -> MetadataImage:
-        """Return the metadata with all of the log, committed or not."""
+        """Return the image after all records in the log, committed or not."""
         image = self._appended[-1].committed.image if self._appended else self.image
         return self._with_leader(image)
 

@@ -1,8 +1,9 @@
-"""Which replica lies in which directory, and directories that fail (KIP-858).
+"""The log directories of replicas, and the failure of directories (KIP-858).
 
-A broker with several log directories tells where its replicas are (AssignReplicasToDirs), and by
-its heartbeats which directories do not work: whoever leads from there leads no more. As
-`handleAssignReplicasToDirs` and `handleDirectoriesOffline` of Kafka's `ReplicationControlManager`.
+A broker with several log directories reports the directories of its replicas
+(AssignReplicasToDirs), and in its heartbeats the directories that failed; it stops leading the
+replicas in those. As `handleAssignReplicasToDirs` and `handleDirectoriesOffline` of Kafka's
+`ReplicationControlManager`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +14,7 @@ from barnabas.cluster.controller.leader_elections import may_lead
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
-    states_directories,
+    supports_directories,
 )
 from barnabas.cluster.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -34,7 +35,10 @@ PartitionResult = AssignReplicasToDirsResponse.PartitionData
 
 
 def registered_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerImage:
-    """The broker as it registered in `epoch`; KafkaError STALE_BROKER_EPOCH if not it."""
+    """Return the broker that registered in `epoch`.
+
+    Raises KafkaError STALE_BROKER_EPOCH when there is none.
+    """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has no epoch {epoch}")
@@ -44,11 +48,12 @@ def registered_broker(image: MetadataImage, broker_id: int, epoch: int) -> Broke
 def assign_replicas_to_dirs(
     image: MetadataImage, request: AssignReplicasToDirsRequest
 ) -> ControllerResult[AssignReplicasToDirsResponse]:
-    """Take down where a broker's replicas are.
+    """Record the directories of a broker's replicas.
 
-    Raises KafkaError STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION where there is no room for it.
+    Raises KafkaError: STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION when the metadata.version has no
+    directories.
     """
-    if not states_directories(image.features):
+    if not supports_directories(image.features):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
         )
@@ -96,13 +101,13 @@ def _assign(
     ]
     yield PartitionChangeRecord(topic_id=topic_id, partition_id=number, directories=directories)
     if not broker.has_online(directory):
-        yield from _without(image, topic_id, number, partition, broker.id)
+        yield from _change_without(image, topic_id, number, partition, broker.id)
 
 
 def directories_failed(
     image: MetadataImage, broker: BrokerImage, offline: Collection[Uuid]
 ) -> Iterator[Message]:
-    """The records of some of a broker's directories failing; none if that is known."""
+    """Yield the records for directories of a broker that failed since its last report."""
     if not any(directory in broker.directories for directory in offline):
         return
     left = tuple(each for each in broker.directories if each not in offline)
@@ -113,26 +118,29 @@ def directories_failed(
 
 
 def leave_offline(image: MetadataImage, broker: BrokerImage) -> Iterator[PartitionChangeRecord]:
-    """Take the broker out of what lies in directories that it does not have any more."""
+    """Remove the broker from the ISR of replicas in directories that it no longer has."""
     for topic in image.topics_by_id.values():
         for number, partition in topic.partitions.items():
             is_there = broker.id in partition.isr or broker.id == partition.leader
             if is_there and not broker.has_online(partition.directory(broker.id)):
-                yield from _without(image, topic.id, number, partition, broker.id)
+                yield from _change_without(image, topic.id, number, partition, broker.id)
 
 
 def leave_all(image: MetadataImage, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """Take the broker out of all that it is in sync with."""
+    """Remove the broker from the ISR and the leadership of all its partitions."""
     for topic in image.topics_by_id.values():
         for number, partition in topic.partitions.items():
             if broker_id in partition.isr or broker_id == partition.leader:
-                yield from _without(image, topic.id, number, partition, broker_id)
+                yield from _change_without(image, topic.id, number, partition, broker_id)
 
 
-def _without(
+def _change_without(
     image: MetadataImage, topic_id: Uuid, number: int, partition: PartitionImage, broker_id: int
 ) -> Iterator[PartitionChangeRecord]:
-    """Somebody else leads, or nobody (`generateLeaderAndIsrUpdates`, `PartitionChangeBuilder`)."""
+    """Change a partition to do without a broker: another leader or none, a smaller ISR.
+
+    As `generateLeaderAndIsrUpdates` and `PartitionChangeBuilder`.
+    """
     has_elr = keeps_eligible_leaders(image.features)
     isr = tuple(replica for replica in partition.isr if replica != broker_id)
     record = PartitionChangeRecord(topic_id=topic_id, partition_id=number)
@@ -161,5 +169,5 @@ def leads_anything(image: MetadataImage, broker_id: int) -> bool:
 
 
 def keeps_eligible_leaders(features: Mapping[str, int]) -> bool:
-    """Whether the last of an in-sync set leaves it for the ELR (KIP-966)."""
+    """True when eligible leader replicas are kept (KIP-966)."""
     return features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0

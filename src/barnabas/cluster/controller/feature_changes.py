@@ -1,7 +1,7 @@
-"""Raising and lowering the finalized levels of features (Kafka's `FeatureControlManager`).
+"""Raise and lower the finalized levels of features (Kafka's `FeatureControlManager`).
 
-A request is taken as a whole or not at all, with the code and the words of Kafka 4.3. No level
-that this server serves depends on another feature, so there is no such rule to check.
+A request is applied as a whole or not at all. Error codes and messages are those of Kafka 4.3. No
+supported level depends on another feature, so no such dependency is checked.
 """
 
 from barnabas.cluster.controller.operation_result import ControllerResult
@@ -22,11 +22,11 @@ from barnabas.protocol.records.metadata_records import FeatureLevelRecord, NoOpR
 
 # org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-# Up to v1 an update that was made has a result of its own, of which Kafka says this.
+# Up to v1 the response has a result for each update; Kafka's message for a success is "NONE".
 _RESULTS_UNTIL = 1
 _MADE = "NONE"
 _DISABLED = (0, 0)
-# What Kafka knows beside what is served here: such a feature can be taken away, never set.
+# Features that Kafka supports and this server does not: they can be removed, but not set.
 _KNOWN = frozenset(
     {"eligible.leader.replicas.version", "share.version", "streams.version", *SUPPORTED}
 )
@@ -36,10 +36,10 @@ _CONTROLLERS_REGISTER_SINCE = 15  # IBP_3_7_IV0
 def update_features(
     image: MetadataImage, kraft_version: int, request: UpdateFeaturesRequest, version: int
 ) -> ControllerResult[UpdateFeaturesResponse]:
-    """Finalize the levels asked for, or with `validate_only` tell whether they could be.
+    """Finalize the requested levels, or with `validate_only` only check them.
 
-    A feature that is named twice is taken as it is named last. Before v1 nothing can be lowered:
-    Kafka's controllers do not read `allow_downgrade`.
+    The last update of a feature counts. Before v1 no level can be lowered: Kafka's controllers do
+    not read `allow_downgrade`.
     """
     updates = {update.feature: update for update in request.feature_updates}
     records: list[Message] = []
@@ -51,7 +51,7 @@ def update_features(
             if update.feature != KRAFT_VERSION:
                 records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
             elif update.upgrade_type == UPGRADE:
-                # The quorum states its version itself; the record is there to wait for.
+                # The quorum writes its version itself; the operation waits for the NoOp record.
                 records.append(NoOpRecord())
                 new_kraft_version = level if level > kraft_version else None
     except KafkaError as error:
@@ -80,7 +80,7 @@ def _current(image: MetadataImage, kraft_version: int, feature: str) -> int:
 def _check(
     image: MetadataImage, current: int, update: UpdateFeaturesRequest.FeatureUpdateKey
 ) -> None:
-    """Raises KafkaError INVALID_UPDATE_VERSION unless the level may be taken."""
+    """Raises KafkaError INVALID_UPDATE_VERSION unless the update is allowed."""
     feature, level, kind = update.feature, update.max_version_level, update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _invalid(update, "The controller does not support the given upgrade type.")
@@ -128,7 +128,7 @@ def _invalid(update: UpdateFeaturesRequest.FeatureUpdateKey, reason: str) -> Kaf
 
 
 def _reason_not_supported(image: MetadataImage, feature: str, level: int) -> str | None:
-    """Why not every node can serve the level; None if all can."""
+    """Return why some node does not support the level, or None when all nodes do."""
     nodes = [(f"Local controller {image.controller_id}", SUPPORTED)]
     nodes += [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
     if image.features.get(METADATA_VERSION, 0) >= _CONTROLLERS_REGISTER_SINCE:

@@ -1,4 +1,4 @@
-"""Leaders elected on request: the preferred one, or whoever is there (ElectLeaders).
+"""Elect leaders on request: the preferred replica, or any online replica (ElectLeaders).
 
 As Kafka's `ReplicationControlManager#electLeaders` and `PartitionChangeBuilder`.
 """
@@ -31,9 +31,9 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest
 ) -> ControllerResult[ElectLeadersResponse]:
-    """Hold the election in the partitions asked for; in all that need one if none are named.
+    """Hold the election in the named partitions, or without names in all that need one.
 
-    Raises KafkaError INVALID_REQUEST on a kind of election that there is not.
+    Raises KafkaError INVALID_REQUEST for an unknown election type.
     """
     asked, kind = request.topic_partitions, request.election_type
     if asked is not None and not asked:
@@ -63,7 +63,10 @@ def elect_leaders(
 
 
 def _elect(image: MetadataImage, name: str, number: int, kind: int) -> PartitionChangeRecord:
-    """The record of a leader elected; KafkaError when there is nobody to elect, or no need."""
+    """Return the record that elects a leader.
+
+    Raises KafkaError when no replica can be elected, or no election is needed.
+    """
     topic = image.topics_by_name.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
@@ -97,7 +100,10 @@ class _Elected:
 
 
 def _candidate(image: MetadataImage, partition: PartitionImage, kind: int) -> _Elected | None:
-    """Who is to lead; the leader itself when nobody is better, None when there is nobody."""
+    """Return the replica to elect, or None when no replica can lead.
+
+    This may be the current leader.
+    """
     replicas = partition.replicas
     order = [partition.leader, *replicas]
     if kind == PREFERRED:
@@ -106,7 +112,7 @@ def _candidate(image: MetadataImage, partition: PartitionImage, kind: int) -> _E
     for replica in order:
         if replica in in_sync and may_lead(image, partition, replica):
             return _Elected(replica)
-    # Who led last is known to have the most where nobody is in sync any more (KIP-966).
+    # Without in-sync replicas, the last known leader has the most records (KIP-966).
     last_known = (
         partition.last_known_elr if not in_sync and len(partition.last_known_elr) == 1 else ()
     )
@@ -117,7 +123,7 @@ def _candidate(image: MetadataImage, partition: PartitionImage, kind: int) -> _E
 
 
 def may_lead(image: MetadataImage, partition: PartitionImage, replica: int) -> bool:
-    """Whether the broker is active and the directory of its replica works (`LeaderAcceptor`)."""
+    """True when the broker is active and its replica is online (`LeaderAcceptor`)."""
     broker = image.brokers.get(replica)
     if broker is None or not broker.is_active:
         return False

@@ -1,8 +1,8 @@
-"""Giving partitions other replicas (AlterPartitionReassignments).
+"""Reassign partitions to other replicas (AlterPartitionReassignments).
 
-A move is stated in the partition: the replicas it is to have and those that go, all together, with
-the added and the removed ones beside them. It is complete once the added ones are in sync. As the
-reassignments of Kafka's `ReplicationControlManager`, `PartitionReassignmentReplicas` and
+A reassignment is recorded in the partition: `replicas` has the target replicas and those to remove,
+and the added and removed replicas are listed separately. It completes when all added replicas are
+in sync. As Kafka's `ReplicationControlManager`, `PartitionReassignmentReplicas` and
 `PartitionChangeBuilder`.
 """
 
@@ -39,7 +39,7 @@ PartitionResult = AlterPartitionReassignmentsResponse.ReassignablePartitionRespo
 
 @attrs.frozen(slots=True)
 class _Target:
-    """The state that a partition is to have."""
+    """The target state of a partition."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -66,7 +66,7 @@ def alter_partition_reassignments(
             results.append(result)
             try:
                 topic_id, partition = _find(context.image, topic.name, number)
-                move = _Move(context.image, partition)
+                move = _Reassignment(context.image, partition)
                 if asked.replicas is None:
                     is_unclean_allowed = _is_unclean_allowed(context, topic.name)
                     change = move.cancel(f"{topic.name}:{number}", is_unclean_allowed)
@@ -150,14 +150,14 @@ def _is_unclean_allowed(context: Context, topic: str) -> bool:
 
 
 @attrs.frozen(slots=True)
-class _Move:
-    """What becomes of one partition."""
+class _Reassignment:
+    """The reassignment of one partition."""
 
     _image: MetadataImage
     _partition: PartitionImage
 
     def begin(self, wanted: Sequence[int]) -> PartitionChangeRecord | None:
-        """Towards these replicas; None where nothing changes."""
+        """Return the change towards these replicas, or None when nothing changes."""
         partition = self._partition
         removing = tuple(sorted({*partition.replicas} - {*wanted}))
         adding = tuple(sorted({*wanted} - {*partition.replicas}))
@@ -170,7 +170,10 @@ class _Move:
         return self._change(_completed(target), unclean=False)
 
     def cancel(self, name: str, is_unclean_allowed: bool) -> PartitionChangeRecord | None:
-        """Back to the replicas before the move."""
+        """Return the change back to the replicas before the reassignment.
+
+        Raises KafkaError when there is no reassignment, or it cannot be cancelled.
+        """
         partition = self._partition
         if not partition.adding_replicas and not partition.removing_replicas:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
@@ -191,7 +194,7 @@ class _Move:
         partition = self._partition
         record = PartitionChangeRecord()
         leader = self._leader(target, unclean=unclean)
-        # A replica that goes must not count for the epoch that it knows.
+        # A removed replica must not count in the leader epoch that it knows.
         if leader != partition.leader or {*partition.replicas} - {*target.replicas}:
             record.leader = leader
         if target.isr and target.isr != partition.isr:
@@ -226,7 +229,7 @@ class _Move:
 
 
 def _completed(target: _Target) -> _Target:
-    """The state after the move, if it is complete; else as it is given."""
+    """Return the state after a reassignment that is complete, or else the given state."""
     if not target.adding and not target.removing:
         return target
     isr = tuple(replica for replica in target.isr if replica not in target.removing)

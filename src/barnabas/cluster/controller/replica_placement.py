@@ -1,8 +1,8 @@
-"""Which brokers hold a new partition: striped over racks, then over the brokers of each rack.
+"""Place the replicas of new partitions: striped over racks, then over the brokers of each rack.
 
-Kafka's `StripedReplicaPlacer`: leaders go round over the racks, the replicas of a partition take
-one broker from each rack before a rack gets a second one, and fenced brokers come last and never
-lead. Where to begin is random, so that small topics do not all land on the first broker.
+As Kafka's `StripedReplicaPlacer`: leaders rotate over the racks, a partition uses one broker of
+each rack before a second one of any rack, and fenced brokers come last and never lead. The first
+broker is random, so that small topics do not all start on the same broker.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 
 
 class _Ring:
-    """Brokers of one rack and state, each handed out once a round, beginning one further on."""
+    """Brokers of one rack and state; each round yields every broker once, from the next one on."""
 
     def __init__(self, brokers: list[int], offset: int) -> None:
         self._brokers = brokers
@@ -21,7 +21,7 @@ class _Ring:
         self._taken = 0
 
     def take(self, number: int) -> int | None:
-        """The next broker in round `number`; None when all were handed out in it."""
+        """Return the next broker of round `number`, or None when the round is complete."""
         if number != self._round:
             self._round, self._taken = number, 0
             self._offset += 1
@@ -46,10 +46,11 @@ def place(
     brokers: Iterable[BrokerImage],
     random: Callable[[int], int],
 ) -> list[tuple[int, ...]]:
-    """The replicas of each new partition, the preferred leader first.
+    """Return the replicas of each new partition, the preferred leader first.
 
-    `random(n)` gives a number below n. Raises KafkaError INVALID_REPLICATION_FACTOR when there
-    are too few brokers, or none that may lead.
+    `random(n)` returns a number below n.
+
+    Raises KafkaError INVALID_REPLICATION_FACTOR when there are too few brokers, or all are fenced.
     """
     usable = sorted(
         (b for b in brokers if not b.in_controlled_shutdown and not _is_cordoned(b)),
@@ -68,7 +69,7 @@ def place(
 
 
 def _is_cordoned(broker: BrokerImage) -> bool:
-    """Whether all of its directories are closed to new partitions (KIP-1066)."""
+    """True when all directories are cordoned: closed to new partitions (KIP-1066)."""
     return bool(broker.directories) and set(broker.directories) <= set(broker.cordoned_directories)
 
 

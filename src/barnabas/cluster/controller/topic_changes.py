@@ -1,7 +1,7 @@
-"""Creating and deleting topics and adding partitions (Kafka's `ReplicationControlManager`).
+"""Create and delete topics, and add partitions (Kafka's `ReplicationControlManager`).
 
-A request names several topics; each is judged by itself, later ones in view of earlier ones, and
-refused with the code and the words of Kafka 4.3.
+A request names several topics. Each is checked separately, after the earlier ones of the request.
+Error codes and messages are those of Kafka 4.3.
 """
 
 from collections import Counter
@@ -42,20 +42,21 @@ CreatableTopic = CreateTopicsRequest.CreatableTopic
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 DeletedResult = DeleteTopicsResponse.DeletableTopicResult
 
-# What one request may add (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP): partitions, and of a
-# CreateTopics all records. A CreatePartitions above it gets UNKNOWN_SERVER_ERROR from Kafka while
-# it adds some of the partitions; here it is POLICY_VIOLATION, and adds nothing.
+# The limit of a request (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP): of partitions, and for
+# CreateTopics of all records. Kafka answers UNKNOWN_SERVER_ERROR to a CreatePartitions above the
+# limit and adds some of the partitions; here the code is POLICY_VIOLATION, and none is added.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 _RECORDS_PER_REQUEST_MAX = 10_000
 _DEFAULT = -1
-# What Kafka's `Errors` says of a code that comes without words of its own.
+# Default messages of Kafka's `Errors`.
 NO_SUCH_TOPIC = "This server does not host this topic-partition."
 NO_SUCH_ID = "This server does not host this topic ID."
+_NAMELESS = "Neither topic name nor id were specified."
 
 
 @attrs.frozen(slots=True)
 class Placement:
-    """One partition to be: its replicas, and those of them that start in sync."""
+    """The replicas of a new partition, and its initial ISR."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -67,7 +68,7 @@ class Placement:
 def create_topics(
     context: Context, request: CreateTopicsRequest
 ) -> ControllerResult[CreateTopicsResponse]:
-    """Create each topic that may be; with `validate_only` say so and append nothing."""
+    """Create each valid topic; with `validate_only`, append no record."""
     counts = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if counts[topic.name] == 1]
     _check_total(topics, context.config.get_int("num.partitions"))
@@ -93,7 +94,7 @@ def create_topics(
 
 
 def _check_total(topics: Sequence[CreatableTopic], default: int) -> None:
-    """Refuse the whole request before anything is built for a count that a stranger chose."""
+    """Refuse a request for too many partitions before anything is built."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -128,7 +129,7 @@ def _create_topic(context: Context, topic: CreatableTopic) -> tuple[list[Message
     else:
         placements = _automatic_placements(context, topic)
     topic_id = context.new_id()
-    # The order of Kafka's: configuration first, so that logs are opened with it.
+    # In Kafka's order: the configuration first, so that logs are opened with it.
     records: list[Message] = [
         ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
@@ -148,7 +149,7 @@ def _check_name(image: MetadataImage, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name in image.topics_by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    # As in Kafka, only with topics that are there: two new ones of one request may collide.
+    # As in Kafka, only existing topics count: two new topics of one request may collide.
     other = colliding(name, image.topics_by_name)
     if other is not None:
         raise KafkaError(
@@ -227,7 +228,7 @@ def _manual_placements(image: MetadataImage, topic: CreatableTopic) -> list[Plac
 def check_manual(
     image: MetadataImage, replicas: Sequence[int], replication_factor: int | None
 ) -> None:
-    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless the replicas can be given by hand."""
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT when the replicas are not a valid assignment."""
     subject = "The manual partition assignment includes"
     if not replicas:
         raise _bad_assignment(f"{subject} an empty replica list.")
@@ -268,7 +269,7 @@ def _partition_records(
 
 
 def assigned_directory(broker: BrokerImage) -> Uuid:
-    """Where the replica will lie, if the broker has no choice; else it tells later (KIP-858)."""
+    """Return the directory of a new replica; unassigned when the broker chooses it (KIP-858)."""
     return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
 
 
@@ -286,7 +287,7 @@ def _created(
         configs=[
             CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
-                value=overrides.get(entry.name, entry.value),  # as given, not as it is read
+                value=overrides.get(entry.name, entry.value),  # as given, not as it is parsed
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
@@ -302,7 +303,7 @@ def _created(
 def delete_topics(
     context: Context, request: DeleteTopicsRequest, version: int
 ) -> ControllerResult[DeleteTopicsResponse]:
-    """Delete each topic that is there; before v6 they are named only, from then on also by id."""
+    """Delete each existing topic, by name or (since v6) by id."""
     if not context.config.get_bool("delete.topic.enable"):
         if version < 3:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
@@ -312,56 +313,59 @@ def delete_topics(
     ids: Counter[Uuid] = Counter()
     for topic in request.topics:
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            answers.append(_kept(None, ZERO_UUID, "Neither topic name nor id were specified."))
+            answers.append(_not_deleted(None, ZERO_UUID, _NAMELESS))
         elif topic.name is None:
             ids[topic.topic_id] += 1
         elif topic.topic_id == ZERO_UUID:
             names[topic.name] += 1
         else:
             message = "You may not specify both topic name and topic id."
-            answers.append(_kept(topic.name, topic.topic_id, message))
-    doomed = _doomed(context.image, names, ids, answers)
-    answers += [DeletedResult(name=topic.name, topic_id=topic.id) for topic in doomed]
-    records: list[Message] = [RemoveTopicRecord(topic_id=topic.id) for topic in doomed]
+            answers.append(_not_deleted(topic.name, topic.topic_id, message))
+    deleted = _topics_to_delete(context.image, names, ids, answers)
+    answers += [DeletedResult(name=topic.name, topic_id=topic.id) for topic in deleted]
+    records: list[Message] = [RemoveTopicRecord(topic_id=topic.id) for topic in deleted]
     return ControllerResult(records, DeleteTopicsResponse(responses=answers))
 
 
-def _kept(
+def _not_deleted(
     name: str | None, topic_id: Uuid, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST
 ) -> DeletedResult:
     return DeletedResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
 
 
-def _doomed(
+def _topics_to_delete(
     image: MetadataImage,
     names: "Counter[str]",
     ids: "Counter[Uuid]",
     answers: list[DeletedResult],
 ) -> list[TopicImage]:
-    """The topics that are named once, by name or by id; the others are answered and stay."""
-    answers += [_kept(n, ZERO_UUID, "Duplicate topic name.") for n in names if names[n] > 1]
-    answers += [_kept(None, i, "Duplicate topic id.") for i in ids if ids[i] > 1]
-    doomed: dict[Uuid, TopicImage] = {}
+    """Return the topics to delete; the answers for all others are added to `answers`.
+
+    A topic that the request names twice is not deleted.
+    """
+    answers += [_not_deleted(n, ZERO_UUID, "Duplicate topic name.") for n in names if names[n] > 1]
+    answers += [_not_deleted(None, i, "Duplicate topic id.") for i in ids if ids[i] > 1]
+    deleted: dict[Uuid, TopicImage] = {}
     for topic_id, count in ids.items():
         topic = image.topics_by_id.get(topic_id)
         if count == 1 and topic is not None:
-            doomed[topic_id] = topic
+            deleted[topic_id] = topic
         elif count == 1:
-            answers.append(_kept(None, topic_id, NO_SUCH_ID, ErrorCode.UNKNOWN_TOPIC_ID))
+            answers.append(_not_deleted(None, topic_id, NO_SUCH_ID, ErrorCode.UNKNOWN_TOPIC_ID))
     for name, count in names.items():
         topic = image.topics_by_name.get(name)
         if count > 1:
             continue
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answers.append(_kept(name, ZERO_UUID, NO_SUCH_TOPIC, code))
+            answers.append(_not_deleted(name, ZERO_UUID, NO_SUCH_TOPIC, code))
         elif ids[topic.id]:
-            doomed.pop(topic.id, None)
+            deleted.pop(topic.id, None)
             message = "The provided topic name maps to an ID that was already supplied."
-            answers.append(_kept(name, topic.id, message))
+            answers.append(_not_deleted(name, topic.id, message))
         else:
-            doomed[topic.id] = topic
-    return list(doomed.values())
+            deleted[topic.id] = topic
+    return list(deleted.values())
 
 
 # Adding partitions
@@ -370,7 +374,7 @@ def _doomed(
 def create_partitions(
     context: Context, request: CreatePartitionsRequest
 ) -> ControllerResult[CreatePartitionsResponse]:
-    """Give each topic as many partitions as asked."""
+    """Increase the number of partitions of each topic."""
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = []

@@ -1,5 +1,5 @@
-"""The metadata image and what builds it: records, deltas, snapshots, feature levels.
+"""The metadata image and its sources: records, deltas, snapshots, feature levels.
 
-Records of `__cluster_metadata` are replayed into a `MetadataDelta`, which gives the next
-`MetadataImage`. Every node replays the same records and gets the same image.
+Records of `__cluster_metadata` are replayed into a `MetadataDelta`, which makes the next
+`MetadataImage`. Every node replays the same records and has the same image.
 """

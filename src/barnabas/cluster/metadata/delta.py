@@ -1,8 +1,9 @@
-"""Replaying metadata records over an image: the only way in which metadata changes.
+"""Replay metadata records over an image: the only way in which metadata changes.
 
-`MetadataDelta.replay` takes records in log order, `apply` gives the next image, and the delta then
-says what changed, for those who act on it (replicas, coordinators, configuration). Kafka's
-counterparts are `MetadataDelta`, `TopicsDelta` and the `replay` methods of its control managers.
+`MetadataDelta.replay` takes records in log order, and `apply` returns the next image. The delta
+then has the changes, for the parts of the node that act on them (replicas, coordinators,
+configuration). Kafka's counterparts are `MetadataDelta`, `TopicsDelta` and the `replay` methods of
+its control managers.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records import metadata_records as records
 from barnabas.protocol.types import Uuid
 
-# PartitionChangeRecord: the leader stays as it is.
+# PartitionChangeRecord: the leader does not change.
 _NO_LEADER_CHANGE = -2
 
 
@@ -38,17 +39,17 @@ class TopicDelta:
     changed: dict[int, PartitionImage] = attrs.field(factory=dict[int, PartitionImage])
 
     def set(self, number: int, partition: PartitionImage) -> None:
-        """Put one partition in its new state."""
+        """Set the new state of one partition."""
         self.partitions[number] = partition
         self.changed[number] = partition
 
 
 class MetadataDelta:
-    """What a run of records changes in `image`.
+    """The changes that records make to `image`.
 
-    `topics` has what was created or changed by id, `deleted_topics` what was removed (as it was in
-    `image`; a topic that came and went within the run is in neither), `brokers`, `controllers`,
-    `configs` and `features` name what was touched.
+    `topics` has the created and changed topics by id, `deleted_topics` the deleted ones as they are
+    in `image`; a topic that the records both create and delete is in neither. `brokers`,
+    `controllers`, `configs` and `features` have the changed ones.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -64,7 +65,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed but the offset."""
+        """True when only the offset changed."""
         return not (
             self.topics
             or self.deleted_topics
@@ -77,14 +78,17 @@ class MetadataDelta:
         )
 
     def replay(self, record: Message) -> None:
-        """Take one record; KeyError if it contradicts what came before it."""
+        """Replay one record.
+
+        Raises KeyError when it contradicts the earlier records.
+        """
         replay = _REPLAY.get(type(record))
         if replay is None:
             raise KeyError(f"no replay for {type(record).__name__}")
         replay(self, record)
 
     def apply(self, offset: int, record_epoch: int) -> MetadataImage:
-        """The image after the records taken, the last of which stands at `offset`."""
+        """Return the image after the replayed records, the last of which is at `offset`."""
         image = self.image
         changes: dict[str, Any] = {"offset": offset, "record_epoch": record_epoch}
         if self.topics or self.deleted_topics:
@@ -180,7 +184,7 @@ class MetadataDelta:
         old = self.image.topics_by_id.get(record.topic_id)
         if old is not None:
             self.deleted_topics[record.topic_id] = old
-        # Its configuration goes with it, as Kafka's ConfigurationsDelta does.
+        # Its configuration is deleted as well, as in Kafka's ConfigurationsDelta.
         self._drop_configs(delta.name)
 
     def _clear_elr_record(self, record: records.ClearElrRecord) -> None:
@@ -275,7 +279,7 @@ class MetadataDelta:
             features=_features(record.features),
         )
 
-    # Security records are kept by identity until the security layer reads them.
+    # Security records are kept by identity for the security layer.
 
     def _acl_record(self, record: records.AccessControlEntryRecord) -> None:
         self.security["acl", record.id] = record
@@ -300,11 +304,11 @@ class MetadataDelta:
         self.security["token", record.token_id] = None
 
     def _nothing(self, record: Message) -> None:
-        """NoOp, and the brackets of a metadata transaction, which the loader has dealt with."""
+        """Ignore NoOp, and the limits of a metadata transaction, which the loader handles."""
 
 
 def _merged(old: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """`old` with what `changes` sets, without what it maps to None."""
+    """Return `old` with `changes`; a value of None removes the key."""
     merged = {**old, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 

@@ -1,8 +1,8 @@
-"""The metadata image: what the committed records of `__cluster_metadata` add up to.
+"""The metadata image: the state after the committed records of `__cluster_metadata`.
 
-Images are values. A `delta.MetadataDelta` replays records over one and gives the next, sharing
-what did not change, so a handler that took an image sees one consistent state for as long as it
-holds it. Names follow Kafka's `MetadataImage` and its parts.
+Images are values. A `delta.MetadataDelta` replays records over an image and makes the next one,
+which shares what did not change. A handler that holds an image sees one consistent state. Names
+follow Kafka's `MetadataImage` and its parts.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ METADATA_TOPIC_ID: Final = Uuid(b"\x00" * 15 + b"\x01")
 DIRECTORY_MIGRATING: Final = ZERO_UUID
 DIRECTORY_UNASSIGNED: Final = Uuid(b"\x00" * 15 + b"\x01")
 DIRECTORY_LOST: Final = Uuid(b"\x00" * 15 + b"\x02")
-# What does not say where a replica is.
+# Values that name no real directory.
 NO_DIRECTORY: Final = frozenset({DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, DIRECTORY_LOST})
 
 # org.apache.kafka.common.config.ConfigResource.Type
@@ -37,7 +37,7 @@ INTERNAL_TOPICS: Final = frozenset(
 
 @attrs.frozen(slots=True)
 class Endpoint:
-    """Where a listener of a broker or controller is reached."""
+    """The address of a listener of a broker or controller."""
 
     name: str
     host: str
@@ -47,7 +47,7 @@ class Endpoint:
 
 @attrs.frozen(slots=True)
 class PartitionImage:
-    """One partition: who holds it, who leads it (Kafka's `PartitionRegistration`)."""
+    """One partition: its replicas and its leader (Kafka's `PartitionRegistration`)."""
 
     replicas: tuple[int, ...]
     directories: tuple[Uuid, ...]
@@ -62,7 +62,7 @@ class PartitionImage:
     leader_recovery_state: int = 0
 
     def directory(self, replica: int) -> Uuid:
-        """The log directory that the replica was assigned to; unassigned if it holds none."""
+        """Return the log directory of a replica; unassigned when the broker is not a replica."""
         for candidate, directory in zip(self.replicas, self.directories, strict=False):
             if candidate == replica:
                 return directory
@@ -79,7 +79,7 @@ class TopicImage:
 
     @property
     def is_internal(self) -> bool:
-        """Whether Kafka itself keeps state in it."""
+        """True when Kafka stores its own state in the topic."""
         return self.name in INTERNAL_TOPICS
 
 
@@ -100,11 +100,11 @@ class BrokerImage:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead partitions: neither fenced nor on its way out."""
+        """True when the broker may lead partitions: neither fenced nor in controlled shutdown."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def has_online(self, directory: Uuid) -> bool:
-        """Whether a replica that was assigned to the directory works (`DirectoryId.isOnline`)."""
+        """True when a replica in this directory is online (`DirectoryId.isOnline`)."""
         if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
             return True
         if directory == DIRECTORY_LOST:
@@ -151,20 +151,20 @@ class MetadataImage:
     next_producer_id: int = 0
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        """The partition, or None if the topic or the partition is unknown."""
+        """Return the partition, or None when the topic or the partition is unknown."""
         image = self.topics_by_name.get(topic)
         return image.partitions.get(partition) if image else None
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
-        """The overrides set on the topic."""
+        """Return the overrides of the topic's configuration."""
         return self.configs.get((RESOURCE_TOPIC, topic), {})
 
     def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
-        """Dynamic configuration set on one broker, or (None) on all of them."""
+        """Return the dynamic configuration of one broker, or (None) of all brokers."""
         name = "" if broker_id is None else str(broker_id)
         return self.configs.get((RESOURCE_BROKER, name), {})
 
     @property
     def is_empty(self) -> bool:
-        """Whether no metadata record was ever replayed (controllers then bootstrap)."""
+        """True when no metadata record was replayed; the first controller then bootstraps."""
         return not self.features

@@ -1,6 +1,6 @@
-"""An image as the records that lead to it: the content of a snapshot (Kafka's `ImageWriter`).
+"""The records of an image: the content of a snapshot (Kafka's `ImageWriter`).
 
-Replaying them over an empty image gives the image again, whatever the order of events was.
+Replaying the records over an empty image makes an equal image.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from barnabas.protocol.records.metadata_records import (
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """All of `image`; the metadata.version comes first, as readers need it to go on."""
+    """Return the records of `image`; readers need the metadata.version first."""
     levels = dict(image.features)
     if METADATA_VERSION in levels:
         level = levels.pop(METADATA_VERSION)
@@ -59,7 +59,7 @@ def _end_points(kind: Any, endpoints: Any) -> list[Any]:
 
 
 def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
-    """The registration record of a controller as it stands."""
+    """Return the registration record of a controller."""
     record = RegisterControllerRecord
     return record(
         controller_id=controller.id,
@@ -70,7 +70,7 @@ def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
-    """The registration record of a broker as it stands."""
+    """Return the registration record of a broker."""
     record = RegisterBrokerRecord
     return record(
         broker_id=broker.id,

@@ -1,7 +1,7 @@
-"""Reading the quorum's log back: batches to a metadata delta and the voters' history.
+"""Read the quorum's log at start-up: its batches, into a metadata delta and the voters.
 
-Records between BeginTransaction and EndTransaction take effect together, or after
-AbortTransaction not at all (KIP-868): they are held back until the end is seen.
+Records between BeginTransaction and EndTransaction take effect together, or after AbortTransaction
+not at all (KIP-868): the loader holds them back until it reads the end.
 """
 
 from collections.abc import Iterable
@@ -26,10 +26,10 @@ from barnabas.protocol.records.metadata_records import (
 
 
 class MetadataLoader:
-    """Takes a snapshot and then batches of the log, in order.
+    """Reads a snapshot, and then batches of the log in order.
 
-    `epochs` says how far the log reaches and in which epochs it was written, `voters_offset` where
-    it states `voters` (-1: only a snapshot does).
+    `epochs` has the end of the log and its leader epochs. `voters_offset` is the offset of the
+    record with `voters`, -1 when only a snapshot has them.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -42,21 +42,21 @@ class MetadataLoader:
         self._transaction: list[Message] | None = None
 
     def load_snapshot(self, snapshot: Snapshot, snapshot_id: SnapshotId) -> None:
-        """Begin with a snapshot's content."""
+        """Start with the content of a snapshot."""
         for record in snapshot.records:
             self.delta.replay(record)
         self.epochs.truncate_to_snapshot(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
         self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
         self.last_timestamp_ms = snapshot.last_timestamp_ms
         if snapshot_id.end_offset > 0:
-            # A later snapshot repeats voters that the log stated once.
+            # A later snapshot repeats the voters of an earlier record.
             self.voters_offset = snapshot_id.end_offset - 1
 
     def load_batches(self, data: Buffer) -> None:
-        """Take the whole batches of `data` that are not covered yet.
+        """Replay the batches of `data` that were not read before.
 
-        Raises ProtocolError or CorruptBatch on a malformed record, KeyError on one that
-        contradicts what came before it.
+        Raises ProtocolError or CorruptBatch on a malformed record, KeyError on a record that
+        contradicts the earlier ones.
         """
         for position, header in iter_batches(data):
             if header.last_offset < self.epochs.end_offset:
@@ -71,12 +71,12 @@ class MetadataLoader:
             self.epochs.extend(epoch, header.base_offset, header.next_offset)
 
     def image(self) -> MetadataImage:
-        """The image after all that was taken; a transaction still open at the end counts not."""
+        """Return the image after all records; an open transaction at the end has no effect."""
         return self.delta.apply(self.epochs.end_offset - 1, self.epochs.last_epoch)
 
     @property
     def has_open_transaction(self) -> bool:
-        """Whether the log ends within a transaction, which nothing may follow but its end."""
+        """True when the log ends within a transaction, which must be ended first."""
         return self._transaction is not None
 
     def _take_control(self, message: Message | None, offset: int) -> None:

@@ -1,9 +1,9 @@
-"""Snapshot files of the quorum's log, and control records: their bytes, both ways.
+"""Snapshot files and control records of the quorum's log: encode and decode.
 
-A `.checkpoint` is a run of record batches: a control batch with the header (and, with dynamic
-voters, the kraft.version and the voters), batches of metadata records, a control batch with the
-footer. Offsets in it count from 0 and mean nothing; what it covers is in its name.
-Kafka's `RecordsSnapshotWriter` and `Snapshots` are the source.
+A `.checkpoint` is a sequence of record batches: a control batch with the header (and with dynamic
+voters, the kraft.version and the voters), batches of metadata records, and a control batch with the
+footer. Its offsets start at 0 and have no meaning; its name says which records it replaces. Source:
+Kafka's `RecordsSnapshotWriter` and `Snapshots`.
 """
 
 import re
@@ -48,26 +48,26 @@ _FILE_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 @attrs.frozen(slots=True, order=True)
 class SnapshotId:
-    """What a snapshot covers: all below `end_offset`, the last of it written in `epoch`."""
+    """The end offset of a snapshot, and the epoch of the last record before it."""
 
     end_offset: int
     epoch: int
 
     @property
     def file_name(self) -> str:
-        """Kafka's name for the file."""
+        """The name of the file, as Kafka names it."""
         return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
     @classmethod
     def parse(cls, file_name: str) -> "SnapshotId | None":
-        """What a file's name says; None if it names no snapshot."""
+        """Return the id in the name of a file, or None when it is not a snapshot."""
         match = _FILE_NAME.fullmatch(file_name)
         return cls(int(match[1]), int(match[2])) if match else None
 
 
 @attrs.define(slots=True)
 class Snapshot:
-    """A snapshot's content. `voters` is None with static voters; `kraft_version` is then 0."""
+    """The content of a snapshot. With static voters, `voters` is None and `kraft_version` 0."""
 
     records: list[Message] = attrs.field(factory=list[Message])
     kraft_version: int = 0
@@ -76,15 +76,15 @@ class Snapshot:
 
 
 def control_record(message: Message, offset: int, timestamp_ms: int) -> Record:
-    """A control record of the quorum's log: its key tells the type, its value is the message."""
+    """Return a control record: the key has its type, the value is the message."""
     key = control_key(_CONTROL_TYPES[type(message)])
     return Record(offset=offset, timestamp=timestamp_ms, key=key, value=message.encode(0))
 
 
 def decode_control_record(record: Record) -> Message | None:
-    """The message of a control record; None for types that are not the quorum's.
+    """Return the message of a control record, or None for types that the quorum does not use.
 
-    Raises ProtocolError on a malformed one.
+    Raises ProtocolError on a malformed record.
     """
     type_id, value = control_type(record.key), record.value
     if type_id is None or value is None or len(value) < 2:
@@ -104,7 +104,7 @@ def metadata_batch(
     timestamp_ms: int,
     metadata_version: int = METADATA_VERSION_LATEST,
 ) -> bytearray:
-    """One batch of metadata records."""
+    """Return one batch of metadata records."""
     records = [
         Record(base_offset + delta, timestamp_ms, None, encode_at(message, metadata_version))
         for delta, message in enumerate(messages)
@@ -115,7 +115,7 @@ def metadata_batch(
 def control_batch(
     messages: Iterable[Message], base_offset: int, epoch: int, timestamp_ms: int
 ) -> bytearray:
-    """One batch of control records."""
+    """Return one batch of control records."""
     records = [
         control_record(message, base_offset + delta, timestamp_ms)
         for delta, message in enumerate(messages)
@@ -130,7 +130,7 @@ def encode_snapshot(
     epoch: int = 0,
     metadata_version: int = METADATA_VERSION_LATEST,
 ) -> Iterator[bytes | bytearray]:
-    """The file's content, batch by batch."""
+    """Yield the content of the file, batch by batch."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=snapshot.last_timestamp_ms)
     opening: list[Message] = [header]
     if snapshot.kraft_version > 0 and snapshot.voters is not None:
@@ -148,7 +148,10 @@ def encode_snapshot(
 
 
 def decode_snapshot(content: bytes) -> Snapshot:
-    """Read a file's content; ProtocolError if it is damaged or has no footer."""
+    """Read the content of a file.
+
+    Raises ProtocolError when it is damaged or has no footer.
+    """
     try:
         return _decode(content)
     except ValueError as error:

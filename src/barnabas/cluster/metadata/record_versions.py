@@ -1,9 +1,9 @@
-"""Metadata records as a metadata.version states them.
+"""Metadata records in the versions of a metadata.version.
 
-A cluster whose metadata.version is not raised yet may be given back to the older Kafka that it
-came from, so nothing is written that that Kafka would not read. The versions are those of
-`org.apache.kafka.server.common.MetadataVersion`; what a version has no field for is left out, as
-Kafka does (`ImageWriterOptions`).
+A cluster whose metadata.version is not raised yet may return to the older Kafka that it came from,
+so only versions that the older Kafka can read are written. The versions are those of
+`org.apache.kafka.server.common.MetadataVersion`; fields that a version lacks are left out, as Kafka
+does (`ImageWriterOptions`).
 """
 
 import copy
@@ -33,8 +33,8 @@ _VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 }
 
 
-def statable(records: Iterable[Message], metadata_version: int) -> list[Message]:
-    """The records without what the level cannot state; some of them fall away."""
+def records_at(records: Iterable[Message], metadata_version: int) -> list[Message]:
+    """Return the records without what the level lacks: fields, or whole records."""
     stated: list[Message] = []
     for record in records:
         version = _version(record, metadata_version)
@@ -44,7 +44,7 @@ def statable(records: Iterable[Message], metadata_version: int) -> list[Message]
 
 
 def encode_at(record: Message, metadata_version: int) -> bytes:
-    """The value of a record that is `statable` at the level."""
+    """Encode a record that `records_at` returned for the level."""
     return encode_metadata_record(record, _version(record, metadata_version))
 
 

@@ -1,4 +1,4 @@
-"""Which names a topic may have (Kafka's `org.apache.kafka.common.internals.Topic`)."""
+"""Valid topic names (Kafka's `org.apache.kafka.common.internals.Topic`)."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def refusal(name: str) -> str | None:
-    """Why `name` may not be a topic's, in Kafka's words; None if it may."""
+    """Return why `name` is invalid, in Kafka's words, or None when it is valid."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -32,7 +32,7 @@ def unified(name: str) -> str:
 
 
 def colliding(name: str, others: Iterable[str]) -> str | None:
-    """A topic among `others` that differs from `name` in `.` and `_` alone, or None."""
+    """Return a topic among `others` that differs from `name` in `.` and `_` only, or None."""
     if "." not in name and "_" not in name:
         return None
     wanted = unified(name)

@@ -1,4 +1,4 @@
-"""What DescribeQuorum says of the metadata log: its leader, and how far each replica is."""
+"""The answer to DescribeQuorum: the leader of the metadata log, and its replicas' progress."""
 
 from barnabas.cluster.metadata.image import METADATA_TOPIC
 from barnabas.cluster.quorum.raft import RaftCore
@@ -19,10 +19,10 @@ _DIRECTORIES_SINCE = 2
 def describe_quorum(
     core: RaftCore, request: DescribeQuorumRequest, version: int, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Describe `__cluster_metadata-0`, which has to be the only partition in the request.
+    """Describe `__cluster_metadata-0`, which must be the only partition in the request.
 
-    As `KafkaRaftClient#handleDescribeQuorumRequest`: only the leader knows its followers, so any
-    other replica answers NOT_LEADER_OR_FOLLOWER. What the leader does not know is -1.
+    As `KafkaRaftClient#handleDescribeQuorumRequest`: only the leader knows the progress of the
+    other replicas, so any other replica answers NOT_LEADER_OR_FOLLOWER. Unknown values are -1.
     """
     asked = [
         (topic.topic_name, partition.partition_index)

@@ -103,7 +103,7 @@ class RaftCore:
 
     @property
     def leader_id(self) -> int | None:
-        """The leader of the epoch, if known; a leader that resigned is none."""
+        """The leader of the epoch, or None when it is unknown or has resigned."""
         return None if self.role is Role.RESIGNED else self.state.leader_id
 
     @property

@@ -1,4 +1,4 @@
-"""The quorum's voters, as control records of its log and of its snapshots list them (KIP-853)."""
+"""The quorum's voters, as control records of its log and its snapshots (KIP-853)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Self
@@ -12,7 +12,7 @@ from barnabas.protocol.types import ZERO_UUID, Uuid
 
 @attrs.frozen(slots=True)
 class ReplicaKey:
-    """A replica of the quorum's log: a node and the directory it keeps it in (zero: unknown)."""
+    """The key of a replica of the quorum's log: a node and its log directory (zero: unknown)."""
 
     id: int
     directory_id: Uuid = ZERO_UUID
@@ -20,7 +20,7 @@ class ReplicaKey:
 
 @attrs.frozen(slots=True)
 class Voter:
-    """One voter: who it is, where its controller listeners are, which kraft.version it knows."""
+    """One voter: its key, its controller listeners, and the kraft.versions that it supports."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
@@ -36,7 +36,7 @@ class VoterSet:
 
     @classmethod
     def of(cls, *voters: Voter) -> Self:
-        """A set of these voters."""
+        """Return a set of these voters."""
         return cls({voter.key.id: voter for voter in voters})
 
     def __len__(self) -> int:
@@ -47,11 +47,11 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """The number of voters that a decision needs."""
         return len(self.voters) // 2 + 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Whether the replica votes; a directory id that either side does not know is no obstacle.
+        """True when the replica is a voter; an unknown directory id matches any.
 
         As `VoterSet.VoterNode#isVoter` in Kafka.
         """
@@ -63,11 +63,11 @@ class VoterSet:
 
     @property
     def replica_keys(self) -> list[ReplicaKey]:
-        """The voters' keys by id."""
+        """The keys of the voters, ordered by node id."""
         return [self.voters[voter_id].key for voter_id in sorted(self.voters)]
 
     def record(self) -> VotersRecord:
-        """The control record that states this set."""
+        """Return the control record of this set."""
         return VotersRecord(
             voters=[
                 VotersRecord.Voter(
@@ -88,7 +88,7 @@ class VoterSet:
 
     @classmethod
     def from_record(cls, record: VotersRecord) -> Self:
-        """The set that the control record states."""
+        """Return the set of a control record."""
         return cls.of(
             *(
                 Voter(

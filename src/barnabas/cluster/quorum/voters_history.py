@@ -1,7 +1,7 @@
 """The voters and the kraft.version that the quorum's log states, by offset (KIP-853).
 
-The log's end may state voters that are not committed. A snapshot has those in force at its own
-offset, and a truncation restores those before it (Kafka's `KRaftControlRecordStateMachine`).
+The end of the log may state voters that are not committed. A snapshot has the voters at its own
+offset, and a truncation restores the earlier ones (Kafka's `KRaftControlRecordStateMachine`).
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class _Stated:
 
 
 class VotersHistory:
-    """What control records stated from the start of the log on; `voters` are the first ones."""
+    """The voters by offset; `voters` are those at the start of the log."""
 
     def __init__(self, voters: VoterSet, kraft_version: int) -> None:
         self._stated = [_Stated(-1, voters, kraft_version)]
@@ -38,11 +38,11 @@ class VotersHistory:
                 self._stated.append(_Stated(offset, voters, latest.kraft_version))
 
     def truncate(self, offset: int) -> None:
-        """Forget what was stated at `offset` or above."""
+        """Drop the records at `offset` and above."""
         self._stated = [self._stated[0], *(s for s in self._stated[1:] if s.offset < offset)]
 
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
-        """Return the voters and the kraft.version that records below `end_offset` state."""
+        """Return the voters and the kraft.version after the records below `end_offset`."""
         found = self._stated[0]
         for stated in self._stated[1:]:
             if stated.offset >= end_offset:
@@ -51,7 +51,7 @@ class VotersHistory:
         return found.voters, found.kraft_version
 
     def trim(self, end_offset: int) -> None:
-        """Forget what a snapshot of all below `end_offset` makes superfluous."""
+        """Drop the history that a snapshot at `end_offset` replaces."""
         voters, kraft_version = self.at(end_offset)
         later = [stated for stated in self._stated[1:] if stated.offset >= end_offset]
         self._stated = [_Stated(-1, voters, kraft_version), *later]

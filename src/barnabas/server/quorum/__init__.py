@@ -1,4 +1,6 @@
-"""The trio shell of the metadata quorum: Raft I/O, the controller's host, and metadata publishing.
+"""The trio shells of the metadata quorum: Raft I/O, controller, broker lifecycle, publisher, files.
 
-Decisions live in `cluster.quorum` and `cluster.controller`; files of the metadata log are here.
+Decisions are in `cluster.quorum`, `cluster.controller` and `cluster.broker`; nothing here decides.
+Other parts of the node use the `ControllerChannel`, the `MetadataPublisher` and the
+`BrokerIdentity`.
 """

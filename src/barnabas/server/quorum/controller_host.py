@@ -1,4 +1,4 @@
-"""The host of this node's controller: takes requests, and waits for their commit."""
+"""The host of this node's controller: it receives requests and waits for their commit."""
 
 from collections.abc import Callable, Iterable
 
@@ -26,7 +26,7 @@ class _Waiter:
 
 
 class ControllerHost:
-    """Submits requests to the state machine; `wake` has their records appended and committed."""
+    """Submits requests to the state machine; `wake` wakes the task that commits the records."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class ControllerHost:
         """Have the controller decide a request; return its response once it is committed.
 
         Raises KafkaError: NOT_CONTROLLER when another node is the active controller, or becomes it
-        before the commit; REQUEST_TIMED_OUT when the commit takes too long (in both cases the
-        outcome is unknown); or the error of the operation.
+        before the commit; REQUEST_TIMED_OUT when the commit takes too long; or the error of the
+        operation. The outcome of the first two may be unknown.
         """
         waiter = _Waiter()
         self._machine.submit(request, version, waiter, self._now_ms())
@@ -61,7 +61,7 @@ class ControllerHost:
         return outcome
 
     def complete(self, completions: Iterable[Completion]) -> None:
-        """Give the outcomes to those who wait for them."""
+        """Pass the outcomes to the waiting callers."""
         for completion in completions:
             waiter = completion.token
             if isinstance(waiter, _Waiter):

@@ -1,4 +1,4 @@
-"""Sends the requests of the broker's lifecycle over the controller channel, and keeps its time."""
+"""The input and output of the broker's lifecycle: requests over the channel, and a timer."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The file side of `__cluster_metadata-0`: its snapshots and its log, in Kafka's formats."""
+"""The files of `__cluster_metadata-0`: its log and its snapshots, in Kafka's formats."""
 
 from pathlib import Path
 from typing import Final
@@ -22,10 +22,10 @@ _READ_BYTES: Final = 1 << 20
 
 
 class MetadataLog:
-    """Reads all of it at the start, then appends and syncs what the quorum's core decides.
+    """Reads the whole log at start-up, then appends and syncs what the quorum's core decides.
 
-    It is recovered as a whole at every start, as Kafka does it: it is small, and everything
-    depends on it.
+    The log is recovered as a whole at every start, as Kafka does: it is small, and all depends on
+    it.
     """
 
     def __init__(self, logs: LogManager, config: NodeConfig) -> None:
@@ -34,20 +34,20 @@ class MetadataLog:
         log_config = LogConfig(
             segment_bytes=config.get_int("metadata.log.segment.bytes"),
             segment_ms=config.get_int("metadata.log.segment.ms"),
-            is_deleted=False,  # it goes by its snapshots
+            is_deleted=False,  # snapshots decide what is deleted
         )
         self._log = PartitionLog(self._volume, METADATA_TOPIC, 0, log_config)
         self.directory = Path(self._log.directory)
 
     @property
     def directory_id(self) -> Uuid:
-        """The id of the directory that holds this log: with the node's id, it names the voter."""
+        """The id of this log's directory, which names the voter together with the node id."""
         return self._volume.directory_id or ZERO_UUID
 
     def load(self, image: MetadataImage) -> MetadataLoader:
-        """Read the latest snapshot and all that follows it.
+        """Read the latest snapshot and all records after it.
 
-        Raises StartupError on what cannot be understood, KafkaError when the disk fails.
+        Raises StartupError when the files are damaged, KafkaError when the disk fails.
         """
         loader = MetadataLoader(image)
         found = self._latest_snapshot()
@@ -68,7 +68,7 @@ class MetadataLog:
         return loader
 
     def snapshot_ids(self) -> list[SnapshotId]:
-        """The snapshots that are there, in no order."""
+        """Return the ids of the existing snapshots, in no order."""
         if not self.directory.exists():
             return []
         ids = [SnapshotId.parse(path.name) for path in self.directory.iterdir()]
@@ -94,9 +94,9 @@ class MetadataLog:
             offset = loader.epochs.end_offset
 
     def bootstrap_records(self) -> list[Message]:
-        """What the first controller of a cluster writes: the levels that formatting chose.
+        """Return the records that the first controller of a cluster writes: its feature levels.
 
-        Raises StartupError when the file is gone or damaged.
+        Raises StartupError when the file is missing or damaged.
         """
         path = self._volume.path / BOOTSTRAP_CHECKPOINT
         try:
@@ -110,28 +110,28 @@ class MetadataLog:
         return self._log.size_bytes
 
     def forget_below(self, offset: int, now_ms: int) -> None:
-        """A snapshot covers what is below: whole segments of it may go."""
+        """Delete whole segments below `offset`, which a snapshot replaces."""
         self._log.advance_log_start(offset)
         self._log.apply_retention(now_ms)
 
     def append(self, batch: bytearray, now_ms: int) -> None:
-        """Append a batch, whose offsets and epoch are in it. KafkaError when the disk fails."""
+        """Append a batch with its offsets and epoch; raises KafkaError when the disk fails."""
         self._log.append_as_follower(batch, now_ms=now_ms)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log at `offset`; raises KafkaError when the disk fails."""
+        """Truncate the log to `offset`; raises KafkaError when the disk fails."""
         self._log.truncate_to(offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """All below is committed."""
+        """Note that all records below `offset` are committed."""
         self._log.advance_high_watermark(offset)
 
     def flush(self) -> None:
-        """Make durable what was appended. For a thread."""
+        """Make the appended batches durable; runs in a thread."""
         self._log.flush()
 
     def close(self) -> None:
-        """Make all durable, unless the disk failed, and let go of the files."""
+        """Make all batches durable, unless the disk failed, and release the files."""
         if self._volume.failure is None:
             self._log.close()
         self._log.release()

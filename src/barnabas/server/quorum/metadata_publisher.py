@@ -1,8 +1,8 @@
-"""Publishing of committed metadata images to the parts of the node that follow them.
+"""Publish committed metadata images to the parts of the node that follow them.
 
-The publisher owns the node's current image. A subscriber that fails is logged and counted, and the
-others are called all the same; only the failure of an essential subscriber ends the node, which
-would otherwise serve what the metadata no longer says.
+The publisher owns the node's current image. A failing subscriber is logged and counted, and the
+other subscribers are called. Only the failure of an essential subscriber ends the node, because the
+node would otherwise serve outdated metadata.
 """
 
 import logging
@@ -26,7 +26,7 @@ class _Subscription:
 
 
 class MetadataPublisher:
-    """The node's current metadata, and who is called when it changes."""
+    """The node's current metadata, and the subscribers to its changes."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -39,9 +39,9 @@ class MetadataPublisher:
         self._subscriptions.append(_Subscription(name, callback, essential))
 
     def publish(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Make `image` the current one and call the subscribers, in the order they subscribed.
+        """Make `image` the current one and call the subscribers in the order of subscription.
 
-        Raises what an essential subscriber raises.
+        Raises the exception of an essential subscriber.
         """
         self.image = image
         for subscription in list(self._subscriptions):

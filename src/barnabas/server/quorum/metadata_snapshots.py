@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataSnapshots:
-    """Writes a snapshot after so many bytes of records, or after so much time.
+    """Writes a snapshot when enough bytes were appended, or when the last one is old enough.
 
     Without new records there is no new snapshot (Kafka's `SnapshotGenerator`).
     """
@@ -34,14 +34,14 @@ class MetadataSnapshots:
         self._bytes += size
 
     def is_due(self, now_ms: int) -> bool:
-        """True when enough was appended since the last snapshot, or long enough ago."""
+        """True when a snapshot has to be written."""
         if not self._bytes:
             return False
         is_old = bool(self._interval_ms) and now_ms - self._since_ms >= self._interval_ms
         return is_old or self._bytes >= self._bytes_max
 
     def begin(self, now_ms: int) -> None:
-        """Count from here to the next snapshot."""
+        """Restart the counters for the next snapshot."""
         self._bytes = 0
         self._since_ms = now_ms
 

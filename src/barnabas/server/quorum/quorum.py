@@ -66,7 +66,7 @@ _REGISTRATION_RETRY_S = 1.0
 
 @attrs.frozen(kw_only=True)
 class QuorumSetup:
-    """What a node gives its quorum: who it is, where it is reached, its disks and its clock."""
+    """The node's part of the quorum's wiring: ids, addresses, settings, disks and clock."""
 
     node_id: int
     cluster_id: str
@@ -145,11 +145,12 @@ class Quorum:
         on_first_image: Callable[[MetadataImage], None],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Take part in the quorum until cancelled; started when the broker is unfenced.
+        """Take part in the quorum until cancelled; report `started` when the broker is unfenced.
 
-        The first image goes to `on_first_image`, later ones to the publisher's subscribers. Raises
-        StartupError when the controller does not register the broker, DisksLostError when the
-        quorum's log cannot be written.
+        The first image is passed to `on_first_image`, later ones to the publisher's subscribers.
+
+        Raises StartupError when the controller does not register the broker, DisksLostError when
+        the quorum's log cannot be written.
         """
         setup = self._setup
         config = setup.settings.current
@@ -236,7 +237,7 @@ class Quorum:
         return epochs.pop() if len(epochs) == 1 else NO_EPOCH
 
     async def _register_controller(self, channel: ControllerChannel) -> None:
-        """Register this node's controller; an unsuccessful attempt is repeated."""
+        """Register this node's controller, with retries."""
         request = ControllerRegistrationRequest(
             controller_id=self._setup.node_id,
             incarnation_id=self._incarnation_id,
@@ -255,7 +256,7 @@ class Quorum:
     def _register_again(
         self, delta: MetadataDelta, nursery: trio.Nursery, channel: ControllerChannel
     ) -> None:
-        """State what a new metadata.version has room for."""
+        """Register again when metadata.version changes, as the records may get more fields."""
         if METADATA_VERSION in delta.features:
             self.lifecycle.register_again()
             nursery.start_soon(self._register_controller, channel)
@@ -271,7 +272,7 @@ class Quorum:
         on_first_image(self.image)
 
     def _deliver(self, effects: Effects) -> None:
-        """Publish what was committed, then answer those who wait for it."""
+        """Publish the committed batches, then answer the operations that wait for them."""
         if self._is_published:
             for batch in effects.committed:
                 self.publisher.publish(batch.image, batch.delta)

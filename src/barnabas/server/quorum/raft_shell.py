@@ -1,8 +1,8 @@
 """The input and output of the Raft core: its log, its state file, its timer.
 
-One task carries out what the core asks for, in the order that it asks for it. Operations that are
-submitted meanwhile are appended together and share the next fsync. The task sleeps until an
-operation is submitted or the core's timer is due.
+One task carries out the effects of the core, in order. Operations that are submitted during an
+fsync are appended together and share the next fsync. The task sleeps until an operation is
+submitted or the core's timer is due.
 """
 
 import logging
@@ -46,8 +46,8 @@ class QuorumPeers(Protocol):
 class RaftShell:
     """Drives the controller's state machine and its Raft core.
 
-    `deliver` publishes committed images and answers operations. Only this task gives the core its
-    events, other than proposals.
+    `deliver` publishes committed images and answers operations. Only this task passes events to the
+    core, except proposals.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RaftShell:
         self._woken = trio.Event()
 
     def start(self) -> None:
-        """Begin to take part; an only voter leads from here on. `run` does the rest."""
+        """Start the core; a single voter becomes the leader at once."""
         self._core.start(self._now_ms())
 
     def wake(self) -> None:
@@ -81,9 +81,9 @@ class RaftShell:
         self._woken.set()
 
     async def run(self) -> None:
-        """Carry out what the core asks for, until cancelled.
+        """Carry out the effects of the core until cancelled.
 
-        Raises DisksLostError when the log cannot be written: the node must not go on without it.
+        Raises DisksLostError when the log cannot be written; the node must then stop.
         """
         try:
             while True:
@@ -99,7 +99,7 @@ class RaftShell:
             self._log.close()
 
     async def _sleep(self) -> None:
-        """Wait for an operation or for the core's timer."""
+        """Wait for an operation or for the core's timer, and tick the core when it is due."""
         wakeup_ms = self._core.wakeup_ms()
         if wakeup_ms is None:
             await self._woken.wait()
@@ -110,7 +110,7 @@ class RaftShell:
             self._core.tick(self._now_ms())
 
     async def _carry_out(self, effects: Effects) -> None:
-        """Do what the core is ready for, in the order of `Ready`."""
+        """Carry out effects, in the order of `Ready`."""
         ready = effects.ready
         if ready.quorum_state is not None:
             await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
@@ -133,7 +133,7 @@ class RaftShell:
         self._deliver(effects)
 
     async def _flush(self) -> None:
-        """Make durable what was appended; a single voter has then committed it."""
+        """Make the appended batches durable; a single voter has then committed them."""
         end_offset = self._core.log_end_offset
         try:
             await self._disk.fsync(self, self._log.flush)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, states_directories
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, supports_directories
 from barnabas.cluster.metadata.image import NO_DIRECTORY, MetadataImage, TopicImage
 from barnabas.log import PartitionLog, Volume
 from barnabas.protocol.errors import KafkaError
@@ -79,7 +79,7 @@ class DirectoryAssignments:
         image = self._quorum.image
         topic = image.topics_by_name.get(log.topic)
         directory = target.directory_id
-        if topic is None or directory is None or not states_directories(image.features):
+        if topic is None or directory is None or not supports_directories(image.features):
             yield
             return
         key = (topic.id, log.partition)
@@ -111,7 +111,7 @@ class DirectoryAssignments:
     def _check(
         self, image: MetadataImage, wanted: Iterable[tuple[TopicImage, Iterable[int]]]
     ) -> None:
-        if not states_directories(image.features):
+        if not supports_directories(image.features):
             return
         node_id = self._quorum.identity.id
         reserved: Counter[Uuid] | None = None
