@@ -247,7 +247,7 @@ def test_fetch_from_a_replica_that_does_not_lead_names_the_leader() -> None:
     assert (response.error, response.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
 
 
-def test_fetch_of_a_diverged_follower_is_no_progress() -> None:
+def test_fetch_of_a_diverged_follower_does_not_count_as_progress() -> None:
     leader = leading(epochs=[(2, 0)], end=5)
     leader.on_flushed(leader.log_end_offset)
     response = leader.on_fetch(fetch(2, leader.epoch, 9, 1), 5001)
