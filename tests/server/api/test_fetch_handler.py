@@ -1,0 +1,172 @@
+"""The Fetch handler: what it returns at once, when it waits, and its incremental sessions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.types import Uuid
+from barnabas.server.api.handlers.data.fetch_handler import fetch
+from tests.server.api.data_broker import DataBroker
+
+BY_NAME, BY_ID = 12, 13
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> DataBroker:
+    return DataBroker(tmp_path)
+
+
+def request(topic: str | Uuid | None = "t", offset: int = 0, **fields: Any) -> FetchRequest:
+    topics: list[Any] = []
+    if topic is not None:
+        partition = FetchRequest.FetchPartition(
+            partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+        )
+        name = {"topic_id": topic} if isinstance(topic, Uuid) else {"topic": topic}
+        topics = [FetchRequest.FetchTopic(partitions=[partition], **name)]
+    settings = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
+    return FetchRequest(topics=topics, **{**settings, **fields})
+
+
+def ask(broker: DataBroker, asked: FetchRequest, version: int = BY_NAME) -> Any:
+    """The data of the only partition in the response."""
+    response = broker.ask(fetch, asked, version)
+    return response.responses[0].partitions[0]
+
+
+def test_fetch_returns_the_batches_and_the_watermarks(broker: DataBroker) -> None:
+    broker.append(b"a", b"b")
+    broker.append(b"c")
+    data = ask(broker, request())
+    assert (data.error_code, data.high_watermark, data.last_stable_offset) == (0, 3, 3)
+    assert (data.log_start_offset, data.aborted_transactions) == (0, None)
+    assert len(data.records) == broker.partition().log.size_bytes
+
+
+def test_fetch_above_its_limits_still_returns_the_first_batch(broker: DataBroker) -> None:
+    broker.append(b"a" * 500)
+    broker.append(b"b" * 500)
+    size = broker.partition().log.size_bytes // 2
+    assert len(ask(broker, request(max_bytes=1)).records) == size
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "version", "code"),
+    [
+        ("nowhere", 0, BY_NAME, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Uuid(b"\x01" * 16), 0, BY_ID, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("elsewhere", 0, BY_NAME, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ("t", 1, BY_NAME, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("t", -1, BY_NAME, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_fetch_of_what_is_not_there_is_refused_without_waiting(
+    broker: DataBroker, topic: str | Uuid, offset: int, version: int, code: ErrorCode
+) -> None:
+    data = ask(broker, request(topic, offset, max_wait_ms=5000), version)
+    assert (data.error_code, data.high_watermark, bytes(data.records)) == (code, -1, b"")
+
+
+def test_fetch_from_a_follower_names_the_leader_since_v16(broker: DataBroker) -> None:
+    topic_id = broker.topic_id("elsewhere")
+    assert broker.ask(fetch, request(topic_id), 15).node_endpoints == []
+    response = broker.ask(fetch, request(topic_id), 16)
+    assert response.responses[0].partitions[0].current_leader.leader_id == 2
+    assert [(e.node_id, e.port) for e in response.node_endpoints] == [(2, 9002)]
+
+
+def test_fetch_with_an_old_leader_epoch_is_fenced(broker: DataBroker) -> None:
+    for epoch, code in ((-1, 0), (0, 0), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        asked = request()
+        asked.topics[0].partitions[0].current_leader_epoch = epoch
+        assert ask(broker, asked).error_code == code
+
+
+def test_fetch_at_the_end_waits_for_the_next_batch(broker: DataBroker) -> None:
+    async def run() -> None:
+        waiting = broker.ask(fetch, request(max_wait_ms=10_000), BY_NAME)
+        found: list[Any] = []
+
+        async def collect() -> None:
+            found.append(await waiting)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collect)
+            await wait_all_tasks_blocked()
+            assert not found
+            broker.append(b"a")
+            broker.partition().notify()
+        (partition,) = found[0].responses[0].partitions
+        assert partition.high_watermark == 1
+        assert len(partition.records)
+        assert not broker.partition().listeners
+
+    trio.run(run)
+
+
+def test_fetch_at_the_end_returns_nothing_when_its_time_is_up(broker: DataBroker) -> None:
+    async def run() -> None:
+        response = await broker.ask(fetch, request(max_wait_ms=10_000), BY_NAME)
+        data = response.responses[0].partitions[0]
+        assert (data.error_code, bytes(data.records)) == (0, b"")
+        assert trio.current_time() >= 10
+        assert not broker.partition().listeners
+
+    trio.run(run, clock=MockClock(rate=0, autojump_threshold=0))
+
+
+def test_fetch_waits_until_there_are_min_bytes(broker: DataBroker) -> None:
+    broker.append(b"a" * 100)
+    asked = request(min_bytes=300, max_wait_ms=5000)
+    waiting = broker.ask(fetch, asked, BY_NAME)
+    waiting.close()
+    assert ask(broker, request(min_bytes=100, max_wait_ms=5000)).high_watermark == 1
+
+
+def test_fetch_session_omits_what_has_not_changed(broker: DataBroker) -> None:
+    first = broker.ask(fetch, request(session_epoch=0), BY_NAME)
+    assert first.session_id == 100
+    assert len(first.responses) == 1
+    session = {"session_id": first.session_id}
+    assert broker.ask(fetch, request(None, session_epoch=1, **session), BY_NAME).responses == []
+    broker.append(b"a")
+    broker.partition().notify()
+    changed = broker.ask(fetch, request(None, session_epoch=2, **session), BY_NAME)
+    assert changed.responses[0].partitions[0].high_watermark == 1
+
+
+def test_fetch_session_forgets_partitions_on_request(broker: DataBroker) -> None:
+    session_id = broker.ask(fetch, request(session_epoch=0), BY_NAME).session_id
+    asked = request(None, session_id=session_id, session_epoch=1)
+    asked.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic="t", partitions=[0])]
+    assert broker.ask(fetch, asked, BY_NAME).session_id == 0
+    assert len(broker.services.fetch_sessions) == 0
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "version", "code"),
+    [
+        (7, 1, BY_NAME, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (100, 2, BY_NAME, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (100, 1, BY_ID, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_fetch_session_that_does_not_continue_is_refused(
+    broker: DataBroker, session_id: int, epoch: int, version: int, code: ErrorCode
+) -> None:
+    broker.ask(fetch, request(session_epoch=0), BY_NAME)
+    asked = request(None, session_id=session_id, session_epoch=epoch)
+    response = broker.ask(fetch, asked, version)
+    assert (response.error_code, response.responses) == (code, [])
+
+
+def test_fetch_with_the_final_epoch_ends_the_session(broker: DataBroker) -> None:
+    session_id = broker.ask(fetch, request(session_epoch=0), BY_NAME).session_id
+    assert len(broker.services.fetch_sessions) == 1
+    broker.ask(fetch, request(session_id=session_id, session_epoch=-1), BY_NAME)
+    assert len(broker.services.fetch_sessions) == 0
