@@ -1,4 +1,4 @@
-"""The aborted list of a fetch: all that a consumer needs to read committed records, little more."""
+"""The aborted transactions of a fetch: those that a consumer needs to read committed records."""
 
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ PRODUCERS = 4
 
 
 def write(log: PartitionLog, random: Random) -> list[bytes]:
-    """Random transactions, interleaved; the values of those that were committed, in order."""
+    """Write random interleaved transactions; return the committed values in order."""
     running: dict[int, list[bytes]] = {}
     sequences = dict.fromkeys(range(PRODUCERS), 0)
     committed: set[bytes] = set()
@@ -48,7 +48,7 @@ def write(log: PartitionLog, random: Random) -> list[bytes]:
 
 
 def consume(log: PartitionLog, random: Random) -> list[bytes]:
-    """Read as Kafka's consumers do: fetch after fetch, skipping what the aborted lists name."""
+    """Read as Kafka's consumers do: fetch by fetch, without the aborted transactions."""
     values: list[bytes] = []
     offset = 0
     while offset < log.last_stable_offset:
@@ -74,7 +74,9 @@ def consume(log: PartitionLog, random: Random) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_consumers_read_what_was_committed_and_nothing_else(tmp_path: Path, seed: int) -> None:
+def test_aborted_transactions_consumer_reads_only_committed_records(
+    tmp_path: Path, seed: int
+) -> None:
     random = Random(seed)
     config = LogConfig(segment_bytes=4_000, index_interval_bytes=random.choice([100, 4_096]))
     log = new_log(open_volume(tmp_path), config)
@@ -83,7 +85,7 @@ def test_consumers_read_what_was_committed_and_nothing_else(tmp_path: Path, seed
     assert consume(log, random) == committed
 
 
-def test_the_list_names_what_overlaps_and_little_behind_it(tmp_path: Path) -> None:
+def test_aborted_transactions_overlap_the_fetched_range(tmp_path: Path) -> None:
     log = new_log(open_volume(tmp_path), LogConfig(index_interval_bytes=1))
     for number in range(20):
         append(log, b"v", producer=(number, 0, 0), transactional=True)

@@ -47,7 +47,7 @@ class Slice:
 
 
 class Words:
-    """A dispatcher: `echo x` answers at once, `park` waits, `defer` is answered on demand."""
+    """A dispatcher: `echo x` responds at once, `park` waits, `defer` responds on demand."""
 
     controller = False
 
@@ -115,7 +115,7 @@ class Words:
 
 
 class Client:
-    """A peer that frames what it sends."""
+    """A peer that sends frames."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -125,7 +125,7 @@ class Client:
         await self.stream.send_all(b"".join(struct.pack(">i", len(w)) + w for w in words))
 
     async def receive(self) -> bytes | None:
-        """The next response; None when the server closed."""
+        """Return the next response; None when the server closed the connection."""
         head = await self._exactly(4)
         return None if head is None else await self._exactly(struct.unpack(">i", head)[0])
 
@@ -191,7 +191,7 @@ def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 
 @in_trio
-async def test_others_get_their_turn_while_many_requests_are_worked_on() -> None:
+async def test_connection_with_many_requests_lets_other_tasks_run() -> None:
     async with served() as server:
         client = await server.client()
         started: list[int] = []
@@ -207,12 +207,12 @@ async def test_others_get_their_turn_while_many_requests_are_worked_on() -> None
             for _ in range(200):
                 await client.receive()
             nursery.cancel_scope.cancel()
-        # Trio shuffles whom it runs in a round, so two turns of 16 may follow each other.
+        # Trio runs the tasks of a round in random order, so two slices of 16 may follow each other.
         assert max(after - before for before, after in pairwise(started)) <= 32
 
 
 @in_trio
-async def test_pipelined_requests_are_answered_in_order() -> None:
+async def test_connection_pipelined_requests_are_answered_in_order() -> None:
     async with served() as server:
         client = await server.client()
         asked = [b"echo %d" % i for i in range(3000)]
@@ -221,7 +221,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 @in_trio
-async def test_a_peer_with_many_requests_leaves_others_their_turns() -> None:
+async def test_connection_with_many_requests_lets_other_connections_run() -> None:
     async with served() as server, trio.open_nursery() as nursery:
         client, words = await server.client(), server.words
         at_turns = [0]
@@ -240,7 +240,7 @@ async def test_a_peer_with_many_requests_leaves_others_their_turns() -> None:
 
 
 @in_trio
-async def test_a_waiting_request_holds_back_those_behind_it() -> None:
+async def test_connection_waiting_request_delays_later_requests() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"echo 1", b"park", b"echo 2")
@@ -252,7 +252,7 @@ async def test_a_waiting_request_holds_back_those_behind_it() -> None:
 
 
 @in_trio
-async def test_deferred_answers_keep_their_order_and_only_produce_passes_them() -> None:
+async def test_connection_deferred_responses_keep_their_order_and_only_produce_overtakes() -> None:
     async with served() as server:
         client, words = await server.client(), server.words
         await client.send(b"defer 1", b"defer 2", b"echo 3")
@@ -266,7 +266,7 @@ async def test_deferred_answers_keep_their_order_and_only_produce_passes_them() 
 
 
 @in_trio
-async def test_a_deferred_answer_larger_than_the_socket_takes_arrives_whole() -> None:
+async def test_connection_deferred_response_larger_than_the_socket_buffer_arrives_whole() -> None:
     async with served(attrs.evolve(LIMITS, send_buffer_bytes=65536)) as server:
         client, words = await server.client(receive_buffer=65536), server.words
         await client.send(b"defer 1", b"defer 2", b"echo 3")
@@ -279,7 +279,7 @@ async def test_a_deferred_answer_larger_than_the_socket_takes_arrives_whole() ->
 
 
 @in_trio
-async def test_a_deferred_answer_to_a_peer_that_went_is_dropped() -> None:
+async def test_connection_deferred_response_to_a_closed_peer_is_dropped() -> None:
     async with served() as server:
         client, words = await server.client(), server.words
         await client.send(b"defer 1")
@@ -291,7 +291,7 @@ async def test_a_deferred_answer_to_a_peer_that_went_is_dropped() -> None:
 
 
 @in_trio
-async def test_a_peer_that_went_before_a_request_waits_is_no_fault_of_its_handler() -> None:
+async def test_connection_closed_before_a_request_waits_logs_no_handler_error() -> None:
     async def broken(*_: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
@@ -306,20 +306,20 @@ async def test_a_peer_that_went_before_a_request_waits_is_no_fault_of_its_handle
 
 
 @in_trio
-async def test_a_parked_request_is_cancelled_when_its_peer_goes() -> None:
+async def test_connection_parked_request_is_cancelled_when_the_peer_closes() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"park")
         await server.words.parked.wait()
         client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await client.stream.aclose()
-        while server.transport.connections:  # noqa: ASYNC110 - nothing tells of it but this
+        while server.transport.connections:  # noqa: ASYNC110 - there is no event for it
             await trio.sleep(0.01)
         assert server.words.cancelled == 1
 
 
 @in_trio
-async def test_a_peer_that_only_stopped_sending_is_still_answered() -> None:
+async def test_connection_half_closed_by_the_peer_still_gets_its_response() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"park", b"echo behind")
@@ -333,7 +333,7 @@ async def test_a_peer_that_only_stopped_sending_is_still_answered() -> None:
 
 
 @in_trio
-async def test_a_bad_request_closes_after_earlier_ones_are_answered() -> None:
+async def test_connection_bad_request_closes_after_earlier_responses() -> None:
     async with served() as server:
         client, bystander = await server.client(), await server.client()
         await client.send(b"echo 1", b"defer 2", b"bad")
@@ -346,7 +346,7 @@ async def test_a_bad_request_closes_after_earlier_ones_are_answered() -> None:
 
 
 @in_trio
-async def test_nothing_is_answered_behind_what_cannot_be() -> None:
+async def test_connection_response_that_cannot_be_encoded_is_the_last() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"put 1", b"put nothing", b"put 3", b"defer 4")
@@ -355,7 +355,7 @@ async def test_nothing_is_answered_behind_what_cannot_be() -> None:
 
 
 @in_trio
-async def test_a_failing_handler_is_answered_and_the_connection_lives_on() -> None:
+async def test_connection_failing_handler_gets_an_error_response_and_stays_open() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"fail", b"none", b"echo on")
@@ -364,7 +364,7 @@ async def test_a_failing_handler_is_answered_and_the_connection_lives_on() -> No
 
 
 @in_trio
-async def test_the_time_of_a_request_begins_when_it_is_worked_on() -> None:
+async def test_connection_request_time_starts_with_its_handler() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"park", b"echo behind")
@@ -378,7 +378,7 @@ async def test_the_time_of_a_request_begins_when_it_is_worked_on() -> None:
 
 
 @in_trio
-async def test_a_handler_can_close_without_an_answer() -> None:
+async def test_connection_closed_by_a_handler_sends_no_response() -> None:
     async with served() as server:
         client = await server.client()
         await client.send(b"echo 1", b"close", b"echo never")
@@ -397,7 +397,7 @@ def data_file(size: int) -> Iterator[tuple[Any, bytes]]:
 
 
 @pytest.mark.parametrize("size", [100, 3_000_000])
-def test_a_file_slice_arrives_between_its_neighbours(size: int) -> None:
+def test_connection_file_slice_arrives_between_the_parts_around_it(size: int) -> None:
     @in_trio
     async def run() -> None:
         with data_file(size) as (file, data):
@@ -411,7 +411,7 @@ def test_a_file_slice_arrives_between_its_neighbours(size: int) -> None:
     run()
 
 
-def test_cold_pages_are_read_ahead_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_cold_pages_are_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
     asked: list[tuple[int, int]] = []
 
@@ -432,7 +432,7 @@ def test_cold_pages_are_read_ahead_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     assert max(position + size for position, size in asked) == 600_000
 
 
-def test_a_disk_that_cannot_give_what_was_fetched_is_told_of(monkeypatch, caplog) -> None:
+def test_connection_unreadable_log_is_logged(monkeypatch, caplog) -> None:
     monkeypatch.setattr(sending, "is_cached", lambda fd, position, size: False)
 
     async def read_ahead(fd: int, position: int, size: int) -> None:
@@ -453,7 +453,7 @@ def test_a_disk_that_cannot_give_what_was_fetched_is_told_of(monkeypatch, caplog
 
 
 @in_trio
-async def test_a_peer_that_reads_nothing_is_not_read_from_either() -> None:
+async def test_connection_peer_that_does_not_read_is_not_read_from() -> None:
     async with served(attrs.evolve(LIMITS, send_buffer_bytes=8192)) as server:
         client = await server.client(receive_buffer=4096)
         big = b"echo " + bytes(100_000)
@@ -470,7 +470,7 @@ async def test_a_peer_that_reads_nothing_is_not_read_from_either() -> None:
 
 
 @in_trio
-async def test_silent_connections_are_closed_and_busy_ones_are_not() -> None:
+async def test_connection_idle_is_closed_and_busy_stays_open() -> None:
     async with served(attrs.evolve(LIMITS, idle_ms_max=200)) as server:
         silent, parked = await server.client(), await server.client()
         await parked.send(b"park")
@@ -481,7 +481,7 @@ async def test_silent_connections_are_closed_and_busy_ones_are_not() -> None:
 
 
 @in_trio
-async def test_connections_over_the_limit_of_their_address_are_closed() -> None:
+async def test_acceptor_connections_above_the_limit_of_an_address_are_closed() -> None:
     async with served(attrs.evolve(LIMITS, connections_per_ip_max=1)) as server:
         first, second = await server.client(), await server.client()
         assert await second.receive() is None
@@ -491,7 +491,7 @@ async def test_connections_over_the_limit_of_their_address_are_closed() -> None:
 
 
 @in_trio
-async def test_connections_over_max_connections_wait_for_a_slot() -> None:
+async def test_acceptor_connections_above_max_connections_wait() -> None:
     async with served(attrs.evolve(LIMITS, connections_max=1)) as server:
         first, second = await server.client(), await server.client()
         await second.send(b"echo 2")
@@ -502,7 +502,7 @@ async def test_connections_over_max_connections_wait_for_a_slot() -> None:
 
 
 @in_trio
-async def test_running_out_of_descriptors_pauses_accepting() -> None:
+async def test_acceptor_without_descriptors_pauses() -> None:
     async with served() as server:
         real = socket.socket.accept
         failures = [OSError(errno.EMFILE, "Too many open files")]
@@ -520,7 +520,7 @@ async def test_running_out_of_descriptors_pauses_accepting() -> None:
 
 
 @in_trio
-async def test_stopping_answers_what_is_in_flight_and_closes_the_rest() -> None:
+async def test_transport_stop_answers_requests_in_flight_and_closes_the_rest() -> None:
     async with served() as server:
         idle, busy = await server.client(), await server.client()
         await busy.send(b"park", b"echo not started")
@@ -531,12 +531,12 @@ async def test_stopping_answers_what_is_in_flight_and_closes_the_rest() -> None:
             server.words.release.set()
             assert await busy.receive() == b"released"
             assert await busy.receive() is None
-        with pytest.raises(OSError):  # noqa: PT011 - nobody listens: refused or reset
+        with pytest.raises(OSError):  # noqa: PT011 - refused or reset
             await server.client()
 
 
 @in_trio
-async def test_stopping_does_not_wait_for_ever() -> None:
+async def test_transport_stop_ends_after_its_grace_time() -> None:
     async with served() as server:
         stuck = await server.client()
         await stuck.send(b"park")
@@ -546,7 +546,7 @@ async def test_stopping_does_not_wait_for_ever() -> None:
 
 
 @in_trio
-async def test_stopping_does_not_wait_for_what_only_waits() -> None:
+async def test_transport_stop_does_not_wait_for_parked_requests() -> None:
     async with served() as server:
         parked = await server.client()
         await parked.send(b"wait")

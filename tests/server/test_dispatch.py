@@ -47,7 +47,7 @@ def frame(message: Any, version: int, client_id: str | None = "me") -> bytearray
 
 
 def answer(message: Any, version: int, kind: ListenerKind = "broker") -> tuple[int, bytes]:
-    """The correlation id and the rest of the response to a request."""
+    """Return the correlation id and the rest of the response to a request."""
     dispatch = dispatcher(kind)
     context = dispatch.decode(connection(), frame(message, version))
     response = context.route.handler(context, context.request)
@@ -58,7 +58,7 @@ def answer(message: Any, version: int, kind: ListenerKind = "broker") -> tuple[i
 
 
 def handlers_in_source() -> set[str]:
-    """The public functions that take a request context, read without importing their modules."""
+    """Return the public functions that take a request context, without importing their modules."""
     found: set[str] = set()
     for module in Path(str(handlers.__file__)).parent.glob("*/*_handler*.py"):
         for node in ast.parse(module.read_text()).body:
@@ -106,7 +106,7 @@ def test_registry_with_an_api_on_a_listener_unknown_to_kafka_raises() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_api_versions_tells_what_a_broker_listener_serves(version: int) -> None:
+def test_api_versions_on_a_broker_listener_lists_the_registry(version: int) -> None:
     request = ApiVersionsRequest()
     if version >= 3:
         request = ApiVersionsRequest(client_software_name="me", client_software_version="1.0")
@@ -127,7 +127,7 @@ def test_api_versions_tells_what_a_broker_listener_serves(version: int) -> None:
         assert response.finalized_features_epoch == 12
 
 
-def test_a_controller_listener_tells_only_what_it_serves() -> None:
+def test_api_versions_on_a_controller_listener_lists_no_broker_api() -> None:
     _, body = answer(ApiVersionsRequest(), 0, "controller")
     told = {key.api_key for key in ApiVersionsResponse.decode(body, 0).api_keys}
     assert 18 in told
@@ -135,24 +135,24 @@ def test_a_controller_listener_tells_only_what_it_serves() -> None:
 
 
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])
-def test_the_header_is_read(client_id: str | None) -> None:
+def test_dispatcher_reads_the_request_header(client_id: str | None) -> None:
     context = dispatcher().decode(connection(), frame(HeartbeatRequest(), 4, client_id))
     assert (context.api_key, context.version, context.correlation_id) == (12, 4, 77)
     assert context.client_id == client_id
 
 
-def test_a_brokers_api_is_not_served_on_a_controller_listener() -> None:
+def test_dispatcher_broker_api_on_a_controller_listener_raises() -> None:
     with pytest.raises(ProtocolError, match="not served on this listener"):
         dispatcher("controller").decode(connection(), frame(HeartbeatRequest(), 4))
 
 
-def test_an_unstable_version_is_not_served() -> None:
+def test_dispatcher_unstable_version_raises() -> None:
     request = api_by_name("InitProducerId").request_type()
     with pytest.raises(ProtocolError, match="InitProducerId v6"):
         dispatcher().decode(connection(), frame(request, 6))
 
 
-def test_a_kafka_error_becomes_the_apis_error_response() -> None:
+def test_dispatcher_kafka_error_becomes_the_error_response_of_the_api() -> None:
     dispatch = dispatcher()
     context = dispatch.decode(connection(), frame(HeartbeatRequest(), 4))
     error = KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "wait")
@@ -161,7 +161,9 @@ def test_a_kafka_error_becomes_the_apis_error_response() -> None:
     assert context.route.errors == context.route.requests == 1
 
 
-def test_a_bug_is_logged_with_its_traceback_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_dispatcher_bug_is_logged_with_a_traceback_and_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     dispatch = dispatcher()
     context = dispatch.decode(connection(), frame(HeartbeatRequest(), 4))
     with caplog.at_level(logging.ERROR, "barnabas"):
@@ -171,14 +173,14 @@ def test_a_bug_is_logged_with_its_traceback_and_answered(caplog: pytest.LogCaptu
     assert "ZeroDivisionError: a bug" in caplog.text
 
 
-def test_a_response_that_does_not_fit_its_version_is_a_bug() -> None:
+def test_dispatcher_response_that_does_not_fit_its_version_is_a_bug() -> None:
     dispatch = dispatcher()
     context = dispatch.decode(connection(), frame(HeartbeatRequest(), 4))
     data = b"".join(dispatch.encode(context, HeartbeatResponse(error_code=1 << 20)))
     assert HeartbeatResponse.decode(data[9:], 4).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_slow_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_dispatcher_slow_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     dispatch = dispatcher(slow_request_s=0.5)
     with caplog.at_level(logging.WARNING, "barnabas"):
         for age_s in (0.0, 2.0):
@@ -191,7 +193,7 @@ def test_a_slow_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def filled(message: Any) -> Any:
-    """The message with one item in each of its arrays of structs."""
+    """Return the message with one item in each of its arrays of structs."""
     for name, field in message.FIELDS.items():
         if field.kind is Kind.ARRAY and field.struct:
             setattr(message, name, [filled(message.STRUCTS[field.struct]())])
@@ -223,7 +225,7 @@ def codes_in(message: Any) -> list[int]:
 @pytest.mark.parametrize("line", SERVED, ids=line_id)
 def test_error_response_of_every_version_carries_the_code(line: ServedApi) -> None:
     api, code = line.api, ErrorCode.KAFKA_STORAGE_ERROR
-    # DescribeLogDirs has no code for the whole before version 3; Kafka leaves it out as well.
+    # DescribeLogDirs has no top-level code before version 3; Kafka omits it as well.
     first = 3 if api.name == "DescribeLogDirs" else api.min_version
     for version in range(first, api.advertised[1] + 1):
         request = filled(api.request_type())
@@ -240,7 +242,7 @@ def test_error_response_of_produce_is_never_unknown_server_error() -> None:
     assert codes_in(response) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_a_route_is_made_once() -> None:
+def test_dispatcher_route_is_made_once_per_version() -> None:
     dispatch = dispatcher()
     first = dispatch.decode(connection(), frame(HeartbeatRequest(), 4)).route
     assert isinstance(first, Route)

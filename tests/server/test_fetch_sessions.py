@@ -1,4 +1,4 @@
-"""Fetch sessions: epochs, what is dirty, whose turn it is, and who must go when it is full."""
+"""Fetch sessions: epochs, dirty partitions, their order, and evictions from a full cache."""
 
 from itertools import count
 from types import SimpleNamespace
@@ -51,13 +51,13 @@ def answer(**changes: Any) -> Any:
     return SimpleNamespace(**(values | changes))
 
 
-def test_epochs_wrap_to_one() -> None:
+def test_fetch_session_epoch_wraps_to_1() -> None:
     assert next_epoch(0) == 1
     assert next_epoch(1) == 2
     assert next_epoch((1 << 31) - 1) == 1
 
 
-def test_a_new_session_starts_with_epoch_one_and_everything_dirty() -> None:
+def test_fetch_session_new_has_epoch_1_and_all_partitions_dirty() -> None:
     session = create(cache_of(2), partitions=3)
     assert session is not None
     assert session.epoch == 1
@@ -65,7 +65,7 @@ def test_a_new_session_starts_with_epoch_one_and_everything_dirty() -> None:
     assert session.take_dirty() == []
 
 
-def test_only_a_partition_that_changed_is_looked_at_again() -> None:
+def test_fetch_session_only_changed_partitions_are_dirty() -> None:
     session = create(cache_of(2), partitions=3)
     assert session is not None
     partitions = [partition(number=number) for number in range(3)]
@@ -77,7 +77,7 @@ def test_only_a_partition_that_changed_is_looked_at_again() -> None:
     assert [fetched.key for fetched in session.take_dirty()] == [("t", 2)]
 
 
-def test_a_partition_that_gave_records_comes_last_next_time() -> None:
+def test_fetch_session_partition_with_records_moves_to_the_end() -> None:
     session = create(cache_of(2), partitions=3)
     assert session is not None
     first = session.take_dirty()[0]
@@ -86,7 +86,7 @@ def test_a_partition_that_gave_records_comes_last_next_time() -> None:
     assert [fetched.key[1] for fetched in session.take_dirty()] == [1, 2, 0]
 
 
-def test_a_forgotten_partition_is_no_longer_listened_to() -> None:
+def test_fetch_session_forgotten_partition_has_no_listener() -> None:
     session = create(cache_of(2))
     assert session is not None
     followed = partition()
@@ -99,7 +99,7 @@ def test_a_forgotten_partition_is_no_longer_listened_to() -> None:
     assert not session.partitions
 
 
-def test_a_recreated_partition_is_followed_instead_of_the_old_one() -> None:
+def test_fetch_session_recreated_partition_replaces_the_old_one() -> None:
     watch = Watch(by_id=True)
     fetched = FetchedPartition((b"id", 0), asked())
     old, new = partition(), partition()
@@ -110,7 +110,7 @@ def test_a_recreated_partition_is_followed_instead_of_the_old_one() -> None:
     assert watch.dirty == {(b"id", 0)}
 
 
-def test_a_change_wakes_whoever_is_parked() -> None:
+def test_fetch_session_change_wakes_the_parked_request() -> None:
     watch = Watch(by_id=False)
     woken: list[str] = []
     watch.partition_changed(partition())
@@ -119,7 +119,7 @@ def test_a_change_wakes_whoever_is_parked() -> None:
     assert woken == ["up"]
 
 
-def test_what_the_client_knows_already_is_not_told_again() -> None:
+def test_fetch_session_unchanged_partition_is_omitted() -> None:
     fetched = FetchedPartition(("t", 0), asked())
     told: list[bool] = []
     for change in (
@@ -134,7 +134,7 @@ def test_what_the_client_knows_already_is_not_told_again() -> None:
     assert told == [True, False, True, True, False]
 
 
-def test_errors_are_always_told_and_so_is_the_success_after_them() -> None:
+def test_fetch_session_errors_and_the_success_after_them_are_included() -> None:
     fetched = FetchedPartition(("t", 0), asked())
     told: list[bool] = []
     for change in ({}, {"error_code": 6}, {"error_code": 6}, {}, {}):
@@ -143,7 +143,7 @@ def test_errors_are_always_told_and_so_is_the_success_after_them() -> None:
     assert told == [True, True, True, True, False]
 
 
-def test_records_and_diverging_epochs_are_always_told() -> None:
+def test_fetch_session_records_and_diverging_epochs_are_included() -> None:
     fetched = FetchedPartition(("t", 0), asked())
     fetched.answer = answer()
     fetched.must_be_told()
@@ -154,7 +154,7 @@ def test_records_and_diverging_epochs_are_always_told() -> None:
     assert fetched.must_be_told()
 
 
-def test_a_session_has_an_id_that_no_other_has() -> None:
+def test_fetch_session_cache_ids_are_unique() -> None:
     numbers = iter([7, 0, 7, 9])
     cache = FetchSessionCache(5, lambda: next(numbers))
     first, second = create(cache), create(cache)
@@ -163,7 +163,7 @@ def test_a_session_has_an_id_that_no_other_has() -> None:
     assert (first.id, second.id) == (7, 9)
 
 
-def test_a_full_cache_gives_no_session_while_all_are_in_use() -> None:
+def test_fetch_session_cache_full_of_used_sessions_creates_none() -> None:
     cache = cache_of(2)
     assert create(cache)
     assert create(cache)
@@ -171,7 +171,7 @@ def test_a_full_cache_gives_no_session_while_all_are_in_use() -> None:
     assert len(cache) == 2
 
 
-def test_the_session_unused_for_longest_goes_once_it_is_stale() -> None:
+def test_fetch_session_cache_evicts_the_oldest_stale_session() -> None:
     cache = cache_of(2)
     first, second = create(cache), create(cache)
     assert first is not None
@@ -187,7 +187,7 @@ def test_the_session_unused_for_longest_goes_once_it_is_stale() -> None:
     assert cache.evictions == 1
 
 
-def test_an_old_session_gives_way_only_to_one_worth_more() -> None:
+def test_fetch_session_cache_old_session_is_evicted_only_for_a_larger_one() -> None:
     cache = cache_of(1)
     old = create(cache, partitions=5)
     assert old is not None
@@ -198,7 +198,7 @@ def test_an_old_session_gives_way_only_to_one_worth_more() -> None:
     assert cache.get(old.id) is None
 
 
-def test_a_follower_takes_a_consumers_place_at_once() -> None:
+def test_fetch_session_cache_follower_evicts_a_consumer_at_once() -> None:
     cache = cache_of(1)
     consumer = create(cache, partitions=100)
     assert consumer is not None
@@ -208,9 +208,9 @@ def test_a_follower_takes_a_consumers_place_at_once() -> None:
     assert create(cache, partitions=100, now_ms=NOW_MS + 1) is None
 
 
-def test_a_cache_without_slots_gives_no_session() -> None:
+def test_fetch_session_cache_without_slots_creates_none() -> None:
     assert create(cache_of(0)) is None
 
 
-def test_removing_an_unknown_session_is_no_error() -> None:
+def test_fetch_session_cache_remove_of_an_unknown_session_is_ignored() -> None:
     cache_of(1).remove(5)

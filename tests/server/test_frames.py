@@ -1,4 +1,4 @@
-"""Bytes to frames: whole, torn anywhere, small, big, and with lengths that lie."""
+"""Bytes to frames: whole, torn anywhere, small, large, and with false lengths."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ SCRATCH = memoryview(bytearray(4096))
 
 
 class Chunks:
-    """Stands for a socket: gives out bytes in pieces of stated sizes."""
+    """A socket that returns bytes in pieces of the given sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data = data
@@ -54,13 +54,13 @@ def read_all(reader: FrameReader, chunks: Chunks) -> list[bytes]:
     ),
     sizes=st.lists(st.integers(1, 40_000), max_size=30),
 )
-def test_frames_come_out_whole_however_they_are_torn(bodies: list[bytes], sizes: list[int]) -> None:
+def test_frame_reader_torn_frames_come_out_whole(bodies: list[bytes], sizes: list[int]) -> None:
     reader = FrameReader(SIZE_MAX)
     assert read_all(reader, Chunks(framed(*bodies), sizes)) == bodies
     assert not reader.within_frame
 
 
-def test_frames_come_out_whole_byte_by_byte() -> None:
+def test_frame_reader_single_bytes_come_out_as_whole_frames() -> None:
     bodies = [b"a", b"bc" * 40, b"d"]
     data = framed(*bodies)
     reader = FrameReader(SIZE_MAX)
@@ -68,14 +68,14 @@ def test_frames_come_out_whole_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), SIZE_MAX + 1, 2**31 - 1])
-def test_an_impossible_length_is_an_error_behind_the_frames_before_it(length: int) -> None:
+def test_frame_reader_impossible_length_is_an_error_after_earlier_frames(length: int) -> None:
     reader = FrameReader(SIZE_MAX)
     data = framed(b"good") + struct.pack(">i", length) + b"x"
     assert read_all(reader, Chunks(data, [])) == [b"good"]
     assert reader.error is not None
 
 
-def test_a_declared_size_allocates_nothing_before_bytes_arrive() -> None:
+def test_frame_reader_declared_size_allocates_nothing() -> None:
     reader = FrameReader(SIZE_MAX)
     chunks = Chunks(struct.pack(">i", SIZE_MAX) + bytes(10), [14])
     assert read_all(reader, chunks) == []
@@ -84,14 +84,14 @@ def test_a_declared_size_allocates_nothing_before_bytes_arrive() -> None:
     assert chunks.most_asked <= 256 * 1024
 
 
-def test_room_grows_with_what_has_arrived() -> None:
+def test_frame_reader_buffer_grows_with_received_bytes() -> None:
     body = bytes(range(256)) * 12_000
     chunks = Chunks(framed(body), [])
     assert read_all(FrameReader(SIZE_MAX), chunks) == [body]
     assert chunks.most_asked <= 1024 * 1024
 
 
-def test_each_frame_is_a_buffer_of_its_own() -> None:
+def test_frame_reader_frames_do_not_share_a_buffer() -> None:
     reader = FrameReader(SIZE_MAX)
     reader.receive(Chunks(framed(b"first", b"second"), []), SCRATCH)  # type: ignore[arg-type]
     kept = reader.frames
@@ -109,7 +109,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_the_end_of_the_stream_is_zero_and_drops_a_torn_frame(
+def test_frame_reader_end_of_stream_returns_0_and_drops_a_torn_frame(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair

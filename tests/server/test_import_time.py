@@ -1,4 +1,4 @@
-"""What a start may cost: what is imported before the first Metadata answer."""
+"""The cost of a start: the modules that are imported before the first Metadata response."""
 
 import re
 import socket
@@ -52,7 +52,7 @@ def wait_for_metadata(port: int, timeout_s: float = 20) -> None:
             time.sleep(0.005)
 
 
-def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int) -> None:
+def test_start_up_imports_only_required_modules(tmp_path: Path, port: int) -> None:
     process = serve(tmp_path / "data", port, "-X", "importtime")
     try:
         wait_for_metadata(port)
@@ -60,7 +60,7 @@ def test_a_start_imports_nothing_that_it_does_not_need(tmp_path: Path, port: int
         process.terminate()
         _, log = process.communicate(timeout=20)
     imported = set(re.findall(r"^import time:.*\|\s+(\S+)$", log, re.MULTILINE))
-    # The handler's own module is not in the list: import_module goes past the interpreter's count.
+    # The handler's module is not in the list: the interpreter does not count import_module.
     assert "barnabas.server.api.handlers.metadata.authorized_operations" in imported
     assert imported & UNWANTED == set()
     assert len(imported) <= MODULES_MAX, len(imported)

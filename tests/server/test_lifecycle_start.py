@@ -1,4 +1,4 @@
-"""What is found before a node touches its data: addresses and limits of the process."""
+"""Checks before a node opens its data: addresses and limits of the process."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def limits() -> Limits:
     return Limits.of(NodeConfig.load())
 
 
-def test_limits_are_read_from_kafkas_properties() -> None:
+def test_limits_are_read_from_the_properties_of_kafka() -> None:
     config = NodeConfig.load(
         None,
         {
@@ -42,7 +42,7 @@ def test_limits_are_read_from_kafkas_properties() -> None:
     assert limits.idle_ms_max == 5000
 
 
-def test_a_port_in_use_is_told_in_one_line(limits: Limits) -> None:
+def test_bind_to_a_used_port_raises_one_line(limits: Limits) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -52,24 +52,24 @@ def test_a_port_in_use_is_told_in_one_line(limits: Limits) -> None:
     assert str(raised.value) == f"listeners: {endpoint} cannot be opened: Address already in use"
 
 
-def test_a_host_of_another_machine_is_told_in_one_line(limits: Limits) -> None:
+def test_bind_to_a_host_of_another_machine_raises_one_line(limits: Limits) -> None:
     with pytest.raises(StartupError, match=r"listeners: PLAINTEXT://192\.0\.2\.1:0 cannot be"):
         bind(Endpoint("PLAINTEXT", "192.0.2.1", 0, "PLAINTEXT"), limits)
 
 
-def test_a_host_that_no_name_server_knows_is_told_in_one_line(limits: Limits) -> None:
+def test_bind_to_an_unknown_host_raises_one_line(limits: Limits) -> None:
     with pytest.raises(StartupError, match=r"listeners: PLAINTEXT://no-such\.invalid:0"):
         bind(Endpoint("PLAINTEXT", "no-such.invalid", 0, "PLAINTEXT"), limits)
 
 
-def test_an_empty_host_takes_ipv4_whatever_else_it_takes(limits: Limits) -> None:
+def test_bind_to_an_empty_host_accepts_ipv4(limits: Limits) -> None:
     with bind(Endpoint("PLAINTEXT", "", 0, "PLAINTEXT"), limits) as sock:
         sock.listen()
         with socket.create_connection(("127.0.0.1", sock.getsockname()[1]), timeout=5):
             pass
 
 
-def test_the_open_files_limit_is_raised_to_what_the_system_allows() -> None:
+def test_open_files_limit_is_raised_to_the_hard_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
@@ -78,7 +78,7 @@ def test_the_open_files_limit_is_raised_to_what_the_system_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_low_open_files_limit_is_told_with_what_to_do(
+def test_open_files_limit_below_the_recommendation_is_logged_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(startup_checks, "OPEN_FILES_COMFORTABLE", 10**9)
@@ -87,13 +87,13 @@ def test_a_low_open_files_limit_is_told_with_what_to_do(
     assert "ulimit -n" in caplog.text
 
 
-def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_up_on_windows_raises_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup_checks.sys, "platform", "win32")
     with pytest.raises(StartupError, match="WSL"):
         startup_checks.refuse_unknown_systems()
 
 
-def test_pages_that_left_the_page_cache_are_seen_as_cold(tmp_path: Path) -> None:
+def test_read_if_cached_of_evicted_pages_returns_none(tmp_path: Path) -> None:
     size = 4 * 1024 * 1024
     with tempfile.TemporaryFile(dir=tmp_path) as file:
         file.write(os.urandom(size))
@@ -102,14 +102,14 @@ def test_pages_that_left_the_page_cache_are_seen_as_cold(tmp_path: Path) -> None
         assert sending.is_cached(file.fileno(), 0, size)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         if sending.is_cached(file.fileno(), 0, size):
-            pytest.skip("this file system keeps its pages, or cannot tell")
+            pytest.skip("this file system keeps its pages, or does not report them")
         assert sending.read_if_cached(file.fileno(), 0, 4096) is None
         sending.read_ahead(file.fileno(), 0, size)
         assert sending.is_cached(file.fileno(), 0, size)
         assert sending.read_if_cached(file.fileno(), 0, 4096) is not None
 
 
-def test_an_assignor_that_cannot_be_had_stops_the_start_before_anything_is_written(
+def test_start_up_with_an_unavailable_assignor_fails_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"

@@ -76,14 +76,14 @@ async def with_endpoint(node: Any, ask: Callable[[int], Awaitable[None]]) -> Non
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(serve_http, node, "127.0.0.1", 0))
         with trio.fail_after(10):
-            while node.metrics_port is None:  # noqa: ASYNC110 - nothing tells of it but this
+            while node.metrics_port is None:  # noqa: ASYNC110 - there is no event for it
                 await trio.sleep(0.005)
             await ask(node.metrics_port)
         nursery.cancel_scope.cancel()
 
 
 @in_trio
-async def test_prometheus_finds_the_figures_of_the_node() -> None:
+async def test_http_endpoint_metrics_have_the_values_of_the_node() -> None:
     async def ask(port: int) -> None:
         head, body = await get(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK")
@@ -111,7 +111,7 @@ async def test_prometheus_finds_the_figures_of_the_node() -> None:
 
 
 @in_trio
-async def test_health_follows_the_node() -> None:
+async def test_http_endpoint_health_follows_the_node() -> None:
     node = fake_node()
 
     async def ask(port: int) -> None:
@@ -132,7 +132,7 @@ async def test_health_follows_the_node() -> None:
         (b"\x16\x03\x01\r\n\r\n", b"405"),
     ],
 )
-def test_anything_else_is_refused(request_: bytes, status: bytes) -> None:
+def test_http_endpoint_other_requests_are_refused(request_: bytes, status: bytes) -> None:
     @in_trio
     async def run() -> None:
         async def ask(port: int) -> None:
@@ -157,14 +157,14 @@ def record(message: str, *args: object, error: bool = False) -> logging.LogRecor
     return record
 
 
-def test_a_text_line_has_time_level_place_and_message() -> None:
+def test_text_line_has_time_level_logger_and_message() -> None:
     line = TextFormatter().format(record("slow request api=%s ms=%.1f", "Fetch", 12.34))
     assert line == (
         "2023-11-14T22:13:20.123Z warning server.node.node slow request api=Fetch ms=12.3"
     )
 
 
-def test_a_json_line_has_the_pairs_as_members() -> None:
+def test_json_line_has_the_pairs_as_members() -> None:
     line = JsonFormatter().format(record("slow request api=%s hint=%s", "Fetch", "do this now"))
     assert json.loads(line) == {
         "time": "2023-11-14T22:13:20.123Z",
@@ -176,7 +176,7 @@ def test_a_json_line_has_the_pairs_as_members() -> None:
     }
 
 
-def test_a_json_line_keeps_a_traceback_within_it() -> None:
+def test_json_line_contains_the_traceback() -> None:
     line = JsonFormatter().format(record("handler failed api=X", error=True))
     assert "\n" not in line
     assert "ValueError: broken" in json.loads(line)["traceback"]

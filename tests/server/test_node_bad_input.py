@@ -1,4 +1,4 @@
-"""Bytes that no client should send: the outcome of each, and that nobody else notices."""
+"""Bytes that no client should send: the outcome of each, without effect on other clients."""
 
 import socket
 import struct
@@ -68,7 +68,7 @@ class Connect:
 
 
 def receive(sock: socket.socket) -> bytes | None:
-    """One response without its length; None when the server closed the connection."""
+    """Return one response without its length; None when the server closed the connection."""
     try:
         head = sock.recv(4, socket.MSG_WAITALL)
         if not head:
@@ -117,7 +117,7 @@ CLOSED_ON = {
 
 
 @pytest.mark.parametrize("what", CLOSED_ON)
-def test_the_connection_is_closed_without_an_answer_on(what: str, connect: Connect) -> None:
+def test_bad_bytes_close_the_connection_without_a_response(what: str, connect: Connect) -> None:
     bystander, sock = connect(), connect()
     sock.sendall(API_VERSIONS_V0 + CLOSED_ON[what])
     assert error_code(receive(sock)) == 0
@@ -126,7 +126,7 @@ def test_the_connection_is_closed_without_an_answer_on(what: str, connect: Conne
     assert error_code(receive(bystander)) == 0
 
 
-def test_a_frame_cut_off_by_the_end_of_the_connection_has_no_effect(connect: Connect) -> None:
+def test_frame_torn_by_the_end_of_the_connection_has_no_effect(connect: Connect) -> None:
     sock = connect()
     sock.sendall(API_VERSIONS_V0 + framed(header(METADATA, 1) + bytes(4))[:-2])
     sock.shutdown(socket.SHUT_WR)
@@ -134,14 +134,14 @@ def test_a_frame_cut_off_by_the_end_of_the_connection_has_no_effect(connect: Con
     assert receive(sock) is None
 
 
-def test_bytes_behind_a_body_are_let_be_as_kafka_does(connect: Connect) -> None:
+def test_bytes_after_a_body_are_ignored_as_by_kafka(connect: Connect) -> None:
     sock = connect()
     sock.sendall(framed(header(API_VERSIONS, 0) + b"more"))
     assert error_code(receive(sock)) == 0
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_an_unknown_version_of_api_versions_is_answered_in_v0(
+def test_api_versions_of_an_unknown_version_is_answered_in_v0(
     connect: Connect, version: int
 ) -> None:
     sock = connect()
@@ -154,7 +154,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_v0(
 
 
 @pytest.mark.parametrize("name", [b"", b"-starts", b"ends-", b"with space", b"caf\xc3\xa9"])
-def test_a_bad_client_name_is_an_invalid_request_and_the_connection_stays(
+def test_api_versions_with_a_bad_client_name_is_refused_and_the_connection_stays(
     connect: Connect, name: bytes
 ) -> None:
     sock = connect()
@@ -163,7 +163,7 @@ def test_a_bad_client_name_is_an_invalid_request_and_the_connection_stays(
     assert error_code(receive(sock)) == 0
 
 
-def test_declared_sizes_take_no_memory(node: NodeProcess, connect: Connect) -> None:
+def test_declared_sizes_allocate_no_memory(node: NodeProcess, connect: Connect) -> None:
     before = resident_bytes(node.pid)
     for _ in range(50):
         connect().sendall(struct.pack(">i", 100 * MIB) + bytes(100))
@@ -179,4 +179,4 @@ def resident_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError("the system does not tell resident memory")
+    raise RuntimeError("the system does not report resident memory")

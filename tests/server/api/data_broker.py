@@ -37,7 +37,7 @@ def create(cluster: Cluster, topic: str, replicas: list[int]) -> None:
 
 
 class FakeConnection:
-    """What handlers may know of the client's connection."""
+    """The client's connection as handlers see it."""
 
     principal = "User:ANONYMOUS"
     client_host = "192.0.2.1"
