@@ -20,6 +20,6 @@ ALLOWED = {
     "tests/coordinator": 79,
     "tests/crash": 20,
     "tests/log": 92,
-    "tests/server": 96,
+    "tests/server": 72,
     "tests/testing": 3,
 }
