@@ -141,7 +141,9 @@ def test_host_request_with_two_lengths_is_refused() -> None:
                 b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n"
                 b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
             )
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 400")
+            answer = await stream.receive_some()
+            assert answer.startswith(b"HTTP/1.1 400")
+            assert b"connection: close" in answer.lower()
 
     with_host(test)
 

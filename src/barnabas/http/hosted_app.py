@@ -91,7 +91,8 @@ class HostedApp:
     async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
         try:
             if _is_ambiguous(scope):
-                await self._refuse(exchange, 400, "both Content-Length and Transfer-Encoding")
+                message = "both Content-Length and Transfer-Encoding"
+                await self._refuse(exchange, 400, message, [_CLOSE])
             elif scope["path"] in ("/healthz", "/metrics"):
                 await self._operational(scope, exchange)
             else:
