@@ -223,7 +223,7 @@ def test_host_tls_files_that_do_not_fit_are_one_clear_line(tmp_path: Path) -> No
     settings = HttpSettings(
         LOCAL, HttpOptions(tls=HttpTls(tmp_path / "cert.pem", tmp_path / "key.pem"))
     )
-    with pytest.raises(HttpStartError, match="cannot use the TLS files"):
+    with pytest.raises(ConfigError, match="Cannot use the TLS files"):
         trio.run(serve_app, example_app(), settings)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from barnabas.http import HttpOptions
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _USAGE = 2
 
 _OPTIONS = (

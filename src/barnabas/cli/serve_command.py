@@ -43,7 +43,7 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 )
 @click.option(
     "--registry-client-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Properties of the schema registry's Kafka client, where the node wants TLS or SASL.",
 )
 def serve(

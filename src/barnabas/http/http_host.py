@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
+from barnabas.config import ConfigError
 from barnabas.http.asgi import Application, ErrorBody, json_error
 from barnabas.http.authentication import Authentication, Credentials
 from barnabas.http.hosted_app import HostedApp, always_ready
@@ -148,11 +149,11 @@ def _hypercorn_config(tls: HttpTls | None) -> "Config":
 
 
 def _check_tls(tls: HttpTls) -> None:
-    """Raise HttpStartError when the certificate, key or authority cannot be used."""
+    """Raise ConfigError when the certificate, key or authority cannot be used."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
         if tls.client_ca_file is not None:
             context.load_verify_locations(tls.client_ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise HttpStartError(f"cannot use the TLS files: {error}") from None
+        raise ConfigError(f"Cannot use the TLS files: {error}") from None
