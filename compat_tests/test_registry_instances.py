@@ -1,0 +1,117 @@
+"""Registry processes that are killed: alone between append and answer, and three under load."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat_tests.registry_instances import (
+    RegistryInstance,
+    check,
+    instances,
+    request,
+    run_with_kills,
+    schema_text,
+)
+
+pytest.importorskip("starlette")
+pytest.importorskip("hypercorn")
+
+
+@pytest.fixture
+def alone(bootstrap: str, tmp_path: Path) -> Iterator[RegistryInstance]:
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    instance = RegistryInstance(bootstrap, tmp_path, "--topic", name, "--group", name)
+    instance.start()
+    instance.wait_ready()
+    yield instance
+    instance.stop()
+
+
+def test_registration_repeated_after_a_kill_gets_the_same_id(alone: RegistryInstance) -> None:
+    path = "/subjects/s/versions"
+    status, first = request(alone.port, "POST", path, {"schema": schema_text("first")})
+    assert status == 200
+    chance = random.Random(1)
+    for number in range(6):
+        body = {"schema": schema_text(f"f{number}")}
+        answers: list[Any] = []
+
+        def register(body: Any = body, answers: list[Any] = answers) -> None:
+            try:
+                answers.append(request(alone.port, "POST", path, body))
+            except OSError:
+                answers.append((0, None))
+
+        thread = threading.Thread(target=register)
+        thread.start()
+        time.sleep(chance.uniform(0, 0.006))
+        alone.kill()
+        thread.join()
+        alone.start()
+        alone.wait_ready()
+        status, again = request(alone.port, "POST", path, body)
+        assert status == 200
+        # Appended or not before the kill, it is the next version and has the next id.
+        assert (again["id"], again["version"]) == (first["id"] + number + 1, number + 2)
+        if answers[0][0] == 200:
+            assert answers[0][1] == again
+    assert request(alone.port, "GET", path)[1] == list(range(1, 8))
+
+
+def test_three_instances_killed_under_load_lose_and_repeat_nothing(bootstrap: str) -> None:
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    with instances(bootstrap, 3, "--topic", name, "--group", name) as found:
+        outcome = run_with_kills(found, seconds=12, every_s=3)
+        check(found, outcome)
+    assert outcome.kills >= 3
+    assert len(outcome.acknowledged) > 50
+    assert outcome.longest_gap_s < 10
+
+
+def test_follower_answers_what_the_leader_just_wrote(bootstrap: str) -> None:
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    with instances(bootstrap, 3, "--topic", name, "--group", name) as found:
+        for number in range(20):
+            writer, reader = found[number % 3], found[(number + 1) % 3]
+            body = {"schema": schema_text(f"f{number}")}
+            status, answer = request(writer.port, "POST", "/subjects/s/versions", body)
+            assert status == 200
+            status, schema = request(reader.port, "GET", f"/schemas/ids/{answer['id']}")
+            assert status == 200, schema
+
+
+def test_two_registries_share_ids_with_what_is_in_the_topic(bootstrap: str) -> None:
+    """A registry that starts on a topic with schemas goes on from them."""
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    options = ("--topic", name, "--group", name)
+    with instances(bootstrap, 1, *options) as (first,):
+        for number in range(3):
+            body = {"schema": schema_text(f"f{number}")}
+            request(first.port, "POST", f"/subjects/s{number}/versions", body)
+    with instances(bootstrap, 1, *options) as (second,):
+        body = {"schema": schema_text("f9")}
+        status, answer = request(second.port, "POST", "/subjects/s0/versions", body)
+        assert (status, answer["id"], answer["version"]) == (200, 4, 2)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_topic_that_deletes_schemas_is_refused(bootstrap: str, tmp_path: Path, policy: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    topic = NewTopic(name, 1, 1, config={"cleanup.policy": policy})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([topic]).values():
+        future.result()
+    instance = RegistryInstance(bootstrap, tmp_path, "--topic", name)
+    instance.start()
+    deadline = time.monotonic() + 20
+    while "set it to compact" not in instance.log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    instance.stop()
