@@ -8,6 +8,8 @@
 #   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
 #   make soak     a node killed under load (CYCLES=200, or SECONDS=n of it), every loss of power, and
 #                 simulated coordinators (SEEDS=10000)
+#   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
+#   make bench-registry  figures of the schema registry
 #   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
@@ -16,6 +18,8 @@ DEV := .venv/.installed-dev
 SPARK := .venv/.installed-spark
 JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
+NODE := .cache/node/.fetched
+GO := .cache/go/.built
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
@@ -28,7 +32,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak registry-soak bench-registry clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -44,10 +48,10 @@ lint: $(DEV)
 unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
-compat: $(DEV) $(SPARK) $(JARS) $(FLINK)
+compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(BIN)/python -m pytest compat_tests --size-mb $(SIZE_MB) $(ARGS)
 
-compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK)
+compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
 
 bench: $(DEV) $(JARS)
@@ -69,6 +73,15 @@ soak: $(DEV)
 	BARNABAS_EXAMPLES=1000 $(BIN)/python -m pytest tests/log/test_power_loss.py --timeout 3600
 	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
 	  -n $(WORKERS) --timeout 3600
+
+registry-soak: $(DEV)
+	$(BIN)/python -m compat_tests.registry_instances --seconds 60 --every 1 $(ARGS)
+	$(BIN)/python -m compat_tests.registry_instances --seconds 300 --every 15 $(ARGS)
+	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/registry/service -k simulation \
+	  -n $(WORKERS) --timeout 3600
+
+bench-registry: $(DEV)
+	$(BIN)/python -m bench.registry $(ARGS)
 
 clean:
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
@@ -106,3 +119,16 @@ $(JARS) $(FLINK):
 	    dependency:copy-dependencies && touch $@; \
 	else echo "java or mvn is missing (Debian: apt install openjdk-17-jdk maven):" \
 	  "what needs the jars of $< is left out"; fi
+
+# Clients of schema registries for Node and Go.
+$(NODE): compat_tests/node/package.json
+	@if command -v npm >/dev/null; then \
+	  mkdir -p $(@D) && cp $< $(@D) && \
+	  npm install --prefix $(@D) --no-audit --no-fund --silent && touch $@; \
+	else echo "npm is missing (Debian: apt install npm): what needs the clients of $< is left out"; fi
+
+$(GO): $(wildcard compat_tests/go/*)
+	@if command -v go >/dev/null; then \
+	  mkdir -p $(@D) && (cd compat_tests/go && go build -o $(CURDIR)/$(@D)/registryclients .) && \
+	  touch $@; \
+	else echo "go is missing (Debian: apt install golang): what needs compat_tests/go is left out"; fi

@@ -6,6 +6,7 @@ each second for a minute and reports what happened.
 
 import argparse
 import http.client
+import itertools
 import json
 import random
 import re
@@ -134,7 +135,7 @@ class Outcome:
     @property
     def longest_gap_s(self) -> float:
         times = sorted(self.acknowledged_at)
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
 
 def schema_text(name: str) -> str:

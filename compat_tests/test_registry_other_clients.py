@@ -1,0 +1,74 @@
+"""Clients of schema registries for Node and Go against our registry."""
+
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.registry.formats import format_of
+from compat_tests.registry_instances import RegistryInstance, instances
+
+pytest.importorskip("starlette")
+pytest.importorskip("hypercorn")
+
+ROOT = Path(__file__).parent.parent
+NODE_MODULES = ROOT / ".cache" / "node" / "node_modules"
+GO_CLIENT = ROOT / ".cache" / "go" / "registryclients"
+
+
+def missing_node() -> str | None:
+    """Return in one line why Node's clients cannot run here, or None."""
+    if shutil.which("node") is None:
+        return "node is missing: install Node 20 (Debian: nodejs npm)"
+    if not (NODE_MODULES / "@confluentinc" / "schemaregistry").exists():
+        return "Node's clients are missing: run `make compat` with npm on the PATH"
+    return None
+
+
+def missing_go() -> str | None:
+    """Return in one line why Go's client cannot run here, or None."""
+    if not GO_CLIENT.exists():
+        return "Go's client is missing: run `make compat` with go on the PATH"
+    return None
+
+
+def known_types() -> list[str]:
+    found: list[str] = []
+    for schema_type in ("AVRO", "JSON", "PROTOBUF"):
+        try:
+            format_of(schema_type)
+        except KeyError:
+            continue
+        found.append(schema_type)
+    return found
+
+
+@pytest.fixture
+def registry(bootstrap: str) -> Iterator[RegistryInstance]:
+    name = f"_schemas_{random.randrange(1 << 40)}"
+    with instances(bootstrap, 1, "--topic", name, "--group", name) as (found,):
+        yield found
+
+
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> None:
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=cwd, env=environment or None
+    )
+    assert result.stdout.endswith("ok\n"), result.stdout + result.stderr
+
+
+def test_clients_of_node_register_write_and_read(registry: RegistryInstance) -> None:
+    if reason := missing_node():
+        pytest.skip(reason)
+    script = Path(__file__).parent / "node" / "registry_clients.cjs"
+    node = shutil.which("node") or "node"
+    run(node, script, registry.url, *known_types(), NODE_PATH=str(NODE_MODULES))
+
+
+def test_client_of_go_registers_checks_and_deletes(registry: RegistryInstance) -> None:
+    if reason := missing_go():
+        pytest.skip(reason)
+    run(GO_CLIENT, registry.url)
