@@ -79,7 +79,7 @@ class RegistryInstance:
             self._process = None
 
     def stop(self) -> None:
-        """Ask the process to stop."""
+        """Stop the process gracefully."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -245,7 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=1.0)
-    parser.add_argument("--bootstrap", help="[default: a node of its own]")
+    parser.add_argument("--bootstrap", help="[default: a new node]")
     arguments = parser.parse_args()
     server = None if arguments.bootstrap else BarnabasProcess()
     if server is not None:

@@ -86,7 +86,7 @@ def test_follower_answers_what_the_leader_just_wrote(bootstrap: str) -> None:
 
 
 def test_two_registries_share_ids_with_what_is_in_the_topic(bootstrap: str) -> None:
-    """A registry that starts on a topic with schemas goes on from them."""
+    """Ids and versions continue those of the topic."""
     name = f"_schemas_{random.randrange(1 << 40)}"
     options = ("--topic", name, "--group", name)
     with instances(bootstrap, 1, *options) as (first,):

@@ -24,14 +24,14 @@ def missing_node() -> str | None:
     if shutil.which("node") is None:
         return "node is missing: install Node 20 (Debian: nodejs npm)"
     if not (NODE_MODULES / "@confluentinc" / "schemaregistry").exists():
-        return "Node's clients are missing: run `make compat` with npm on the PATH"
+        return "Node's clients are missing: run `make compat` where npm is installed"
     return None
 
 
 def missing_go() -> str | None:
     """Return in one line why Go's client cannot run here, or None."""
     if not GO_CLIENT.exists():
-        return "Go's client is missing: run `make compat` with go on the PATH"
+        return "Go's client is missing: run `make compat` where go is installed"
     return None
 
 
