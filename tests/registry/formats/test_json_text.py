@@ -175,6 +175,14 @@ def test_references_inside_of_one_text_are_followed() -> None:
     ]
 
 
+@pytest.mark.parametrize("draft", sorted(DRAFTS))
+def test_metaschema_can_be_referred_to(draft: str) -> None:
+    schema = parse({"properties": {"schema": {"$ref": draft}}})
+    assert schema.check_reads(schema) == []
+    with pytest.raises(SchemaError):
+        parse({"$ref": draft.replace("draft", "draft-x")})
+
+
 def test_siblings_of_a_reference_count_from_2019_on_only() -> None:
     def schema(draft: str) -> dict[str, Any]:
         definitions = {"s": {"type": "string"}}

@@ -1,10 +1,12 @@
 """Resolve ``$ref``: within the text, and to the references that the registry passes.
 
 A reference is known by its name in the registry, by that name relative to the ``$id`` of the
-referring schema, and by its own ``$id``. Nothing is ever fetched.
+referring schema, and by its own ``$id``. Nothing is ever fetched; the meta-schemas of the drafts
+are known.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 from urllib.parse import urljoin
 
@@ -15,6 +17,8 @@ from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202
 from barnabas.registry.formats.json_schema.json_shapes import Draft, draft_of
 from barnabas.registry.formats.json_text import is_object, read_json
 from barnabas.registry.formats.schema_format import ResolvedReference, SchemaError
+
+_META_SCHEMAS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
 # Draft 4, with true and false as schemas.
 _DRAFT4 = Specification[Any](
@@ -77,7 +81,12 @@ class Scope:
         Raises SchemaError when there is none.
         """
         try:
-            found = self._resolver.lookup(reference)
+            if reference.startswith(_META_SCHEMAS):
+                # The meta-schemas come with a library, which is imported for them only.
+                library: Any = import_module("jsonschema_specifications")
+                found = library.REGISTRY.resolver().lookup(reference)
+            else:
+                found = self._resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError, LookupError) as error:
             raise SchemaError(f"cannot resolve the reference {reference[:200]!r}", path) from error
         contents = found.contents
