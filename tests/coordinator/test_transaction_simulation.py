@@ -112,14 +112,14 @@ def an_end_that_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_repeated_end_that_ends_the_next_transaction(patch: pytest.MonkeyPatch) -> None:
-    ending = shard_module.judge_end
+    ending = shard_module.decide_ending
 
     def mistaken(present: Transaction, request: Any, *, is_v2: bool) -> Any:
         if request.producer_id == present.producer_id and is_v2:
             request = attrs_like(request, producer_epoch=present.producer_epoch)
         return ending(present, request, is_v2=is_v2)
 
-    patch.setattr(shard_module, "judge_end", mistaken)
+    patch.setattr(shard_module, "decide_ending", mistaken)
 
 
 def attrs_like(request: Any, **changes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What an operation of a coordinator gives back: records to append and replies to send."""
+"""The result of a coordinator's operation: records to append and replies to send."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
@@ -9,13 +9,13 @@ from barnabas.coordinator.core.coordinator_timers import Timers
 from barnabas.coordinator.core.steps import Steps
 from barnabas.protocol.errors import ErrorCode
 
-# Names a waiting request to the shell; the core only hands it back.
+# Identifies a waiting request for the shell; the core only returns it.
 Token = Hashable
 
 
 @attrs.frozen
 class Caller:
-    """Who sent a request: client id and host as Kafka records them ("/127.0.0.1"), api version."""
+    """The sender of a request: client id, host as Kafka records it ("/127.0.0.1"), api version."""
 
     client_id: str = ""
     client_host: str = "/127.0.0.1"
@@ -33,7 +33,7 @@ class Record:
 
 @attrs.frozen
 class Reply:
-    """A response for a waiting request; it may go out once all appended so far is committed."""
+    """A response for a waiting request; it goes out once all records before it are committed."""
 
     token: Token
     response: Any
@@ -47,14 +47,14 @@ def _empty() -> list[Any]:
 class Output:
     """The decision on one event.
 
-    The shell appends `records` as one batch. When that succeeds it replays each of them, sends
-    `replies` once they are committed, and runs `then(now_ms)`, which decides what follows from
-    the new state. When the append is refused nothing is replayed: `refused(error, now_ms)`, with
-    the error already translated by `append_error`, decides instead, and replies that do not hang
-    on the records still go out; without `refused` each reply becomes that error. Records that
-    are not `atomic` may be split over batches. `effects` are what the shell is to do outside, by
-    the kind of coordinator; like replies they wait until the records are committed, and they are
-    dropped when the append is refused.
+    The shell appends `records` as one batch. Then it replays each of them, sends `replies` once
+    they are committed, and calls `then(now_ms)`, which decides what follows from the new state.
+    When the append is refused, nothing is replayed. Then `refused(error, now_ms)` decides, with the
+    error translated by `append_error`, and replies that do not depend on the records still go out;
+    without `refused`, each reply becomes that error. Records that are not `atomic` may be split
+    over batches. `effects` are actions for the shell, defined by the kind of coordinator. Like
+    replies they wait until the records are committed, and they are dropped when the append is
+    refused.
     """
 
     records: list[Record] = attrs.Factory(_empty)
@@ -65,11 +65,11 @@ class Output:
     atomic: bool = True
 
     def reply(self, token: Token, response: object) -> None:
-        """Adds a response to the request that `token` names."""
+        """Add a response to the request of `token`."""
         self.replies.append(Reply(token, response))
 
     def absorb(self, other: "Output") -> "Output":
-        """Takes over another decision's replies, records and continuations; returns itself.
+        """Take over another decision's replies, records and continuations; return itself.
 
         At most one of the two may have records: continuations belong to one append.
         """
@@ -82,10 +82,10 @@ class Output:
 
 
 Decision: TypeAlias = Output | Steps[Output]
-"""What an operation gives back: its output, or steps to it where that may take long."""
+"""The result of an operation: its output, or steps to it when that may take long."""
 
 DecisionTimers: TypeAlias = Timers[Callable[[int], Decision]]
-"""The timers of a shard: what is due decides like any other operation, given the time."""
+"""The timers of a shard: a timer that is due decides like any other operation, given the time."""
 
 
 _APPEND_ERRORS = {
@@ -102,7 +102,7 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """What a group's client is told when the coordinator's own append failed.
+    """Return the error that a client gets when the coordinator's append failed.
 
     Kafka: CoordinatorOperationExceptionHelper.handleOperationException.
     """

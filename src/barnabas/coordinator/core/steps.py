@@ -1,9 +1,10 @@
-"""Decisions that may take long, made a step at a time.
+"""Long decisions in small steps.
 
-A consumer group of ten thousand topics takes tens of milliseconds to decide on, which would hold
-up all that the loop serves. So what goes through topics is a generator: it yields whenever it has
-done some hundred microseconds of work, and returns its outcome. Whoever goes through it asks
-nothing else of the shard meanwhile, so a decision sees one state from its beginning to its end.
+A decision about a consumer group of ten thousand topics takes tens of milliseconds, and would hold
+the loop for that time (docs/performance.md has the figures). Code that walks over topics is
+therefore a generator: it yields after some hundred microseconds of work, and returns its result.
+The caller asks nothing else of the shard meanwhile, so a decision sees one state from its beginning
+to its end.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator
@@ -14,23 +15,23 @@ T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
 
-# How many topics make a step: each costs about a microsecond in most loops.
+# The number of topics in a step: each costs about a microsecond in most loops.
 _TOPICS_IN_A_STEP = 256
 
 
-class Pace:
-    """Tells a loop over topics, or over members with theirs, when to yield."""
+class SliceBudget:
+    """Decides when a loop over topics, or over members with their topics, must yield."""
 
     def __init__(self) -> None:
         self._left = _TOPICS_IN_A_STEP
 
     def chunks(self, items: Collection[T], weight: int = 1) -> Iterable[Collection[T]]:
-        """The items, no more at a time than make a step; one is as much work as `weight` topics."""
+        """Split items into chunks of at most one step; an item costs as much as `weight` topics."""
         size = max(_TOPICS_IN_A_STEP // max(weight, 1), 1)
         return (items,) if len(items) <= size else _split(items, size)
 
     def is_due(self, work: int) -> bool:
-        """Whether so much more work makes a step with what was done before; a new one begins."""
+        """Spend work; return True, and begin a new step, when the step is used up."""
         self._left -= work
         if self._left > 0:
             return False
@@ -45,7 +46,7 @@ def _split(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def run_through(steps: Steps[T]) -> T:
-    """The outcome of all steps, taken at once."""
+    """Run all steps at once and return their result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Committed offsets: commits, look-ups, deletion, expiry, and those of open transactions.
+"""Committed offsets: commit, fetch, deletion, expiry, and the offsets of open transactions.
 
 Kafka: OffsetMetadataManager.
 """
@@ -32,14 +32,14 @@ INVALID_OFFSET = -1
 
 @attrs.frozen
 class Committed:
-    """One committed offset and where its record stands in `__consumer_offsets`."""
+    """One committed offset and the offset of its record in `__consumer_offsets`."""
 
     value: OffsetCommitValue
     record_offset: int
 
 
 class _Table:
-    """Offsets by group, topic and partition; empty levels vanish."""
+    """Offsets by group, topic and partition; empty levels are removed."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, Committed]]] = {}
@@ -83,7 +83,7 @@ class Offsets:
     # Commit and delete
 
     def commit(self, request: OffsetCommitRequest, now_ms: int, token: Token) -> Output:
-        """Writes the offsets of a request that its group has accepted."""
+        """Write the offsets of a request that its group has accepted."""
         out = Output()
         retention_ms = request.retention_time_ms
         expires_ms = -1 if retention_ms == -1 else now_ms + retention_ms
@@ -125,7 +125,7 @@ class Offsets:
     def commit_transactional(
         self, request: TxnOffsetCommitRequest, now_ms: int, token: Token
     ) -> Output:
-        """Writes offsets that count once the transaction of the request's producer commits."""
+        """Write offsets that take effect when the transaction of the request's producer commits."""
         out = Output()
         topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = []
         for topic in request.topics:
@@ -164,7 +164,7 @@ class Offsets:
         is_subscribed_to: Callable[[str], bool],
         token: Token,
     ) -> Output:
-        """Removes offsets of topics that no member consumes."""
+        """Remove offsets of topics that no member consumes."""
         out = Output()
         topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = []
         for topic in request.topics:
@@ -191,7 +191,7 @@ class Offsets:
         return out
 
     def tombstones(self, group_id: str) -> list[Record]:
-        """What removes all offsets of a group, those of open transactions included."""
+        """Return the removal of all offsets of a group, including those of open transactions."""
         found = {
             (topic, partition): None
             for table in (self._committed, *self._pending.values())
@@ -201,7 +201,7 @@ class Offsets:
         return [offset_tombstone(group_id, topic, partition) for topic, partition in found]
 
     def tombstones_of_topics(self, deleted: dict[str, Uuid]) -> list[Record]:
-        """What removes the offsets of deleted topics, given as names with their ids."""
+        """Return the removal of the offsets of deleted topics, given as names with their ids."""
         found: dict[tuple[str, str, int], None] = {}
         for table in (self._committed, *self._pending.values()):
             for group_id, topic, partition, committed in table.items():
@@ -210,10 +210,10 @@ class Offsets:
                     found[group_id, topic, partition] = None
         return [offset_tombstone(*key) for key in found]
 
-    # Look-up
+    # Fetch
 
     def fetch(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:
-        """The offsets of the named partitions, or all of the group's (topics is None).
+        """Return the offsets of the named partitions, or all of the group's (topics is None).
 
         An offset that was committed for a topic of the same name but another id does not count.
         """
@@ -264,11 +264,11 @@ class Offsets:
         )
 
     def has_open_transaction(self, group_id: str) -> bool:
-        """Whether a transaction that has not ended holds offsets of the group."""
+        """True when a transaction that has not ended has offsets of the group."""
         return any(table.topics(group_id) for table in self._pending.values())
 
     def holds(self, group_id: str) -> bool:
-        """Whether any offset of the group is known, pending ones included."""
+        """True when the group has offsets, including pending ones."""
         return bool(self._committed.topics(group_id)) or self.has_open_transaction(group_id)
 
     # Expiry
@@ -280,9 +280,10 @@ class Offsets:
         is_subscribed_to: Callable[[str], bool],
         now_ms: int,
     ) -> tuple[list[Record], bool]:
-        """Tombstones for what outlived its retention since `base_ms`; whether that is all.
+        """Return tombstones of offsets past their retention since `base_ms`, and whether that is
+        all.
 
-        A commit that came with a retention of its own (OffsetCommit v2-4) goes by that.
+        A commit with its own retention (OffsetCommit v2-4) uses that.
         """
         records: list[Record] = []
         all_expired = not self.has_open_transaction(group_id)
@@ -311,7 +312,7 @@ class Offsets:
         record_offset: int,
         producer_id: int,
     ) -> None:
-        """Takes one record in; with a producer id it waits for that producer's marker."""
+        """Apply one record; with a producer id it stays pending until that producer's marker."""
         where = key.group, key.topic, key.partition
         if value is None:
             self._committed.remove(*where)
@@ -324,10 +325,10 @@ class Offsets:
             table.put(*where, Committed(value, record_offset))
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Makes a transaction's offsets count, or forgets them.
+        """Commit or drop a transaction's pending offsets.
 
-        An offset committed later than the transaction's own stays: after compaction nothing else
-        would tell which came last.
+        An offset that was committed after the transaction's own stays. After compaction nothing
+        else would show which one came last.
         """
         table = self._pending.pop(producer_id, None)
         if table is None or not commit:
@@ -358,10 +359,10 @@ def _no_offset(index: int, error: ErrorCode) -> FetchedPartition:
 
 
 def _differ(one: Uuid, other: Uuid) -> bool:
-    """Whether two topic ids are known and not the same."""
+    """True when two topic ids are known and not the same."""
     return one != other and ZERO_UUID not in (one, other)
 
 
 def _utf16_length(text: str) -> int:
-    """The length as Java counts it, which is what offset.metadata.max.bytes is compared with."""
+    """Return the length as Java counts it; offset.metadata.max.bytes limits that."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""The settings that a group coordinator obeys, with Kafka's defaults."""
+"""The settings of a group coordinator, with Kafka's defaults."""
 
 from collections.abc import Mapping
 
@@ -15,19 +15,17 @@ def _default_assignors() -> Mapping[str, Assignor]:
 
 @attrs.frozen
 class GroupSettings:
-    """Kafka's property is named beside each; times are milliseconds, sizes bytes or members."""
+    """The settings; comments name Kafka's properties. Sizes are bytes or members."""
 
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     max_size: int = _INT_MAX  # group.max.size
-    offset_metadata_max_size: int = (
-        4_096  # offset.metadata.max.bytes, of which Kafka counts UTF-16 units
-    )
+    offset_metadata_max_size: int = 4_096  # offset.metadata.max.bytes; Kafka counts UTF-16 units
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
-    # A joiner cannot heartbeat before it knows its member id: how long it may stay parked
-    # (Kafka: GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
+    # How long the join of a new member may stay parked: without its member id it cannot send
+    # heartbeats (Kafka: GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
     new_member_join_timeout_ms: int = 5 * 60_000
 
     # Consumer groups (KIP-848)
@@ -38,6 +36,6 @@ class GroupSettings:
     consumer_max_size: int = _INT_MAX  # group.consumer.max.size
     # group.consumer.assignors, by name; the first is the default.
     consumer_assignors: Mapping[str, Assignor] = attrs.Factory(_default_assignors)
-    # group.consumer.migration.policy: whether groups may turn from classic to consumer and back.
+    # group.consumer.migration.policy: whether classic groups may become consumer groups, and back.
     consumer_upgrades: bool = True
     consumer_downgrades: bool = True

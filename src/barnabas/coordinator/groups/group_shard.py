@@ -1,7 +1,7 @@
 """All groups and offsets of one partition of `__consumer_offsets`.
 
-Kafka: GroupCoordinatorShard. Group types stand side by side: a type brings a class of groups, an
-object that decides on its requests and the records that it replays.
+Kafka: GroupCoordinatorShard. Each group type has a class of groups, an object that decides on its
+requests, and records that it replays.
 """
 
 import logging
@@ -52,19 +52,19 @@ from barnabas.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)
 
-# OffsetCommit v9+ can tell a missing group from a stale generation.
+# OffsetCommit v9+ can distinguish a missing group from a stale generation.
 GROUP_ID_NOT_FOUND_VERSION = 9
-# DescribeGroups v6+ likewise; before, a missing group is described as dead.
+# DescribeGroups v6+ can, too; before, a missing group is described as dead.
 DESCRIBE_NOT_FOUND_VERSION = 6
 
 
 class GroupShard:
     """Decides on requests about the groups of one partition, and replays its records.
 
-    Operations give an `Output` whose reply for `token` is a response message, or steps to it that
-    are to be gone through before anything else is asked. What concerns the whole request is raised
-    as KafkaError, by the operation or by a step, for the handler to put where the api has a place.
-    Times are wall-clock milliseconds.
+    Operations return an `Output` whose reply for `token` is a response message, or steps to it,
+    which must end before any other operation. Errors of the whole request are raised as KafkaError,
+    by the operation or by a step; the handler puts them where the api has a field. Times are
+    wall-clock milliseconds.
     """
 
     def __init__(self, settings: GroupSettings) -> None:
@@ -91,7 +91,7 @@ class GroupShard:
         changed: Collection[str] = (),
         created: bool = False,
     ) -> None:
-        """Takes the next metadata image: the names that changed or went, and if some are new."""
+        """Take the next metadata image; `changed` names include deleted topics."""
         self._consumers.update_metadata(image, settings, changed=changed, created=created)
 
     # Members
@@ -104,7 +104,7 @@ class GroupShard:
         now_ms: int,
         token: Token,
     ) -> Decision:
-        """JoinGroup; `fresh_uuid` completes the member id, should one be needed."""
+        """Decide on JoinGroup; `fresh_uuid` completes the member id when one is needed."""
         error = ErrorCode.NONE
         settings = self._settings
         timeout_ms = request.session_timeout_ms
@@ -128,7 +128,7 @@ class GroupShard:
         )
 
     def sync_group(self, request: SyncGroupRequest, now_ms: int, token: Token) -> Output:
-        """SyncGroup."""
+        """Decide on SyncGroup."""
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         group = self._groups.get(request.group_id)
@@ -139,14 +139,14 @@ class GroupShard:
         return self._membership.sync(group, request, now_ms, token)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int, token: Token) -> Output:
-        """Heartbeat."""
+        """Decide on Heartbeat."""
         group = self._group_with_members(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._consumers.classic_members.heartbeat(group, request, now_ms, token)
         return self._membership.heartbeat(group, request, now_ms, token)
 
     def leave_group(self, request: LeaveGroupRequest, now_ms: int, token: Token) -> Decision:
-        """LeaveGroup, in the layout of v3+; raises UNKNOWN_MEMBER_ID without the group."""
+        """Decide on LeaveGroup in the layout of v3+. Raises UNKNOWN_MEMBER_ID without the group."""
         group = self._group_with_members(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._consumers.classic_members.leave(group, request, now_ms, token)
@@ -160,13 +160,13 @@ class GroupShard:
         now_ms: int,
         token: Token,
     ) -> Decision:
-        """ConsumerGroupHeartbeat; `fresh_uuid` is the id of a member of v0 that has none."""
+        """Decide on ConsumerGroupHeartbeat; `fresh_uuid` is the id of a v0 member without one."""
         return self._consumers.heartbeat(request, caller, fresh_uuid, now_ms, token)
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> Decision:
-        """Take the topics that a group's expressions match, as a `ResolutionRequest` asked for.
+        """Take the topics that a group's expressions match, the answer to a `ResolutionRequest`.
 
         `version` is the metadata offset that they were matched at.
         """
@@ -189,9 +189,9 @@ class GroupShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int, now_ms: int, token: Token
     ) -> Output:
-        """OffsetCommit; a member's commit is a sign of life.
+        """Decide on OffsetCommit; a commit renews its member's session.
 
-        A commit with no generation makes a group of its own for offsets without members.
+        A commit without a generation creates a group that has offsets and no members.
         """
         generation_id = request.generation_id_or_member_epoch
         group = self._groups.get(request.group_id)
@@ -218,9 +218,9 @@ class GroupShard:
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, now_ms: int, token: Token
     ) -> Output:
-        """TxnOffsetCommit; the records belong into a batch of the request's producer.
+        """Decide on TxnOffsetCommit; the records belong in a batch of the request's producer.
 
-        Producers of before KIP-447 name no member, so their commits pass with any generation.
+        Producers before KIP-447 name no member, so their commits pass with any generation.
         """
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -237,9 +237,9 @@ class GroupShard:
         return self._offsets.commit_transactional(request, now_ms, token)
 
     def fetch_offsets(self, request: FetchGroup, *, require_stable: bool, token: Token) -> Output:
-        """One group of OffsetFetch; a group that is not there has no offsets.
+        """Decide on one group of OffsetFetch; a missing group has no offsets.
 
-        A member of a consumer group says its epoch, which must be the present one.
+        A member of a consumer group sends its epoch, which must be the present one.
         """
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -249,7 +249,7 @@ class GroupShard:
         return out
 
     def delete_offsets(self, request: OffsetDeleteRequest, token: Token) -> Output:
-        """OffsetDelete; raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP for the whole request."""
+        """Decide on OffsetDelete. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP for all of it."""
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         group = self._groups.get(request.group_id)
@@ -259,13 +259,13 @@ class GroupShard:
         return self._offsets.delete(request, group.is_subscribed_to, token)
 
     def topics_deleted(self, topics: dict[str, Uuid]) -> Output:
-        """Forgets the offsets of topics that are gone, given as names with their ids."""
+        """Remove the offsets of deleted topics, given as names with their ids."""
         return Output(records=self._offsets.tombstones_of_topics(topics), atomic=False)
 
     # Administration
 
     def list_groups(self, states: list[str], types: list[str], token: Token) -> Output:
-        """The groups in any of these states and of any of these types; none named means all."""
+        """Return the groups in any of these states and of any of these types; empty means all."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {name.lower() for name in types}
         out = Output()
@@ -281,7 +281,7 @@ class GroupShard:
         return out
 
     def describe_group(self, group_id: str, version: int, token: Token) -> Output:
-        """One group of DescribeGroups."""
+        """Return one group of DescribeGroups."""
         group = self._groups.get(group_id)
         out = Output()
         if isinstance(group, ClassicGroup):
@@ -296,7 +296,7 @@ class GroupShard:
         return out
 
     def describe_consumer_group(self, group_id: str, token: Token) -> Output:
-        """One group of ConsumerGroupDescribe."""
+        """Return one group of ConsumerGroupDescribe."""
         return self._consumers.describe(group_id, token)
 
     def has_group(self, group_id: str) -> bool:
@@ -308,7 +308,7 @@ class GroupShard:
         return self._history.of(group_id)
 
     def delete_groups(self, group_ids: list[str], token: Token) -> Output:
-        """DeleteGroups: the results of these groups, in their order."""
+        """Delete groups; return their results in order."""
         out = Output()
         results: list[DeleteGroupsResponse.DeletableGroupResult] = []
         for group_id in dict.fromkeys(group_ids):
@@ -331,16 +331,16 @@ class GroupShard:
     # Time
 
     def next_wakeup(self) -> int | None:
-        """When `tick` has something to do next, in milliseconds."""
+        """Return when `tick` has something to do next, in milliseconds."""
         return self._timers.next_wakeup()
 
     def tick(self, now_ms: int) -> Decision | None:
-        """Runs one timer that is due; None when there is none. Call until it is None."""
+        """Run one timer that is due; None when there is none. Call it until it returns None."""
         action = self._timers.pop_due(now_ms)
         return None if action is None else action(now_ms)
 
     def _expire(self, now_ms: int) -> Output:
-        """Removes offsets past their retention, and empty groups that have none left."""
+        """Remove offsets past their retention, and empty groups that have none left."""
         records: list[Record] = []
         for group in self._groups.values():
             base_ms = group.offset_expiration_base()
@@ -355,7 +355,7 @@ class GroupShard:
         self._history.retain(self._groups)
         self._schedule_expiry(now_ms)
         if records:
-            logger.info("offsets and groups expire records=%d", len(records))
+            logger.info("removing expired offsets and groups records=%d", len(records))
         return Output(records=records, atomic=False)
 
     def _schedule_expiry(self, now_ms: int) -> None:
@@ -367,7 +367,7 @@ class GroupShard:
     def replay(
         self, key: Any, value: Any, *, record_offset: int = -1, producer_id: int = -1
     ) -> None:
-        """Takes in one record, after its append or from the log.
+        """Apply one record, after its append or from the log.
 
         `producer_id` is that of a transactional batch, -1 of any other.
         """
@@ -383,27 +383,26 @@ class GroupShard:
             pass
         elif type(key).__name__ not in self._unknown_keys:
             self._unknown_keys.add(type(key).__name__)
-            logger.warning("records of a group type not served are ignored: %s", type(key).__name__)
+            logger.warning("ignoring records of an unsupported group type: %s", type(key).__name__)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         if value is None:
             self._groups.pop(group_id, None)
             return
         group = self._find_classic(group_id)
-        # What a record does not hold is kept of a living group, not of an older record's.
+        # A living group keeps what its record does not hold; an older record's group does not.
         if group is None or self._is_loading:
             group = self._groups[group_id] = ClassicGroup(group_id)
         group.replay(value)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Replays the control record that ends a transaction of offsets."""
+        """Apply the control record that ends a transaction of offsets."""
         self._offsets.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now_ms: int) -> None:
-        """Begins to serve after replay: what is not persisted starts afresh here.
+        """Begin to serve after replay: state that is not persisted starts fresh.
 
-        Every member gets a full session to be heard of; a group over a lowered group.max.size
-        rebalances.
+        Every member gets a full session. A group over a lowered group.max.size rebalances.
         """
         self._is_loading = False
         for group in self._groups.values():
@@ -417,7 +416,7 @@ class GroupShard:
         self._schedule_expiry(now_ms)
 
     def unload(self, now_ms: int) -> Output:
-        """Ends serving: whoever waits is sent to look for the new coordinator."""
+        """End serving: requests that wait get NOT_COORDINATOR, and find the new coordinator."""
         out = Output()
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
@@ -433,7 +432,7 @@ class GroupShard:
 
 
 def _check_partitions(request: OffsetCommitRequest, check: PartitionCheck) -> None:
-    """Judges each partition of a commit; the first that is refused refuses the request."""
+    """Validate each partition of a commit; the first error refuses the request."""
     for topic in request.topics:
         for partition in topic.partitions:
             check(topic.topic_id, partition.partition_index)
@@ -442,7 +441,7 @@ def _check_partitions(request: OffsetCommitRequest, check: PartitionCheck) -> No
 def _of_legacy(
     key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None
 ) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
-    """The first format of offset records, in today's."""
+    """Convert the first format of offset records to today's."""
     today = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
     if value is None:
         return today, None

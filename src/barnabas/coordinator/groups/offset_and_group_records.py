@@ -33,10 +33,10 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue) -> Record:
-    """The picture of a classic group at the end of a rebalance."""
+    """The state of a classic group at the end of a rebalance."""
     return Record(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
 
 
 def group_tombstone(group_id: str) -> Record:
-    """The end of a classic group."""
+    """The removal of a classic group."""
     return Record(GroupMetadataKey(group=group_id), None)

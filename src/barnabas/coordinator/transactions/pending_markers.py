@@ -1,4 +1,4 @@
-"""The markers of ended transactions that are still to be written.
+"""The markers of ended transactions that are not written yet.
 
 Kafka: TransactionMarkerChannelManager and TransactionMarkerRequestCompletionHandler.
 """
@@ -13,9 +13,9 @@ from barnabas.protocol.errors import ErrorCode
 
 @attrs.frozen
 class SendMarkers:
-    """An effect: write the outcome of a transaction to partitions, wherever they are led.
+    """An effect: write the outcome of a transaction to partitions, on any node.
 
-    The shell answers with `MarkersAnswered` for every partition, in one piece or in several.
+    The shell answers with `MarkersAnswered` for every partition, in one or several parts.
     """
 
     transactional_id: str
@@ -28,9 +28,9 @@ class SendMarkers:
 
 @attrs.frozen
 class MarkersAnswered:
-    """What became of markers; the first three name the `SendMarkers` that asked for them.
+    """The outcome of markers; the first three fields are those of the `SendMarkers`.
 
-    For a partition that no longer exists the shell says NONE: it needs no marker.
+    For a deleted partition the outcome is NONE: it needs no marker.
     """
 
     transactional_id: str
@@ -39,23 +39,23 @@ class MarkersAnswered:
     outcomes: dict[TopicPartition, ErrorCode]
 
 
-# A newer epoch has written there, so what this marker would have ended is over.
+# After INVALID_PRODUCER_EPOCH a newer epoch has written there, so the transaction is over.
 _SETTLED: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 @attrs.define
 class Outstanding:
-    """The markers of one transaction that nobody has confirmed."""
+    """The markers of one transaction without a successful answer."""
 
     producer_id: int
     producer_epoch: int
     partitions: set[TopicPartition]
-    # Of these, those that failed and are not under way.
+    # The partitions whose marker failed and is not sent again yet.
     failed: set[TopicPartition] = attrs.Factory(set[TopicPartition])
     attempts: int = 0
 
     def take(self, answered: MarkersAnswered) -> bool:
-        """Note outcomes; whether another coordinator turned out to have taken over."""
+        """Note outcomes; return True when another coordinator has taken over."""
         for partition, error in answered.outcomes.items():
             if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 return True

@@ -1,7 +1,7 @@
-"""What a coordinator knows of one transactional id, and how each transition changes it.
+"""The state of one transactional id, and how each transition changes it.
 
-Kafka: TransactionMetadata. Values are frozen: a transition gives a new one, which is written to
-the log and taken over when it is replayed.
+Kafka: TransactionMetadata. Values are immutable: a transition returns a new one, which is written
+to the log and replaces the old one when it is replayed.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ _NONE: Final[frozenset[TopicPartition]] = frozenset()
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether no client may get an epoch after this one: the last is kept for fencing."""
+    """True when no client may get an epoch after this one: the last one is for fencing."""
     return epoch >= EPOCH_MAX - 1
 
 
@@ -38,8 +38,8 @@ def is_exhausted(epoch: int) -> bool:
 class Transaction:
     """One transactional id; times in ms.
 
-    `last_producer_epoch` is the epoch before the last bump, if the bump was asked for by its
-    owner: whoever still bears it may be told the present one. The log does not hold it.
+    `last_producer_epoch` is the epoch before the last bump, if its owner requested the bump: a
+    producer with that epoch may get the present one. The log does not hold it.
     """
 
     transactional_id: str
@@ -57,12 +57,14 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether this producer id has no epoch left to give out."""
+        """True when this producer id has no epoch left."""
         return is_exhausted(self.producer_epoch)
 
     def _to(self, state: TransactionState, now_ms: int, **changes: object) -> "Transaction":
         if self.state not in PREVIOUS[state]:
-            raise ValueError(f"{self.transactional_id}: {self.state.label} to {state.label}")
+            raise ValueError(
+                f"{self.transactional_id} cannot change from {self.state.label} to {state.label}"
+            )
         return attrs.evolve(
             self,
             state=state,
@@ -72,7 +74,7 @@ class Transaction:
         )
 
     def bumped(self, timeout_ms: int, *, by_owner: bool, now_ms: int) -> "Transaction":
-        """InitProducerId gives the next epoch: to its owner, or to a new producer."""
+        """InitProducerId: the next epoch, for its owner or for a new producer."""
         return self._to(
             EMPTY,
             now_ms,
@@ -84,13 +86,13 @@ class Transaction:
         )
 
     def kept(self, timeout_ms: int, now_ms: int) -> "Transaction":
-        """InitProducerId was repeated: the epoch it got the first time stands."""
+        """A repeated InitProducerId: the epoch of the first one stays."""
         return self._to(EMPTY, now_ms, timeout_ms=timeout_ms, partitions=_NONE, start_ms=-1)
 
     def rotated(
         self, producer_id: int, timeout_ms: int, *, by_owner: bool, now_ms: int
     ) -> "Transaction":
-        """InitProducerId gives a new producer id: the old one's epochs are used up."""
+        """InitProducerId with a new producer id: the epochs of the old one are used up."""
         return self._to(
             EMPTY,
             now_ms,
@@ -105,7 +107,7 @@ class Transaction:
     def with_partitions(
         self, added: frozenset[TopicPartition], client_version: int, now_ms: int
     ) -> "Transaction":
-        """Partitions become part of the transaction, which the first ones begin."""
+        """Add partitions to the transaction; the first ones begin it."""
         return self._to(
             ONGOING,
             now_ms,
@@ -117,7 +119,7 @@ class Transaction:
     def ending(
         self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
     ) -> "Transaction":
-        """Its outcome is decided; in the second version this takes an epoch."""
+        """Decide the outcome; in the second version this takes an epoch."""
         bump = client_version >= TV_2
         return self._to(
             PREPARE_COMMIT if commit else PREPARE_ABORT,
@@ -130,7 +132,7 @@ class Transaction:
         )
 
     def fenced(self, client_version: int, now_ms: int) -> "Transaction":
-        """It is aborted against its producer, which cannot go on in its epoch."""
+        """Abort against the producer, whose epoch is no longer valid."""
         return self._to(
             PREPARE_ABORT,
             now_ms,
@@ -154,17 +156,18 @@ class Transaction:
         )
 
     def is_retry_of_end(self, producer_id: int, epoch: int) -> bool:
-        """Whether an EndTxn of the second version is one that was already carried out.
+        """True when an EndTxn of the second version repeats one that was carried out.
 
-        Where the last end was of the first version, which bumps no epoch, it cannot be. Kafka
-        does not look, so a fenced producer may go on there with the epoch of the one after it.
+        It is never a retry when the last end was of the first version, which bumps no epoch. Kafka
+        does not check this, so a fenced producer may continue there with the epoch of its
+        successor.
         """
         if producer_id == self.producer_id:
             return self.producer_epoch == epoch + 1 and self.client_version >= TV_2
         return self.is_retry_over_overflow(producer_id, epoch)
 
     def is_retry_over_overflow(self, producer_id: int, epoch: int) -> bool:
-        """The same where the end took the producer id's last epoch."""
+        """True for such a retry when the end took the producer id's last epoch."""
         return (
             producer_id == self.previous_producer_id
             and epoch == EPOCH_MAX - 1

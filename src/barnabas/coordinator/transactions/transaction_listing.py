@@ -1,4 +1,4 @@
-"""Which transactions ListTransactions names, and what is told of one."""
+"""Transactions in ListTransactions and DescribeTransactions."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from barnabas.protocol.messages.list_transactions import (
 
 @attrs.frozen
 class Filters:
-    """What ListTransactions asks for; without states or producer ids, all of them.
+    """The filters of ListTransactions; an empty one passes all.
 
-    `longer_than_ms` is negative for any age. A state that nobody has is in `unknown_states`.
+    `longer_than_ms` is negative for any age. `unknown_states` are names that are not states.
     """
 
     states: frozenset[TransactionState]
@@ -31,7 +31,7 @@ class Filters:
     def of(
         cls, request: ListTransactionsRequest, matches: Callable[[str], object] | None
     ) -> "Filters":
-        """A request's filters; `matches` judges transactional ids by its pattern."""
+        """Return a request's filters; `matches` matches transactional ids with its pattern."""
         names = request.state_filters
         return cls(
             states=frozenset(STATES_BY_LABEL[name] for name in names if name in STATES_BY_LABEL),
@@ -43,7 +43,7 @@ class Filters:
         )
 
     def passes(self, transaction: Transaction, now_ms: int) -> bool:
-        """Whether it is to be named."""
+        """True when the transaction passes all filters."""
         if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
         if self.by_state and transaction.state not in self.states:
@@ -54,7 +54,7 @@ class Filters:
 
 
 def listed(transaction: Transaction) -> ListTransactionsResponse.TransactionState:
-    """Its entry in ListTransactions."""
+    """Return a transaction's entry in ListTransactions."""
     return ListTransactionsResponse.TransactionState(
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer_id,
@@ -63,7 +63,7 @@ def listed(transaction: Transaction) -> ListTransactionsResponse.TransactionStat
 
 
 def described(transaction: Transaction) -> DescribeTransactionsResponse.TransactionState:
-    """Its entry in DescribeTransactions."""
+    """Return a transaction's entry in DescribeTransactions."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)

@@ -9,7 +9,7 @@ _PartitionsSchema = TransactionLogValue.PartitionsSchema
 
 
 def transaction_record(transaction: Transaction, transaction_version: int) -> Record:
-    """The record that tells a transaction's data; flexible from `transaction.version` 1 on."""
+    """Return a transaction's record; its version is flexible since `transaction.version` 1."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -34,12 +34,12 @@ def transaction_record(transaction: Transaction, transaction_version: int) -> Re
 
 
 def tombstone(transactional_id: str) -> Record:
-    """The end of a transactional id."""
+    """Return the removal of a transactional id."""
     return Record(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def read_transaction(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """What a record tells; ValueError for a state that nobody writes."""
+    """Return the transaction of a record. Raises ValueError for an unknown state."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

@@ -1,9 +1,9 @@
 """All transactional ids of one partition of `__transaction_state`.
 
 Kafka: TransactionCoordinator and TransactionStateManager. Records take effect when they are
-replayed, right after the append; replies and markers go out once they are committed. So where
-Kafka answers CONCURRENT_TRANSACTIONS while an append is under way, the next request is decided on
-the new state here, and its reply waits in line.
+replayed, right after the append; replies and markers go out once they are committed. Where Kafka
+answers CONCURRENT_TRANSACTIONS during an append, the next request is decided on the new state here,
+and its reply waits for the commit.
 """
 
 import logging
@@ -41,11 +41,11 @@ from barnabas.coordinator.transactions.transaction_state import (
 from barnabas.coordinator.transactions.transaction_validation import (
     check_owner,
     concurrent,
+    decide_ending,
     ended,
     fenced,
-    judge_end,
-    not_yet,
     refusal,
+    retry_later,
     unmapped,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -62,14 +62,14 @@ logger = logging.getLogger(__name__)
 
 
 class ProducerIdNeededError(Exception):
-    """The operation needs a producer id that was not given; nothing has happened yet."""
+    """The operation needs a new producer id; it has changed nothing yet."""
 
 
 class TransactionShard:
     """Decides on requests about the transactional ids of one partition, and replays its records.
 
-    Operations give an `Output` whose reply for `token` is a response; a refusal is raised as
-    KafkaError. `transaction_version` tells the finalized feature level. Times are wall-clock ms.
+    Operations return an `Output` whose reply for `token` is a response; a refusal is raised as
+    KafkaError. `transaction_version` returns the finalized feature level. Times are wall-clock ms.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TransactionShard:
         self._transaction_version = transaction_version
         self._timers: DecisionTimers = Timers()
         self._transactions: dict[str, Transaction] = {}
-        # Beside the log: markers on their way, and each `Transaction.last_producer_epoch`.
+        # Not in the log: markers without an answer, and each `Transaction.last_producer_epoch`.
         self._outstanding: dict[str, Outstanding] = {}
 
     # InitProducerId
@@ -91,10 +91,10 @@ class TransactionShard:
         now_ms: int,
         token: Token,
     ) -> Output:
-        """A producer starts, or goes on after an error; a running transaction is aborted first.
+        """Start a producer, or resume one after an error; a running transaction is aborted first.
 
-        Raises ProducerIdNeededError when none was given and one is needed; KafkaError
-        INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
+        Raises ProducerIdNeededError when a new id is needed; KafkaError INVALID_REQUEST,
+        INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
         """
         transactional_id, timeout_ms = request.transactional_id, request.transaction_timeout_ms
         if not transactional_id:
@@ -116,7 +116,7 @@ class TransactionShard:
             raise concurrent(transactional_id)
         if present.state is ONGOING:
             out = self._end(present.fenced(self._transaction_version(), now_ms))
-            out.reply(token, not_yet())
+            out.reply(token, retry_later())
             return out
         following = self._next_epoch(
             present, timeout_ms, None if owner is None else owner[1], fresh_producer_id, now_ms
@@ -144,7 +144,10 @@ class TransactionShard:
         fresh_producer_id: int | None,
         now_ms: int,
     ) -> Transaction:
-        """TransactionMetadata.prepareIncrementProducerEpoch and prepareProducerIdRotation."""
+        """Return the state with the next epoch, or with a new producer id.
+
+        Kafka: TransactionMetadata.prepareIncrementProducerEpoch and prepareProducerIdRotation.
+        """
         epoch = present.producer_epoch
         by_owner = expected_epoch is not None
         if present.is_exhausted and expected_epoch in (None, epoch):
@@ -169,10 +172,10 @@ class TransactionShard:
         now_ms: int,
         token: Token,
     ) -> Output:
-        """Partitions become part of the transaction, which begins with the first; replies NONE.
+        """Add partitions to the transaction, which begins with the first; the reply is NONE.
 
         Raises KafkaError INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, and
-        CONCURRENT_TRANSACTIONS while the one before is being ended.
+        CONCURRENT_TRANSACTIONS while the previous transaction is being ended.
         """
         present = self._current(transactional_id, producer_id, producer_epoch)
         added = frozenset(partitions)
@@ -190,9 +193,9 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         token: Token,
     ) -> Output:
-        """Whether each partition is in the transaction: NONE or TRANSACTION_ABORTABLE (KIP-890).
+        """Reply for each partition: NONE in the transaction, else TRANSACTION_ABORTABLE (KIP-890).
 
-        Raises as `add_partitions` does.
+        Raises the errors of `add_partitions`.
         """
         present = self._current(transactional_id, producer_id, producer_epoch)
         out = Output()
@@ -208,7 +211,7 @@ class TransactionShard:
         return out
 
     def _current(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """The transaction of a producer that may go on with it."""
+        """Return the transaction of a producer that may continue it. Raises KafkaError."""
         present = self._of(transactional_id)
         if present.producer_id != producer_id:
             raise unmapped(transactional_id, producer_id)
@@ -236,16 +239,16 @@ class TransactionShard:
         now_ms: int,
         token: Token,
     ) -> Output:
-        """The producer commits or aborts; replies an EndTxnResponse once the outcome is written.
+        """Commit or abort; the reply is an EndTxnResponse once the outcome is written.
 
-        In the second version the reply bears the producer id and epoch to go on with, and a
+        In the second version the reply has the producer id and epoch of the next transaction, and a
         repeated request gets the same one. Raises ProducerIdNeededError when the producer id's
-        epochs run out; KafkaError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        epochs are used up; KafkaError INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
         INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS.
         """
         present = self._of(request.transactional_id)
         is_v2 = client_version >= TV_2
-        ending = judge_end(present, request, is_v2=is_v2)
+        ending = decide_ending(present, request, is_v2=is_v2)
         if ending is REPEAT:
             out = Output()
             out.reply(token, ended(present, is_v2=is_v2))
@@ -274,9 +277,9 @@ class TransactionShard:
         return out
 
     def _abort_overdue(self, transactional_id: str, now_ms: int) -> Output:
-        """The transaction's time is over: its producer is fenced."""
+        """Abort a transaction that timed out, and fence its producer."""
         present = self._transactions[transactional_id]
-        logger.info("transaction timed out transactional_id=%s", transactional_id)
+        logger.info("aborting transaction that timed out transactional_id=%s", transactional_id)
         out = self._end(present.fenced(self._transaction_version(), now_ms))
 
         def refused(_error: ErrorCode, now_ms: int) -> Output:
@@ -290,7 +293,7 @@ class TransactionShard:
     # Markers
 
     def markers_answered(self, answered: MarkersAnswered, now_ms: int) -> Output:
-        """Markers were written, or not: with the last one the transaction is complete."""
+        """Take the outcomes of markers; with the last one the transaction is complete."""
         transactional_id = answered.transactional_id
         outstanding = self._outstanding.get(transactional_id)
         asked = answered.producer_id, answered.producer_epoch
@@ -320,7 +323,7 @@ class TransactionShard:
         return out
 
     def _complete(self, transactional_id: str, now_ms: int) -> Output:
-        """Write that all markers are there; nothing else waits for it, so it is tried for ever."""
+        """Write the completion; no request waits for it, so it is retried without limit."""
         prepared = self._transactions.get(transactional_id)
         if prepared is None or not prepared.state.is_prepared:
             return Output()
@@ -338,7 +341,7 @@ class TransactionShard:
         return out
 
     def _write(self, following: Transaction) -> Output:
-        """A transition's record, and what the log does not hold of it."""
+        """Write a transition, and keep what the log does not hold of it."""
 
         def remember(_now_ms: int) -> Output:
             self._transactions[following.transactional_id] = following
@@ -350,13 +353,14 @@ class TransactionShard:
     # Administration
 
     def describe(self, transactional_id: str, token: Token) -> Output:
-        """One DescribeTransactionsResponse.TransactionState; TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return one transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         present = self._transactions.get(transactional_id)
         if present is None:
             raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"{transactional_id} is not known"
+                ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+                f"transactional id {transactional_id} is unknown",
             )
         state: DescribeTransactionsResponse.TransactionState = described(present)
         out = Output()
@@ -364,7 +368,7 @@ class TransactionShard:
         return out
 
     def list_transactions(self, filters: Filters, now_ms: int, token: Token) -> Output:
-        """The ListTransactionsResponse.TransactionState of each id that passes the filters."""
+        """Return each transactional id that passes the filters."""
         states: list[ListTransactionsResponse.TransactionState] = [
             listed(each) for each in self._transactions.values() if filters.passes(each, now_ms)
         ]
@@ -375,11 +379,11 @@ class TransactionShard:
     # Time
 
     def next_wakeup(self) -> int | None:
-        """When `tick` has something to do next, in milliseconds."""
+        """Return when `tick` has something to do next, in milliseconds."""
         return self._timers.next_wakeup()
 
     def tick(self, now_ms: int) -> Decision | None:
-        """Runs one timer that is due; None when there is none. Call until it is None."""
+        """Run one timer that is due; None when there is none. Call it until it returns None."""
         action = self._timers.pop_due(now_ms)
         return None if action is None else action(now_ms)
 
@@ -391,7 +395,7 @@ class TransactionShard:
         )
 
     def _expire(self, now_ms: int) -> Output:
-        """Forget the transactional ids that were not used for long."""
+        """Remove transactional ids that were not used for long."""
         oldest_ms = now_ms - self._settings.expiration_ms
         records = [
             tombstone(each.transactional_id)
@@ -400,7 +404,7 @@ class TransactionShard:
         ]
         self._schedule_expiry(now_ms)
         if records:
-            logger.info("transactional ids expire count=%d", len(records))
+            logger.info("removing expired transactional ids count=%d", len(records))
         return Output(records=records, atomic=False)
 
     def _schedule_expiry(self, now_ms: int) -> None:
@@ -410,7 +414,7 @@ class TransactionShard:
     # Replay
 
     def replay(self, key: Any, value: Any) -> None:
-        """Takes in one record, after its append or from the log."""
+        """Apply one record, after its append or from the log."""
         if not isinstance(key, TransactionLogKey):
             return
         transactional_id = key.transactional_id
@@ -435,7 +439,7 @@ class TransactionShard:
             self._outstanding.pop(transactional_id, None)
 
     def loaded(self, now_ms: int) -> None:
-        """Begins to serve after replay: decided transactions are brought to their end."""
+        """Begin to serve after replay: resume transactions whose outcome is decided."""
         for transaction in self._transactions.values():
             if transaction.state.is_prepared:
                 transactional_id = transaction.transactional_id
@@ -453,12 +457,12 @@ class TransactionShard:
         return Output(effects=[_markers_of(prepared)])
 
     def unload(self, now_ms: int) -> Output:
-        """Ends serving; nobody waits inside."""
+        """End serving; no request waits in the shard."""
         return Output()
 
 
 def _then(out: Output, following: Callable[[int], Output]) -> Output:
-    """Appends a continuation to the one that the output has."""
+    """Append a continuation to the one of the output."""
     first = out.then
 
     def both(now_ms: int) -> Output:

@@ -1,8 +1,8 @@
-"""The states of a transactional id, and what ending a transaction means in each.
+"""The states of a transactional id, and the meaning of EndTxn in each.
 
 Kafka: TransactionState, and the table in TransactionCoordinator above `endTransaction`. Kafka's
-PrepareEpochFence is no state here: a fence is decided and written in one step, as PrepareAbort
-with a bumped epoch, so nothing can come between.
+PrepareEpochFence does not occur here: a fence is decided and written in one step, as PrepareAbort
+with a bumped epoch, so nothing happens in between.
 """
 
 from enum import Enum, IntEnum
@@ -15,7 +15,7 @@ TV_2: Final = 2
 
 
 class TransactionState(IntEnum):
-    """The value is what the log's records hold."""
+    """The state of a transactional id; the records hold the value."""
 
     EMPTY = 0
     ONGOING = 1
@@ -33,12 +33,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the outcome is decided and markers are being written."""
+        """True when the outcome is decided and markers are being written."""
         return self in (self.PREPARE_COMMIT, self.PREPARE_ABORT)
 
     @property
     def is_settled(self) -> bool:
-        """Whether no transaction is under way."""
+        """True when no transaction is in progress."""
         return self in (self.EMPTY, self.COMPLETE_COMMIT, self.COMPLETE_ABORT)
 
 
@@ -58,7 +58,7 @@ _LABELS: Final = {
 }
 STATES_BY_LABEL: Final = {label: state for state, label in _LABELS.items()}
 
-# From where each state is reached; aborting without a transaction needs TV_2 (KAFKA-18575).
+# The states before each state; aborting without a transaction needs TV_2 (KAFKA-18575).
 PREVIOUS: Final = {
     EMPTY: {EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT},
     ONGOING: {ONGOING, EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT},
@@ -70,7 +70,7 @@ PREVIOUS: Final = {
 
 
 class Ending(Enum):
-    """What an EndTxn request leads to."""
+    """The effect of an EndTxn request."""
 
     END = "write the outcome"
     REPEAT = "answer as the first time"
@@ -84,7 +84,7 @@ END, REPEAT, WAIT, INVALID, FENCED = Ending
 COMMIT: Final = True
 ABORT: Final = False
 
-# (state, commits) -> ending, for a request that bears the epoch of the log.
+# (state, commits) -> ending, for a request with the epoch of the log.
 ENDINGS_V1: Final = {
     (EMPTY, COMMIT): INVALID,
     (EMPTY, ABORT): INVALID,
@@ -100,8 +100,8 @@ ENDINGS_V1: Final = {
     (COMPLETE_ABORT, ABORT): REPEAT,
 }
 
-# (state, commits, is a retry) -> ending. As each end bumps the epoch, a request that bears the
-# epoch before the log's is a repeated one, and one that bears the log's asks for something new.
+# (state, commits, is a retry) -> ending. Each end bumps the epoch. A request with the epoch before
+# the log's is therefore a repeated one, and one with the log's is new.
 ENDINGS_V2: Final = {
     (EMPTY, COMMIT, False): INVALID,
     (EMPTY, ABORT, False): END,

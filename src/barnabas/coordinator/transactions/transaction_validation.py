@@ -1,4 +1,4 @@
-"""What requests get that the shard does not carry out, and how it tells.
+"""Validation of InitProducerId and EndTxn, and the errors that refuse them.
 
 Kafka: the checks of TransactionCoordinator's `prepareInitProducerIdTransit` and `endTransaction`.
 """
@@ -17,10 +17,10 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdResponse
 
 
 def check_owner(present: Transaction, producer_id: int, epoch: int) -> None:
-    """Fence who claims to be the owner and is not (`isValidProducerId`).
+    """Fence a client that claims to be the owner and is not (`isValidProducerId`).
 
-    A new transactional id accepts anybody. The previous producer id is right where its epochs
-    ran out: then the answer that named the new one was lost.
+    A new transactional id accepts every client. The previous producer id is valid when its epochs
+    ran out: then the response with the new one was lost.
     """
     if present.producer_epoch == NO_EPOCH or producer_id == present.producer_id:
         return
@@ -28,8 +28,8 @@ def check_owner(present: Transaction, producer_id: int, epoch: int) -> None:
         raise fenced(present, f"producer id {producer_id}")
 
 
-def judge_end(present: Transaction, request: EndTxnRequest, *, is_v2: bool) -> Ending:
-    """What the request leads to in the present state; INVALID_PRODUCER_ID_MAPPING."""
+def decide_ending(present: Transaction, request: EndTxnRequest, *, is_v2: bool) -> Ending:
+    """Return the effect of an EndTxn in the present state. Raises INVALID_PRODUCER_ID_MAPPING."""
     producer_id, epoch = request.producer_id, request.producer_epoch
     commit = request.committed
     over_overflow = is_v2 and present.is_retry_over_overflow(producer_id, epoch)
@@ -46,7 +46,7 @@ def judge_end(present: Transaction, request: EndTxnRequest, *, is_v2: bool) -> E
 
 
 def ended(transaction: Transaction, *, is_v2: bool) -> EndTxnResponse:
-    """EndTxn's answer; in the second version with what the producer goes on with."""
+    """Return EndTxn's response; in the second version with the next producer id and epoch."""
     if not is_v2:
         return EndTxnResponse()
     return EndTxnResponse(
@@ -54,44 +54,44 @@ def ended(transaction: Transaction, *, is_v2: bool) -> EndTxnResponse:
     )
 
 
-def not_yet() -> InitProducerIdResponse:
-    """The transaction that was under way is being aborted: the client comes again."""
+def retry_later() -> InitProducerIdResponse:
+    """Return the response while the running transaction is being aborted: the client retries."""
     return InitProducerIdResponse(
         error_code=ErrorCode.CONCURRENT_TRANSACTIONS, producer_id=-1, producer_epoch=-1
     )
 
 
 def refusal(present: Transaction, ending: Ending) -> KafkaError:
-    """What an EndTxn gets that does not end the transaction."""
+    """Return the error of an EndTxn that does not end the transaction."""
     if ending is FENCED:
         return fenced(present, "EndTxn")
     if ending is WAIT:
         return concurrent(present.transactional_id)
     return KafkaError(
         ErrorCode.INVALID_TXN_STATE,
-        f"{present.transactional_id} cannot be ended so in state {present.state.label}",
+        f"{present.transactional_id} cannot be ended in this way in state {present.state.label}",
     )
 
 
 def fenced(present: Transaction, who: str) -> KafkaError:
-    """PRODUCER_FENCED: somebody else has the transactional id now, or it was aborted."""
+    """Return PRODUCER_FENCED: another producer has the transactional id, or it was aborted."""
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"{who} of {present.transactional_id}: its producer is {present.producer_id} in epoch "
+        f"{who} of {present.transactional_id} is fenced by producer {present.producer_id} in epoch "
         f"{present.producer_epoch}",
     )
 
 
 def unmapped(transactional_id: str, producer_id: int) -> KafkaError:
-    """INVALID_PRODUCER_ID_MAPPING: the transactional id is not known, or not with this one."""
+    """Return INVALID_PRODUCER_ID_MAPPING: the transactional id has another producer id, or none."""
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer id {producer_id} is not that of {transactional_id}",
+        f"producer id {producer_id} does not belong to {transactional_id}",
     )
 
 
 def concurrent(transactional_id: str) -> KafkaError:
-    """CONCURRENT_TRANSACTIONS: markers are on their way; ask again."""
+    """Return CONCURRENT_TRANSACTIONS: markers are being written, the client retries."""
     return KafkaError(
         ErrorCode.CONCURRENT_TRANSACTIONS, f"the transaction of {transactional_id} is being ended"
     )

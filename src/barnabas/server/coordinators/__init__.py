@@ -1,5 +1,5 @@
-"""The trio shells of the coordinators: which partitions they lead, their log, timers and waiters.
+"""The trio shells of the coordinators: which partitions they lead, their logs, timers and waiters.
 
-Decisions live in `coordinator`; a shell appends the records of a decision, waits for their commit
+`coordinator` decides. A shell appends the records of a decision, waits until they are committed,
 and then sends the replies.
 """

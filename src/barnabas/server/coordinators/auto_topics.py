@@ -1,7 +1,7 @@
-"""Topics that come into being because somebody asked for them (Kafka's `AutoTopicCreationManager`).
+"""Topics that are created on first use (Kafka's `AutoTopicCreationManager`).
 
-Internal ones get the number of partitions, the replication factor and the properties that their
-coordinator needs; all others the broker's defaults.
+Internal topics get the number of partitions, the replication factor and the properties that their
+coordinator needs; all others get the broker's defaults.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 
-# name -> the properties of its broker-side size.
+# name -> the broker properties of its size.
 _INTERNAL = {
     "__consumer_offsets": ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
     "__transaction_state": (
@@ -30,10 +30,10 @@ _INTERNAL = {
 
 
 async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
-    """Create each of the topics; gives, by name, what a client is told of those not there yet.
+    """Create topics; return, by name, the error that a client gets for a missing one.
 
-    One that could not be made for lack of brokers will be asked for again, so the client gets
-    UNKNOWN_TOPIC_OR_PARTITION and retries, as from Kafka; a bad name is told as such.
+    A topic that lacks brokers will be created later, so the client gets UNKNOWN_TOPIC_OR_PARTITION
+    and retries, as with Kafka. A bad name gets its own error.
     """
     request = CreateTopicsRequest(
         topics=[creatable(node, name) for name in names if refusal(name) is None]
@@ -41,22 +41,22 @@ async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
     try:
         answer = await node.channel.send(request, CreateTopicsResponse)
     except KafkaError as error:
-        return dict.fromkeys(names, _told(error.code))
+        return dict.fromkeys(names, _client_error(error.code))
     return {
-        result.name: _told(ErrorCode(result.error_code))
+        result.name: _client_error(ErrorCode(result.error_code))
         for result in answer.topics
         if result.error_code
     }
 
 
-def _told(code: ErrorCode) -> ErrorCode:
+def _client_error(code: ErrorCode) -> ErrorCode:
     if code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR):
         return code
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def creatable(node: "Node", name: str) -> CreatableTopic:
-    """A topic as it is made when somebody asks for it."""
+    """Return a topic as it is created on first use."""
     config = node.config
     sizes = _INTERNAL.get(name)
     if sizes is None:
@@ -74,7 +74,10 @@ def creatable(node: "Node", name: str) -> CreatableTopic:
 
 
 def _internal_configs(node: "Node", name: str) -> dict[str, str]:
-    """As `GroupCoordinatorService.groupMetadataTopicConfigs` and its siblings in Kafka."""
+    """Return the properties of an internal topic.
+
+    As `GroupCoordinatorService.groupMetadataTopicConfigs` and its siblings in Kafka.
+    """
     config = node.config
     if name == "__consumer_offsets":
         return {

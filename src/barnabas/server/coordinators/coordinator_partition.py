@@ -1,7 +1,7 @@
 """One partition of a coordinator's topic that this node leads: its shard, its log, its waiters.
 
-A decision of the shard is carried out in its turn: its records are appended and replayed, so the
-next decision sees them. Replies and effects go out when the records are committed, which on a
+Decisions of the shard are carried out in order: the records of each are appended and replayed, so
+the next decision sees them. Replies and effects go out when the records are committed, which on a
 single node is at once.
 
 `GroupPartition` and `TransactionPartition` add what their records and their shards need.
@@ -42,7 +42,7 @@ from barnabas.server.replication.loop_timers import LoopTimers
 
 logger = logging.getLogger(__name__)
 
-# Only tombstones are split over batches: this many stay well below any message size.
+# Only tombstones are split over batches; they stay well below any message size.
 _SPLIT_RECORDS = 500
 
 Operation = Callable[[Any, int, Token], Decision]
@@ -50,7 +50,7 @@ Operation = Callable[[Any, int, Token], Decision]
 
 
 class Shard(Protocol):
-    """What every shard offers its partition, beside the operations of its kind."""
+    """The interface that every shard has, beside the operations of its kind."""
 
     def next_wakeup(self) -> int | None:
         """Return when `tick` has something to do, in ms; None when no timer is scheduled."""
@@ -74,7 +74,7 @@ ShardT = TypeVar("ShardT", bound=Shard)
 
 @attrs.frozen
 class CoordinatorContext:
-    """What the partitions of one coordinator share.
+    """The objects that the partitions of one coordinator share.
 
     `resume` calls a partition's `work` until it returns False. `failed` takes a partition that
     unloaded itself, and the error that made it do so.
@@ -90,15 +90,15 @@ class CoordinatorContext:
 class CoordinatorPartition(ABC, Generic[ShardT]):
     """A partition that this node coordinates in one leader epoch.
 
-    An error that is no refusal may leave the shard's state wrong, so the partition unloads itself
-    then: whoever waits gets COORDINATOR_NOT_AVAILABLE, and `context.failed` is called.
+    An error other than a refusal may leave the shard's state wrong. Then the partition unloads
+    itself: requests that wait get COORDINATOR_NOT_AVAILABLE, and `context.failed` is called.
     """
 
     TOPIC: ClassVar[str]
     CONTENT: ClassVar[str]
     """What the topic holds, for log lines."""
     REFUSALS: ClassVar[tuple[type[Exception], ...]] = (KafkaError,)
-    """Exceptions that answer a request; any other one is a failure of the partition."""
+    """Exceptions that refuse a request; any other one is a failure of the partition."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self.shard = shard
         self.is_loaded = False
         self._is_stopped = False
-        # What requests get while it is not loaded.
+        # The error of requests while it is not loaded.
         self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._context = context
         self._now_ms = context.clock.now_ms
@@ -131,10 +131,10 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._due: list[Any] = []
         self._timer_key = object()
         self._wakeup_ms: int | None = None
-        # True while a timer that is due waits for its turn.
+        # True while a timer is queued as a turn.
         self._has_timer_turn = False
 
-    # What a kind of coordinator adds
+    # Overridden by the kinds of coordinators
 
     @abstractmethod
     def decode(self, key: bytes, value: bytes | None) -> DecodedRecord:
@@ -158,7 +158,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         """Called when loading is over."""
 
     def inherit(self, failed: "CoordinatorPartition[Any]") -> None:
-        """Take over, after a failure, what the log does not hold."""
+        """Take over what the log does not hold from a partition that failed."""
 
     # Loading
 
@@ -171,7 +171,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         partition = replicas.partition(self.TOPIC, self.index)
         self._check_epoch(partition)
         started_ms = self._now_ms()
-        # A partition that was never written to has no log yet.
+        # A partition without records has no log yet.
         if replicas.logs.get(self.TOPIC, self.index) is not None:
             self._written = await replay_log(partition.log, self)
             self._check_epoch(partition)
@@ -223,8 +223,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     ) -> None:
         """Make a decision and carry it out, at once unless others come first.
 
-        The waiter gets what refuses the decision. With a producer the records become part of its
-        transaction.
+        The waiter gets the error that refuses the decision. With a producer the records become part
+        of its transaction.
         """
         self._turns.submit(Turn(decide, waiter, producer))
 
@@ -257,7 +257,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             steps = self._append(records, producer)
             if producer is None:
                 refused = yield from steps
-            else:  # without a pause: a marker must find all of its transaction, or none of it
+            else:  # without a pause: a marker finds all of its transaction, or none of it
                 refused = run_through(steps)
             if refused is not None:
                 return self._refuse(output, append_error(refused))
@@ -373,7 +373,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     # Time
 
     def _schedule_wakeup(self) -> None:
-        """Schedule `_tick` for the shard's next timer, unless it comes no later already."""
+        """Schedule `_tick` for the shard's next timer, unless it is scheduled early enough."""
         if self._has_timer_turn or not self.is_loaded:
             return
         wakeup_ms = self.shard.next_wakeup()
@@ -386,7 +386,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def _tick(self) -> None:
         """Run the timers that are due.
 
-        A timer waits for its turn, so a heartbeat that came before it is decided first.
+        A timer is queued as a turn, so a heartbeat that came before it is decided first.
         """
         self._wakeup_ms = None
         try:
@@ -410,15 +410,15 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     # Ending
 
     def resign(self) -> None:
-        """Stop serving because another leader epoch began; whoever waits looks for the new one.
+        """Stop serving because another leader epoch began; requests that wait find the new one.
 
-        A decision in progress comes to its end, but can write nothing any more.
+        A decision in progress comes to an end, but writes nothing.
         """
         try:
             _deliver(self.shard.unload(self._now_ms()).replies)
-        except Exception:  # it is going anyway, and its successor replays the log
+        except Exception:  # its successor replays the log in any case
             logger.exception("unload failed topic=%s partition=%d", self.TOPIC, self.index)
-        self._stop(KafkaError(ErrorCode.NOT_COORDINATOR, "another node has taken over"))
+        self._stop(KafkaError(ErrorCode.NOT_COORDINATOR, "another leader epoch has begun"))
 
     def fail(self, error: Exception) -> None:
         """Stop serving because of an error; without effect after the first."""
@@ -442,7 +442,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
 
 def _is_committed(outcome: ErrorCode) -> bool:
-    """True when every in-sync replica has the records, though these may be too few by now."""
+    """True when every in-sync replica has the records, even if these are too few by now."""
     return outcome in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
@@ -451,7 +451,7 @@ def _unavailable() -> KafkaError:
 
 
 def _deliver(replies: list[Reply]) -> None:
-    """Give responses to the requests that wait; a request whose peer has gone is gone, too."""
+    """Hand responses to the requests that wait; without effect when the peer has disconnected."""
     for reply in replies:
         waiter: Any = reply.token
         waiter.set(reply.response)
@@ -465,7 +465,7 @@ def _fail_replies(replies: list[Reply], error: ErrorCode) -> None:
 
 
 def _batches(output: Output) -> list[list[CoordinatorRecord]]:
-    """Return the output's records in batches: one, unless they may be split and are many."""
+    """Return the output's records in batches: one batch, or several when they may be split."""
     records = output.records
     if not records:
         return []

@@ -15,7 +15,7 @@ from barnabas.protocol.records.coordinator_framing import UnknownRecordTypeError
 
 logger = logging.getLogger(__name__)
 
-# Other tasks run after this many records.
+# The number of records after which other tasks run.
 _RECORDS_IN_A_SLICE = 500
 _READ_BYTES = 1 << 20
 

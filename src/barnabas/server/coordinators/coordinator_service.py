@@ -1,8 +1,8 @@
-"""What the coordinators of a node have in common: which partitions they lead, and requests.
+"""The common part of the coordinators of a node: which partitions they lead, and requests.
 
-A service follows the metadata image. A partition of its topic that this node begins to lead is
-loaded in a task of its own; one whose leader epoch ends resigns. A partition that cannot be
-loaded, or that fails, is loaded again after a backoff (Kafka: CoordinatorRuntime).
+A service follows the metadata image. It loads a partition of its topic when this node begins to
+lead it, and resigns when the leader epoch ends. A partition that cannot be loaded, or that fails,
+is loaded again after a backoff (Kafka: CoordinatorRuntime).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Backoff:
 
 
 class CoordinatorService(ABC, Generic[PartitionT]):
-    """Coordinates the keys that hash to the partitions of one topic that this node leads.
+    """Coordinates the keys of those partitions of one topic that this node leads.
 
     Requests raise KafkaError: NOT_COORDINATOR for a key of another node (or of none yet),
     COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded, and
@@ -90,7 +90,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
 
     @cached_property
     def _context(self) -> CoordinatorContext:
-        # A node may never see a group or a transaction: a start imports none of their modules.
+        # A node without groups and transactions imports none of their modules.
         from barnabas.server.coordinators.coordinator_partition import CoordinatorContext
 
         return CoordinatorContext(
@@ -117,14 +117,14 @@ class CoordinatorService(ABC, Generic[PartitionT]):
                     partition.resign()
                 self.partitions.clear()
 
-    # Which partitions
+    # Partitions
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take a new image: partitions come and go."""
         self._follow(image)
 
     def _follow(self, image: MetadataImage) -> None:
-        """Lead the topic's partitions in exactly the leader epochs that the image gives."""
+        """Lead the topic's partitions in exactly the leader epochs of the image."""
         epochs: dict[int, int] = {}
         topic = image.topics_by_name.get(self.TOPIC)
         if topic is not None:
@@ -157,7 +157,7 @@ class CoordinatorService(ABC, Generic[PartitionT]):
             await partition.load()
         except KafkaError as error:
             logger.warning(
-                "loading failed, trying again topic=%s partition=%d error=%s",
+                "loading failed, retrying topic=%s partition=%d error=%s",
                 self.TOPIC,
                 partition.index,
                 error.code.name,
@@ -231,7 +231,8 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         return await self.partition_for_key(key).request(operation, producer)
 
     async def request_all(self, operation: Operation) -> list[Any]:
-        """Run an operation of every shard of this node; return the replies, lists, as one.
+        """Run an operation of every shard of this node; return the replies, which are lists, as
+        one.
 
         Raises COORDINATOR_LOAD_IN_PROGRESS while a partition is not loaded.
         """

@@ -1,7 +1,7 @@
-"""The decisions of one coordinator partition in turn: each ends before the next one begins.
+"""The decisions of one coordinator partition, one after the other.
 
-Most decisions end at once. A long one lets the loop run after every slice, and what is submitted
-meanwhile waits for its turn. A decision therefore sees one state from its beginning to its end.
+Most decisions end at once. A long one lets the loop run after every slice, and later decisions wait
+until it ends. A decision therefore sees one state from its beginning to its end.
 """
 
 from collections import deque
@@ -34,14 +34,14 @@ class Waiter:
         return self._result is not None
 
     def set(self, result: Any) -> None:
-        """Give the response, or the exception that takes its place; the first one holds."""
+        """Set the response, or an exception instead of it; the first one holds."""
         if self._result is None:
             self._result = result
             if self._event is not None:
                 self._event.set()
 
     async def wait(self) -> Any:
-        """Return the response, at once when it is there; raises what was given as an exception."""
+        """Return the response, at once when it is there. Raises a given exception."""
         if self._result is None:
             self._event = trio.Event()
             await self._event.wait()

@@ -1,7 +1,7 @@
-"""The group coordinator of a node: finds a group's partition, loads it, keeps its time.
+"""The group coordinator of a node: requests about groups and their offsets.
 
-Kafka: GroupCoordinatorService and CoordinatorRuntime. Requests of one group are decided in the
-order in which they come; waiting joins and syncs are awaited in their connections' tasks.
+Kafka: GroupCoordinatorService. Requests of one group are decided in the order in which they come.
+Joins and syncs that wait are awaited in their connections' tasks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def group_settings(config: NodeConfig, assignors: Mapping[str, Assignor]) -> GroupSettings:
-    """The coordinator's settings out of the node's properties."""
+    """Return the coordinator's settings from the node's properties."""
     migration = config.get("group.consumer.migration.policy").upper()
     return GroupSettings(
         initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
@@ -79,7 +79,7 @@ def group_settings(config: NodeConfig, assignors: Mapping[str, Assignor]) -> Gro
 
 
 def assignors_of(config: NodeConfig) -> Mapping[str, Assignor]:
-    """The assignors that `group.consumer.assignors` names; StartupError on one that is none."""
+    """Return the assignors of `group.consumer.assignors`. Raises StartupError if one is invalid."""
     try:
         return load_assignors(config.get("group.consumer.assignors"))
     except ValueError as error:
@@ -149,7 +149,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
             self._nursery.start_soon(self._regexes.run)
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata has changed: groups hear of it, and deleted topics lose their offsets."""
+        """Take new metadata; the offsets of deleted topics are removed."""
         super().on_image(image, delta)
         if delta.configs:
             self._settings = group_settings(self._config(), self._assignors)
@@ -163,7 +163,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
                 partition.forget_topics(deleted)
 
     async def join_group(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
-        """Waits until the join phase is over."""
+        """Join a group; returns when the join phase ends."""
         fresh_uuid = str(uuid.uuid4())
         return await self.request(
             request.group_id,
@@ -173,20 +173,20 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         )
 
     async def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """Waits for the leader's assignment."""
+        """Sync; returns when the leader has sent the assignment."""
         return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.sync_group(request, now_ms, token),
         )
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        """A member's sign of life."""
+        """Renew a member's session."""
         return await self.request(
             request.group_id, lambda shard, now_ms, token: shard.heartbeat(request, now_ms, token)
         )
 
     async def leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        """Members go; the request is in the layout of v3+."""
+        """Remove members; the request is in the layout of v3+."""
         return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.leave_group(request, now_ms, token),
@@ -194,14 +194,14 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
 
     @property
     def serves_consumer_groups(self) -> bool:
-        """Whether the cluster has finalized the protocol and the node is to serve it."""
+        """True when the cluster has finalized the protocol and this node serves it."""
         level = self._metadata.image.features.get(GROUP_VERSION, 0)
         return self._serves_consumer_groups and level > 0
 
     async def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> ConsumerGroupHeartbeatResponse:
-        """A member of the consumer protocol joins, stays or leaves."""
+        """Decide on a heartbeat of the consumer protocol: join, stay or leave."""
         fresh_uuid = str(Uuid.random()) if not request.member_id else ""
         return await self.request(
             request.group_id,
@@ -213,7 +213,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     async def describe_consumer_group(
         self, group_id: str
     ) -> ConsumerGroupDescribeResponse.DescribedGroup:
-        """One consumer group with its members."""
+        """Return one consumer group with its members."""
         return await self.request(
             group_id, lambda shard, _now_ms, token: shard.describe_consumer_group(group_id, token)
         )
@@ -232,7 +232,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     async def commit_offsets(
         self, request: OffsetCommitRequest, version: int
     ) -> OffsetCommitResponse:
-        """Commits offsets of topics that exist, with their names and ids filled in."""
+        """Commit offsets of topics that exist; the request has both names and ids."""
         return await self.request(
             request.group_id,
             lambda shard, now_ms, token: shard.commit_offsets(request, version, now_ms, token),
@@ -241,9 +241,9 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     async def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, check: Callable[[], None]
     ) -> TxnOffsetCommitResponse:
-        """Writes offsets into the transaction of the request's producer.
+        """Write offsets into the transaction of the request's producer.
 
-        `check` raises if they may not be, as things are when they are about to be written.
+        `check` is called just before they are written, and raises when they must not be.
         """
 
         def commit(shard: GroupShard, now_ms: int, token: Token) -> Output:
@@ -256,7 +256,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         return await self.request(request.group_id, commit, producer)
 
     async def fetch_offsets(self, request: FetchGroup, *, require_stable: bool) -> FetchedGroup:
-        """One group's committed offsets."""
+        """Return one group's committed offsets."""
         return await self.request(
             request.group_id,
             lambda shard, _now_ms, token: shard.fetch_offsets(
@@ -265,7 +265,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
         )
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-        """Removes committed offsets of topics that nobody consumes."""
+        """Remove committed offsets of topics that no member consumes."""
         return await self.request(
             request.group_id, lambda shard, _now_ms, token: shard.delete_offsets(request, token)
         )
@@ -273,13 +273,13 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     async def describe_group(
         self, group_id: str, version: int
     ) -> DescribeGroupsResponse.DescribedGroup:
-        """One group with its members."""
+        """Return one group with its members."""
         return await self.request(
             group_id, lambda shard, _now_ms, token: shard.describe_group(group_id, version, token)
         )
 
     async def delete_group(self, group_id: str) -> DeleteGroupsResponse.DeletableGroupResult:
-        """Deletes one empty group and its offsets."""
+        """Delete one empty group and its offsets."""
         results = await self.request(
             group_id, lambda shard, _now_ms, token: shard.delete_groups([group_id], token)
         )
@@ -288,7 +288,7 @@ class GroupCoordinator(CoordinatorService["GroupPartition"]):
     async def list_groups(
         self, states: list[str], types: list[str]
     ) -> list[ListGroupsResponse.ListedGroup]:
-        """All groups of this node; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+        """Return all groups of this node. Raises COORDINATOR_LOAD_IN_PROGRESS if incomplete."""
         return await self.request_all(
             lambda shard, _now_ms, token: shard.list_groups(states, types, token)
         )

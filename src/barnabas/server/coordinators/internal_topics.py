@@ -1,4 +1,4 @@
-"""Making the coordinators' topics when they are first needed."""
+"""Creating the coordinators' topics on first use."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -17,9 +17,9 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 
 async def create_internal_topic(node: "Node", name: str) -> None:
-    """Create a coordinator's topic as the node's properties say, if it is not there.
+    """Create a coordinator's topic with the node's properties, if it does not exist.
 
-    Raises KafkaError COORDINATOR_NOT_AVAILABLE when that cannot be done (yet).
+    Raises KafkaError COORDINATOR_NOT_AVAILABLE when that is not possible (yet).
     """
     topic = creatable(node, name)
     request = CreateTopicsRequest(topics=[topic])
@@ -44,4 +44,4 @@ async def create_internal_topic(node: "Node", name: str) -> None:
 
 
 def _not_available(name: str) -> KafkaError:
-    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} is not there yet")
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} does not exist yet")

@@ -52,7 +52,7 @@ class RegexResolver:
         return idle
 
     async def run(self) -> None:
-        """Answer all questions, and those that are asked meanwhile."""
+        """Answer all questions, including those that are added meanwhile."""
         try:
             while self._questions:
                 question = self._questions.popleft()

@@ -1,4 +1,4 @@
-"""Deadlines that need no task of their own, on the clock of the trio run.
+"""Deadlines without tasks, on the clock of the trio run.
 
 One heap (`Timers`) and, while it holds anything, one task serve the whole run: commit waits, and
 the wake-ups of coordinators.

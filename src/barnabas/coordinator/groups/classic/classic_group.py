@@ -1,4 +1,4 @@
-"""A classic group: its members, generation and protocol, and the record that pictures it.
+"""A classic group: its members, generation and protocol, and its record.
 
 Kafka: ClassicGroup.
 """
@@ -27,9 +27,9 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class ClassicGroup:
-    """One group of the classic protocol, or a simple one: offsets that no member looks after.
+    """One group of the classic protocol, or a simple one: offsets without members.
 
-    `state_timestamp_ms` is when the state last changed, None if its record did not say.
+    `state_timestamp_ms` is when the state last changed, None when its record has no time.
     """
 
     type_name = "classic"
@@ -48,11 +48,11 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()
-        # Someone joined during the initial delay, so it may be extended.
+        # True when a member joined during the initial delay, which may extend it.
         self.new_member_added = False
-        # How many members offer each protocol.
+        # The number of members that offer each protocol.
         self._support: Counter[str] = Counter()
-        # None: not known (another protocol type, or a subscription that does not parse).
+        # None: unknown (another protocol type, or a subscription that cannot be parsed).
         self.subscribed_topics: frozenset[str] | None = None
 
     def __repr__(self) -> str:
@@ -61,58 +61,60 @@ class ClassicGroup:
             f"members={list(self.members)})"
         )
 
-    # What it is
+    # Properties of the group
 
     @property
     def state_name(self) -> str:
-        """The state as clients read it."""
+        """The state as clients see it."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether no member holds the group."""
+        """True when the group has no members."""
         return self.state is EMPTY
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its subscriptions are those of consumers, which can be read here."""
+        """True when its subscriptions are those of consumers, which can be read here."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to rejoin: the most patient one decides."""
+        """The time that members have to rejoin: the longest rebalance timeout of a member."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     @property
     def awaiting_join_count(self) -> int:
-        """How many members wait for a JoinGroup response."""
+        """The number of members that wait for a JoinGroup response."""
         return sum(m.awaiting_join is not None for m in self.members.values())
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether nobody is left to wait for in the join phase."""
+        """True when all members have joined in the join phase."""
         return not self.pending_joins and all(
             m.awaiting_join is not None for m in self.members.values()
         )
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether the member makes the assignment."""
+        """True when the member makes the assignment."""
         return self.leader_id is not None and self.leader_id == member_id
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member consumes the topic; taken for granted where it cannot be known."""
+        """True when a member consumes the topic, or when that is unknown."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a static member's predecessor."""
+        """Raise UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for the predecessor of a static member."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the instance is not a member")
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this instance id")
             if current != member_id:
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, "another member took the instance")
+                raise KafkaError(
+                    ErrorCode.FENCED_INSTANCE_ID, "another member has this instance id"
+                )
         if member_id not in self.members:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group")
 
@@ -124,39 +126,43 @@ class ClassicGroup:
         *,
         is_transactional: bool = False,
     ) -> None:
-        """Raises the code that a commit gets (Kafka: ClassicGroup.validateOffsetCommit).
+        """Raise the error of a commit (Kafka: ClassicGroup.validateOffsetCommit).
 
-        Without a member only an empty group takes commits; while the leader assigns nobody's.
-        Neither holds for those of a transaction: its coordinator fences.
+        A commit without a member needs an empty group. While the leader assigns, no commit is
+        accepted. Neither holds for transactional commits, as the transaction coordinator fences
+        them.
         """
         if self.state is DEAD:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has moved")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator of the group has moved"
+            )
         if self.state is EMPTY and generation_id < 0:
             return
         if generation_id >= 0 or member_id or group_instance_id is not None:
             self.validate_member(member_id, group_instance_id)
             if generation_id != self.generation_id:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the generation has passed")
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the generation is no longer valid")
         elif self.state is not EMPTY and not is_transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
         if self.state is COMPLETING_REBALANCE and not is_transactional:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group awaits its assignment")
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its assignment")
 
     def validate_offset_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP while members hold offsets that cannot be told apart."""
+        """Raise NON_EMPTY_GROUP when it is unknown which topics the members consume."""
         if self.state is not EMPTY and not self.uses_consumer_protocol:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
 
     def validate_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP while the group has members."""
+        """Raise NON_EMPTY_GROUP while the group has members."""
         if self.state is not EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
 
     def offset_expiration_base(self) -> Callable[[OffsetCommitValue], int] | None:
-        """From when an offset's retention counts, in milliseconds; None: none expires now.
+        """Return the time from which an offset's retention counts, in ms; None: no offset expires
+        now.
 
-        With members, an offset of a topic that they do not consume counts from its commit; once
-        they have left, all count from then (KIP-496, KIP-211).
+        While the group has members, an offset of a topic that they do not consume counts from its
+        commit. Once they have left, all offsets count from then (KIP-496, KIP-211).
         """
         if self.protocol_type is None:
             return _commit_timestamp
@@ -172,7 +178,7 @@ class ClassicGroup:
         return None
 
     def listed(self) -> ListGroupsResponse.ListedGroup:
-        """The group in ListGroups."""
+        """Return the group's entry in ListGroups."""
         return ListGroupsResponse.ListedGroup(
             group_id=self.group_id,
             protocol_type=self.protocol_type or "",
@@ -181,7 +187,7 @@ class ClassicGroup:
         )
 
     def described(self) -> DescribeGroupsResponse.DescribedGroup:
-        """The group in DescribeGroups; subscriptions are shown of a stable group only."""
+        """Return the group's entry in DescribeGroups; only a stable group shows subscriptions."""
         stable = self.state is STABLE
         return DescribeGroupsResponse.DescribedGroup(
             group_id=self.group_id,
@@ -201,10 +207,10 @@ class ClassicGroup:
             ],
         )
 
-    # How it changes in memory
+    # Changes in memory
 
     def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
-        """Moves on; RuntimeError for a step that `TRANSITIONS` does not have."""
+        """Change the state. Raises RuntimeError for a transition that is not in `TRANSITIONS`."""
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"{self!r} cannot become {state.value}")
         self.previous_state = self.state
@@ -212,7 +218,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def add(self, member: ClassicMember, awaiting_join: Token | None) -> None:
-        """Takes a member in; the first one gives the group its protocol type and leads."""
+        """Add a member; the first one sets the group's protocol type and is its leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader_id is None:
@@ -232,7 +238,7 @@ class ClassicGroup:
         session_timeout_ms: int,
         awaiting_join: Token | None,
     ) -> None:
-        """Takes what a member says of itself when it joins again."""
+        """Take the values of a member that joins again."""
         self._count_support(member, -1)
         member.protocols = protocols
         self._count_support(member, 1)
@@ -241,7 +247,7 @@ class ClassicGroup:
         member.awaiting_join = awaiting_join
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member, joined or pending; the longest there leads where the leader goes."""
+        """Remove a member, joined or pending; the oldest member replaces a leader."""
         removed = self.members.pop(member_id, None)
         if removed is not None:
             self._count_support(removed, -1)
@@ -253,7 +259,7 @@ class ClassicGroup:
         self.pending_syncs.discard(member_id)
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> ClassicMember:
-        """Gives a static member's place to its successor, which starts with no parked request."""
+        """Replace a static member by its successor, which has no parked request."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
         member.member_id = new_member_id
@@ -266,7 +272,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is one that has joined; False when nobody has."""
+        """Elect a leader that has joined, if the present one has not; False when no member has."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -278,17 +284,17 @@ class ClassicGroup:
         return False
 
     def begin_generation(self, now_ms: int) -> None:
-        """Ends the join phase of a group with members: the next generation awaits its syncs."""
+        """End the join phase of a group with members: the next generation waits for its syncs."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol()
         self.subscribed_topics = self._subscribed_topics()
         self.transition_to(COMPLETING_REBALANCE, now_ms)
         self.pending_syncs = set(self.members)
 
-    # Which protocol
+    # Choice of the protocol
 
     def supports_protocols(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether a member with these protocols can be in the group together with the others."""
+        """True when a member with these protocols can be in the group together with the others."""
         if self.state is EMPTY:
             return bool(protocol_type) and bool(names)
         size = len(self.members)
@@ -297,9 +303,9 @@ class ClassicGroup:
         )
 
     def select_protocol(self, changed: dict[str, Protocols] | None = None) -> str:
-        """The protocol with the most first votes among those that all members support.
+        """Return the protocol with the most first votes among those that all members support.
 
-        `changed` gives protocols that members would offer instead of their present ones.
+        `changed` has protocols that members would offer instead of their present ones.
         """
         offers = [
             (changed or {}).get(member.member_id, member.protocols)
@@ -323,14 +329,14 @@ class ClassicGroup:
             return None
         return subscribed_topics(m.metadata(self.protocol_name) for m in self.members.values())
 
-    # Its record
+    # The group's record
 
     def tombstones(self) -> list[Record]:
-        """What removes the group."""
+        """Return the removal of the group."""
         return [group_tombstone(self.group_id)]
 
     def record_value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """The group's picture, with these assignments by member id."""
+        """Return the group's record, with these assignments by member id."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation_id,
@@ -353,7 +359,7 @@ class ClassicGroup:
         )
 
     def empty_record_value(self, now_ms: int) -> GroupMetadataValue:
-        """The picture of the next generation, in which nobody is left."""
+        """Return the record of the next generation, which has no members."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation_id + 1,
@@ -364,10 +370,10 @@ class ClassicGroup:
         )
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Becomes what the record pictures.
+        """Apply the group's record.
 
-        A member that was there before keeps what no record holds: the other protocols that it
-        supports and its parked requests. After a restart there is nothing to keep.
+        A member that was there before keeps what the record does not hold: its other protocols and
+        its parked requests. After a restart there is nothing to keep.
         """
         before = self.members
         self.protocol_type = value.protocol_type or None

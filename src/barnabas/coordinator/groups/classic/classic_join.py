@@ -1,7 +1,7 @@
 """JoinGroup v0-9: new members, dynamic and static ones, and members that join again.
 
-v4+ gives a dynamic newcomer its member id first (KIP-394), v5+ knows static members (KIP-345),
-v9 tells a static leader that comes back to leave the assignment as it is (KIP-814).
+v4+ gives a new dynamic member its id first (KIP-394), v5+ supports static members (KIP-345), v9
+makes a returning static leader keep the assignment (KIP-814).
 """
 
 import logging
@@ -52,7 +52,7 @@ class Joins:
         token: Token,
         preceding: Sequence[Record] = (),
     ) -> Output:
-        """Answers at once or parks `token`; a new group is written before anybody is in it.
+        """Answer at once or park `token`; a new group is written before it has members.
 
         `preceding` are the records that end an empty group of another type.
         """
@@ -116,10 +116,10 @@ class Joins:
         return self._add(group, request, caller, new_id, now_ms, token)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether there is room (group.max.size).
+        """True when there is room (group.max.size).
 
-        While members rejoin, those that have count, so that the last to come are the ones that a
-        lowered limit keeps out.
+        During the join phase only members that have rejoined count, so a lowered limit keeps out
+        the last ones.
         """
         size_max = self._settings.max_size
         if group.state in (EMPTY, DEAD) or len(group.members) < size_max:
@@ -163,7 +163,7 @@ class Joins:
         if member_id in group.pending_joins:
             if request.group_instance_id is None:
                 return self._add(group, request, caller, member_id, now_ms, token)
-            # A member id handed out to a dynamic member: no client of sound mind does this.
+            # A member id that a dynamic member got: only a faulty client sends this.
             out.reply(token, join_error(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_SERVER_ERROR))
             return out
         try:
@@ -179,7 +179,7 @@ class Joins:
         if changed:
             return self._rejoin(group, member, request, "a member changed", now_ms, token)
         if group.state is STABLE and is_leader:
-            # The way for a leader to ask for a new assignment, say after a topic has grown.
+            # In this way a leader requests a new assignment, for example after a topic has grown.
             return self._rejoin(group, member, request, "the leader rejoins", now_ms, token)
         out.reply(
             token,
@@ -200,7 +200,7 @@ class Joins:
     ) -> Output:
         out = Output()
         if member.awaiting_join is not None:
-            # The member has sent its join again: only the later request is answered in full.
+            # The member has sent its join again: only the later request gets a full response.
             out.reply(
                 member.awaiting_join,
                 join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS),
@@ -238,15 +238,15 @@ class Joins:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, token)
-        # A newcomer cannot heartbeat, and that it has gone is not seen while its request is
-        # parked; a client that retries a long join must not leave a trail of defunct members.
+        # A new member cannot send heartbeats, and its disconnect is not seen while its request is
+        # parked. A client that retries a long join must not leave many dead members.
         self._rebalancer.renew_session(
             group, member, now_ms, self._settings.new_member_join_timeout_ms
         )
         reason = _reason(f"new member {member_id}", request)
         return self._rebalancer.prepare_or_complete(group, reason, now_ms)
 
-    # Static members that come back without their member id
+    # Static members that return without their member id
 
     def _join_static_again(
         self,
@@ -257,10 +257,10 @@ class Joins:
         now_ms: int,
         token: Token,
     ) -> Output:
-        """The newcomer takes its predecessor's place, which is fenced.
+        """Replace the predecessor of a static member, which is fenced.
 
-        In a stable group whose protocol stays the same nobody else notices: it also takes the
-        assignment over, and the new id is written.
+        In a stable group whose protocol stays the same no other member notices: the successor takes
+        over the assignment, and its id is written.
         """
         instance_id = request.group_instance_id or ""
         old_id = group.static_members[instance_id]
@@ -317,7 +317,7 @@ class Joins:
                     joined(group, new_id, with_members=is_leader, skip_assignment=is_leader),
                 )
             else:
-                # Told of the leader before it, an old client does not assign anew.
+                # With the leader before it, an old client does not compute a new assignment.
                 answer.reply(token, joined(group, new_id, leader=old_leader))
             return answer
 
@@ -335,7 +335,7 @@ class Joins:
 def _with_successor(
     group: ClassicGroup, request: JoinGroupRequest, old_id: str, new_id: str
 ) -> GroupMetadataValue:
-    """The group's picture with a static member's successor in its place."""
+    """Return the group's record with a static member's successor in its place."""
     value = group.record_value({m.member_id: m.assignment for m in group.members.values()})
     offered = dict(_protocols(request))
     for member in value.members:

@@ -12,7 +12,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 @attrs.define
 class ClassicMember:
-    """What a member said of itself, what it was assigned, and which request of it waits."""
+    """A member's values, its assignment, and its request that waits."""
 
     member_id: str
     group_instance_id: str | None
@@ -23,25 +23,25 @@ class ClassicMember:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    # Until its first join is answered it knows no member id, so it cannot heartbeat.
+    # Until its first join is answered it does not know its member id, so it sends no heartbeats.
     is_new: bool = False
     awaiting_join: Token | None = None
     awaiting_sync: Token | None = None
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place across restarts (KIP-345)."""
+        """True when it keeps its place across restarts (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """A member with a parked request shows that it lives; a new one must not rely on that."""
+        """True when a parked request shows that it is alive; not for a new member."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Its subscription for a protocol; KeyError for one that it did not offer."""
+        """Return its subscription for a protocol. Raises KeyError for one that it did not offer."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata

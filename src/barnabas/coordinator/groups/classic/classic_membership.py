@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Membership:
-    """Decides on what members ask once they have joined."""
+    """Decides on requests of members that have joined."""
 
     def __init__(self, rebalancer: Rebalancer) -> None:
         self._rebalancer = rebalancer
@@ -32,7 +32,7 @@ class Membership:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int, token: Token
     ) -> Output:
-        """Gives a member its assignment, or parks it until the leader has sent all of them."""
+        """Return a member's assignment, or park the request until the leader has sent it."""
         out = Output()
         error = _sync_refusal(group, request)
         if error is not None:
@@ -53,10 +53,10 @@ class Membership:
         return out
 
     def _assign(self, group: ClassicGroup, request: SyncGroupRequest) -> Output:
-        """The leader's assignment: written, and with that the group is stable."""
+        """Write the leader's assignment; its replay makes the group stable."""
         given = {a.member_id: a.assignment for a in request.assignments}
         logger.info(
-            "assignment from the leader group=%s generation=%d members=%d without=%d",
+            "assignment received from the leader group=%s generation=%d members=%d without=%d",
             group.group_id,
             group.generation_id,
             len(group.members),
@@ -82,12 +82,14 @@ class Membership:
     def heartbeat(
         self, group: ClassicGroup, request: HeartbeatRequest, now_ms: int, token: Token
     ) -> Output:
-        """Renews the member's session; KafkaError tells what is wrong with it."""
+        """Renew the member's session. Raises KafkaError for a member that is not valid."""
         if group.state is DEAD:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has moved")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator of the group has moved"
+            )
         group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation_id:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the generation has passed")
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the generation is no longer valid")
         self._rebalancer.renew_session(group, group.members[request.member_id], now_ms)
         rebalancing = group.state is PREPARING_REBALANCE
         out = Output()
@@ -104,7 +106,7 @@ class Membership:
     def leave(
         self, group: ClassicGroup, request: LeaveGroupRequest, now_ms: int, token: Token
     ) -> Output:
-        """Takes out the members that are named; each has its own error code."""
+        """Remove the named members; each has its own error code."""
         out = Output()
         if group.state is DEAD:
             out.reply(token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -131,7 +133,7 @@ class Membership:
     def _leave_one(
         self, group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, out: Output
     ) -> ErrorCode:
-        """An administrator names static members by instance id alone."""
+        """Remove one member; administrators name static members by instance id only."""
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             if instance_id is None or instance_id not in group.static_members:

@@ -1,10 +1,10 @@
-"""The phases of a rebalance and the timers that drive it on when members do not.
+"""The phases of a rebalance, and the timers that end them without the members.
 
 Kafka: GroupMetadataManager's classic part. Timers, by key:
 
-| key | runs | because |
+| key | deadline | reason |
 | --- | --- | --- |
-| `("session", group, member)` | session timeout after its last sign of life | it has died |
+| `("session", group, member)` | session timeout after its last heartbeat | the member is gone |
 | `("join", group)` | rebalance timeout after a rebalance began | some do not rejoin |
 | `("sync", group)` | rebalance timeout after the join phase | some do not sync |
 """
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 class Rebalancer:
     """Moves classic groups from one generation to the next.
 
-    `find` gives a classic group by its id, or None where there is none (any more).
+    `find` returns a classic group by its id, None when there is none.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Rebalancer:
     # Beginning
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, now_ms: int) -> Output:
-        """Begins a rebalance, or sees whether the running one has what it waits for."""
+        """Begin a rebalance, or end the join phase of the running one when it is complete."""
         if group.state in REBALANCEABLE:
             return self.prepare(group, reason, now_ms)
         return self.maybe_complete_join(group, now_ms)
 
     def prepare(self, group: ClassicGroup, reason: str, now_ms: int) -> Output:
-        """Begins a rebalance: from now on members rejoin or lose their place.
+        """Begin a rebalance: members must rejoin or are removed.
 
-        An empty group waits `group.initial.rebalance.delay.ms` for more members to come.
+        An empty group waits `group.initial.rebalance.delay.ms` for more members.
         """
         out = Output()
         if group.state is COMPLETING_REBALANCE:
@@ -102,7 +102,7 @@ class Rebalancer:
     def _initial_delay_over(
         self, group_id: str, delay_ms: int, remaining_ms: int, now_ms: int
     ) -> Output:
-        """Waits once more if somebody came during the delay, up to the rebalance timeout."""
+        """Wait again when a member joined during the delay, up to the rebalance timeout."""
         group = self.find(group_id)
         if group is None:
             return Output()
@@ -116,7 +116,7 @@ class Rebalancer:
     # The join phase
 
     def maybe_complete_join(self, group: ClassicGroup, now_ms: int) -> Output:
-        """Ends the join phase when all are there; an initial rebalance waits out its delay."""
+        """End the join phase when all have joined; an initial rebalance waits for its delay."""
         if (
             group.state is not PREPARING_REBALANCE
             or group.previous_state is EMPTY
@@ -126,9 +126,9 @@ class Rebalancer:
         return self.complete_join(group, now_ms)
 
     def complete_join(self, group: ClassicGroup, now_ms: int) -> Output:
-        """Ends the join phase: who has not rejoined is out, the others get the next generation.
+        """End the join phase: remove who has not rejoined, begin the next generation.
 
-        Static members are waited for until their session ends, so they stay.
+        Static members stay until their session ends.
         """
         self.timers.cancel(("join", group.group_id))
         for member in list(group.members.values()):
@@ -136,7 +136,7 @@ class Rebalancer:
                 group.remove(member.member_id)
                 self.timers.cancel(("session", group.group_id, member.member_id))
                 logger.info(
-                    "removed a member that did not rejoin group=%s member=%s",
+                    "removed member that did not rejoin group=%s member=%s",
                     group.group_id,
                     member.member_id,
                 )
@@ -159,16 +159,16 @@ class Rebalancer:
         return Output() if group is None else self.complete_join(group, now_ms)
 
     def _become_empty(self, group: ClassicGroup, now_ms: int) -> Output:
-        """An empty generation holds in memory even if it cannot be written.
+        """Begin an empty generation, in memory even when it cannot be written.
 
-        Should the node fail before the next rebalance, the previous generation's members come
-        back from the log and time out.
+        If the node fails before the next rebalance, the log has the members of the previous
+        generation, and their sessions expire.
         """
         value = group.empty_record_value(now_ms)
 
         def refused(error: ErrorCode, _now_ms: int) -> Output:
             logger.warning(
-                "could not write the empty group=%s error=%s", group.group_id, error.name
+                "cannot write the empty generation group=%s error=%s", group.group_id, error.name
             )
             group.replay(value)
             return Output()
@@ -179,7 +179,7 @@ class Rebalancer:
         out = Output()
         group.begin_generation(now_ms)
         logger.info(
-            "group has joined group=%s generation=%d members=%d",
+            "join phase complete group=%s generation=%d members=%d",
             group.group_id,
             group.generation_id,
             len(group.members),
@@ -203,13 +203,13 @@ class Rebalancer:
     # The sync phase
 
     def note_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """A member has synced; when all have, nobody needs to be timed out."""
+        """Note that a member has synced; when all have, cancel the timer."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             self.timers.cancel(("sync", group.group_id))
 
     def answer_syncs(self, group: ClassicGroup, out: Output, now_ms: int) -> None:
-        """Gives every member that waits its assignment, and a full session to go with it."""
+        """Answer every member that waits with its assignment, and renew its session."""
         for member in group.members.values():
             if member.awaiting_sync is not None:
                 out.reply(member.awaiting_sync, synced(group, member.member_id))
@@ -217,7 +217,7 @@ class Rebalancer:
                 self.renew_session(group, member, now_ms)
 
     def fail_syncs(self, group: ClassicGroup, error: ErrorCode, out: Output, now_ms: int) -> None:
-        """Ends the sync phase without assignments."""
+        """End the sync phase without assignments."""
         for member in group.members.values():
             member.assignment = b""
             if member.awaiting_sync is not None:
@@ -245,7 +245,7 @@ class Rebalancer:
     def renew_session(
         self, group: ClassicGroup, member: ClassicMember, now_ms: int, timeout_ms: int | None = None
     ) -> None:
-        """A sign of life; `timeout_ms` in place of the member's session timeout."""
+        """Renew a member's session; `timeout_ms` replaces the member's session timeout."""
         self.schedule_session(
             group.group_id,
             member.member_id,
@@ -253,7 +253,7 @@ class Rebalancer:
         )
 
     def schedule_session(self, group_id: str, member_id: str, deadline_ms: int) -> None:
-        """Takes the member, joined or pending, for dead at `deadline_ms`."""
+        """Expire the member, joined or pending, at `deadline_ms`."""
         self.timers.schedule(
             ("session", group_id, member_id),
             deadline_ms,
@@ -279,7 +279,7 @@ class Rebalancer:
         return out
 
     def remove(self, group: ClassicGroup, member: ClassicMember, out: Output) -> None:
-        """Takes a member out; if its join is parked, it is told to begin anew."""
+        """Remove a member; a parked join is refused, so the member begins again."""
         self.timers.cancel(("session", group.group_id, member.member_id))
         if member.awaiting_join is not None:
             out.reply(member.awaiting_join, join_error(UNKNOWN_MEMBER, ErrorCode.UNKNOWN_MEMBER_ID))
@@ -290,7 +290,7 @@ class Rebalancer:
         group.remove(member.member_id)
 
     def remove_pending(self, group: ClassicGroup, member_id: str, now_ms: int) -> Output:
-        """Forgets one that was given a member id and has not come back with it."""
+        """Remove a member that got an id and has not returned with it."""
         self.timers.cancel(("session", group.group_id, member_id))
         group.remove(member_id)
         if group.state is PREPARING_REBALANCE and group.has_all_members_joined:

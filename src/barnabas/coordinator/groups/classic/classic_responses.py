@@ -1,7 +1,6 @@
-"""The answers of the classic protocol, built in one place.
+"""The responses of the classic protocol.
 
-Fields that a version cannot carry as null are settled by the handlers; a core speaks the newest
-version.
+They are in the newest version; handlers replace what an older version cannot carry as null.
 """
 
 from barnabas.coordinator.groups.classic.classic_group import ClassicGroup
@@ -27,10 +26,10 @@ def joined(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The present generation as a member gets to know it.
+    """The present generation, for one member.
 
-    `with_members` gives all subscriptions, to the one who makes the assignment. `leader` is told
-    in place of the group's own.
+    `with_members` includes all subscriptions, for the member that makes the assignment. `leader`
+    replaces the group's leader.
     """
     return JoinGroupResponse(
         generation_id=group.generation_id,
@@ -53,7 +52,7 @@ def joined(
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """A sync that brings no assignment."""
+    """A sync without an assignment."""
     return SyncGroupResponse(
         error_code=error, protocol_type=None, protocol_name=None, assignment=b""
     )

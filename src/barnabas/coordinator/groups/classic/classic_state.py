@@ -9,14 +9,15 @@
 | Dead | 15 | 15 | 15 | 15 |
 
 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS. A group is dead only
-once its partition has moved away; a deleted group is simply not there. Kafka: ClassicGroupState.
+when its partition has moved to another node; a deleted group does not exist. Kafka:
+ClassicGroupState.
 """
 
 import enum
 
 
 class ClassicGroupState(enum.Enum):
-    """Where a group is in a generation; the values are what clients read."""
+    """The state of a group in a generation; clients see the values."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -39,7 +40,7 @@ TRANSITIONS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     DEAD: frozenset({DEAD}),
 }
 
-# From these a rebalance may begin.
+# A rebalance may begin in these states.
 REBALANCEABLE = frozenset(
     state for state, targets in TRANSITIONS.items() if PREPARING_REBALANCE in targets
 )

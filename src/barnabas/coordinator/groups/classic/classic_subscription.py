@@ -1,4 +1,4 @@
-"""Reading what consumers subscribe to out of their protocol metadata."""
+"""Reading subscribed topics from the protocol metadata of consumers."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ _VERSION_BYTES = 2
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics of the members' subscriptions, or None when one does not parse.
+    """Return all topics of the members' subscriptions, None when one cannot be parsed.
 
-    Version 0 is a prefix of all later ones, so nothing more needs to be known (Kafka:
+    Version 0 is a prefix of all later ones, so no later field is needed (Kafka:
     ClassicGroup.computeSubscribedTopics).
     """
     topics: set[str] = set()

@@ -1,19 +1,20 @@
 """The consumer rebalance protocol (KIP-848): the coordinator assigns, members reconcile.
 
-Three epochs tell how far a group is. The group epoch rises when something that assignments
-depend on changes: members, subscriptions, the topics behind them. A target assignment is then
-computed for that epoch. Each member is led to its part of it by its own heartbeats, first giving
-up what it must, and gets partitions only once their former owners have given them up; when it is
-there, its member epoch is the target's.
+Three epochs show how far a group is. The group epoch rises when something changes that assignments
+depend on: members, subscriptions, or the topics behind them. The coordinator then computes a target
+assignment for that epoch. Heartbeats move each member to its part of the target: first it revokes
+partitions, then it gets new ones as soon as their former owners have released them. The member
+epoch becomes the target's epoch when the member is there.
 
-- `member`, `group`: what a group is, as replay builds it; `records`: what is written;
-- `topics`: the cluster's topics as groups see them, with the metadata hash; `regex`;
+- `consumer_member`, `consumer_group`: the state, as replay builds it; `consumer_records`;
+- `subscribed_topics`: the cluster's topics as groups see them, with the metadata hash;
+- `subscription_counts`, `regex_subscriptions`: who subscribes to what;
 - `assignors/`: who gets what; `reconciliation`: the next step of one member;
-- `rebalance`: epochs and targets; `removal`: members that leave or die, and their timers;
-- `heartbeat`: the protocol's one request; `describe`: what administrators see;
-- `classic_members`, `migration`: members of the classic protocol in such a group, and groups that
-  turn from one type to the other.
+- `target_assignment`: epochs and targets; `member_removal`: leaving, fencing, expiry, timers;
+- `consumer_heartbeat`: the protocol's one request; `consumer_group_description`: the description;
+- `classic_protocol_members`, `migration`: members of the classic protocol in such a group, and
+  groups that change from one type to the other.
 
 Kafka: GroupMetadataManager's consumer part. Only replay changes groups; decisions build records
-from what is there.
+from the present state.
 """

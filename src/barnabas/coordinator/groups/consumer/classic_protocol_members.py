@@ -1,9 +1,9 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, Leave.
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-They live through what the others do in their own terms: a heartbeat that answers
-REBALANCE_IN_PROGRESS tells them to rejoin; a join, which never waits and names no leader, takes
-them a step on, and says which partitions they still hold; a sync gives them what they have.
-Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and the like.
+They see the group's changes in the classic terms. A heartbeat with REBALANCE_IN_PROGRESS makes them
+rejoin. A join never waits and names no leader: it reports the partitions that the member still
+holds, and moves the member one step. A sync returns the member's assignment. Kafka:
+GroupMetadataManager.classicGroupJoinToConsumerGroup and its siblings.
 """
 
 import logging
@@ -26,7 +26,7 @@ from barnabas.coordinator.groups.consumer.consumer_member import (
 from barnabas.coordinator.groups.consumer.member_removal import Removals
 from barnabas.coordinator.groups.consumer.migration import Downgrades
 from barnabas.coordinator.groups.consumer.reconciliation import Claimed
-from barnabas.coordinator.groups.consumer.target_assignment import Change, Rebalances, Surroundings
+from barnabas.coordinator.groups.consumer.target_assignment import Change, GroupContext, Rebalances
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -46,12 +46,12 @@ class ClassicMembers:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: GroupContext,
         rebalances: Rebalances,
         removals: Removals,
         downgrades: Downgrades,
     ) -> None:
-        self._around = around
+        self._context = context
         self._rebalances = rebalances
         self._removals = removals
         self._downgrades = downgrades
@@ -67,7 +67,7 @@ class ClassicMembers:
         now_ms: int,
         token: Token,
     ) -> Steps[Output]:
-        """Answers once the records are written; raises the KafkaError of a refused join."""
+        """Answer when the records are written. Raises KafkaError for a refused join."""
         member_id = request.member_id or fresh_uuid
         self._refuse(group, request, member_id)
         instance_id = request.group_instance_id
@@ -115,7 +115,7 @@ class ClassicMembers:
         return out
 
     def _refuse(self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:
-        size_max = self._around.configs.settings.consumer_max_size
+        size_max = self._context.configs.settings.consumer_max_size
         if len(group.members) >= size_max and member_id not in group.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -129,7 +129,7 @@ class ClassicMembers:
             )
 
     def _held(self, subscription: ConsumerProtocolSubscription) -> Claimed:
-        image = self._around.topics.image
+        image = self._context.topics.image
         held = embedded_protocol.by_topic_id(subscription.owned_partitions, image)
         return [_Held(topic_id=topic_id, partitions=sorted(p)) for topic_id, p in held.items()]
 
@@ -141,7 +141,7 @@ class ClassicMembers:
         request: JoinGroupRequest,
         token: Token,
     ) -> Steps[Output]:
-        """The last member of the consumer protocol comes back as a classic one."""
+        """Downgrade: the last member of the consumer protocol returns with the classic one."""
         group = change.group
         changed, raises = self._rebalances.subscribe(change, classic=True)
         cause = f"static member {request.group_instance_id} came back with the classic protocol"
@@ -165,7 +165,7 @@ class ClassicMembers:
     def sync(
         self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int, token: Token
     ) -> Output:
-        """Gives a member what it has; raises the KafkaError of a refused sync."""
+        """Return a member's assignment. Raises KafkaError for a refused sync."""
         member, classic = self._member(
             group, request.member_id, request.group_instance_id, request.generation_id
         )
@@ -175,7 +175,8 @@ class ClassicMembers:
         ):
             if said is not None and said != holds:
                 raise KafkaError(
-                    ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{said} is not the group's {holds}"
+                    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                    f"protocol {said} is not the group's {holds}",
                 )
         group_id = group.group_id
         if (
@@ -199,7 +200,7 @@ class ClassicMembers:
                 protocol_type=request.protocol_type,
                 protocol_name=request.protocol_name,
                 assignment=embedded_protocol.write_assignment(
-                    has, self._around.topics.image, version
+                    has, self._context.topics.image, version
                 ),
             ),
         )
@@ -208,7 +209,7 @@ class ClassicMembers:
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int, token: Token
     ) -> Output:
-        """Renews a member's session, and tells it to rejoin if that would take it on."""
+        """Renew a member's session; make it rejoin when that would move it one step."""
         member, classic = self._member(
             group, request.member_id, request.group_instance_id, request.generation_id
         )
@@ -232,7 +233,7 @@ class ClassicMembers:
     def _member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
     ) -> tuple[ConsumerMember, ClassicPart]:
-        """The classic member that sends a request of its present generation; KafkaError."""
+        """Return the classic member of a request in its present generation. Raises KafkaError."""
         if instance_id is None:
             member = group.member(member_id)
         else:
@@ -255,7 +256,7 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int, token: Token
     ) -> Steps[Output]:
-        """Takes out the members that are named, of either protocol; each has its own code."""
+        """Remove the named members, of either protocol; each has its own error code."""
         answers: list[LeaveGroupResponse.MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
         for identity in request.members:
@@ -282,7 +283,7 @@ class ClassicMembers:
 
 
 def _leaving(group: ConsumerGroup, identity: LeaveGroupRequest.MemberIdentity) -> ConsumerMember:
-    """An administrator names static members by instance id alone."""
+    """Return a leaving member; administrators name static members by instance id only."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.member(identity.member_id)
@@ -306,7 +307,7 @@ def _joined(
     subscription: ConsumerProtocolSubscription,
     caller: Caller,
 ) -> ConsumerMember:
-    """The member with what its join says."""
+    """Return the member with the values of its join."""
     timeout_ms = request.rebalance_timeout_ms
     return attrs.evolve(
         before,

@@ -1,4 +1,4 @@
-"""A consumer group, as replaying its records builds it.
+"""The state of a consumer group, as its records build it.
 
 Kafka: ConsumerGroup and ModernGroup.
 """
@@ -37,18 +37,18 @@ from barnabas.protocol.records.group_records import OffsetCommitValue
 from barnabas.protocol.types import Uuid
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-# A group begins at epoch 1, so that its first member makes it 2 (Kafka 4.3: ModernGroup).
+# A group begins at epoch 1, and its first member makes it 2 (Kafka 4.3: ModernGroup).
 _FIRST_EPOCH = 1
 _NO_TARGET_EPOCH = -1
-# OffsetCommit v9+ has a place for member epochs.
+# OffsetCommit v9+ has a field for member epochs.
 _MEMBER_EPOCH_VERSION = 9
 
-# Judges a commit of one partition by topic id and number; raises KafkaError.
+# Validates a commit of one partition by topic id and number; raises KafkaError.
 PartitionCheck = Callable[[Uuid, int], None]
 
 
 class ConsumerGroupState(enum.Enum):
-    """How far a group is; the values are what clients read."""
+    """The state of a group; clients see the values."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -59,8 +59,8 @@ class ConsumerGroupState(enum.Enum):
 class ConsumerGroup:
     """Members, epochs and target of one group.
 
-    `metadata_epoch` is the group epoch at which the subscribed topics were last looked at; None
-    asks for another look.
+    `metadata_epoch` is the group epoch at which the subscribed topics were last examined; None
+    makes the next heartbeat examine them.
     """
 
     type_name = "consumer"
@@ -75,7 +75,7 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.subscriptions = Subscriptions()
         self.target: dict[str, Assignment] = {}
-        # By topic and partition, the epoch of who has it.
+        # By topic and partition, the epoch of the member that has it.
         self._partition_epochs: dict[Uuid, dict[int, int]] = {}
         self.classic_count = 0
         self._classic_support: Counter[str] = Counter()
@@ -89,11 +89,11 @@ class ConsumerGroup:
             f"target={self.assignment_epoch}, members={list(self.members)})"
         )
 
-    # What it is
+    # Properties of the group
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group is with what its epoch asks for."""
+        """Return how far the group is with its epoch."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -105,35 +105,36 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """The state as clients read it."""
+        """The state as clients see it."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether no member holds the group."""
+        """True when the group has no members."""
         return not self.members
 
     @property
     def wants_metadata(self) -> bool:
-        """Whether the topics are to be looked at anew.
+        """True when the subscribed topics must be examined again.
 
-        A look whose epoch was never written (the append was refused) does not count.
+        An examination does not count when its epoch was never written because the append was
+        refused.
         """
         return self.metadata_epoch is None or self.group_epoch < self.metadata_epoch
 
     def is_settled_for(self, member: ConsumerMember) -> bool:
-        """Whether nothing is to be done for a member that changes nothing: the usual heartbeat."""
+        """True when a member that changes nothing needs nothing: the usual heartbeat."""
         epoch = self.assignment_epoch
         return (
             epoch >= self.group_epoch and not self.wants_metadata and member.is_reconciled_to(epoch)
         )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member consumes the topic."""
+        """True when a member consumes the topic."""
         return topic in self.subscriptions
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member; raises UNKNOWN_MEMBER_ID."""
+        """Return a member. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -143,27 +144,27 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """Who holds an instance id, if anybody does."""
+        """Return the member that has an instance id, None without one."""
         if instance_id is None:
             return None
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Assignment:
-        """What a member shall have; a static one also when its record has another id yet."""
+        """Return a member's target, for a static member by its instance id."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.target.get(member_id, NO_ASSIGNMENT)
 
     def partition_epochs(self, topic_id: Uuid) -> Mapping[int, int]:
-        """Those partitions of a topic that some member has, with the epoch of that member."""
+        """Return the assigned partitions of a topic, with the epochs of their members."""
         return self._partition_epochs.get(topic_id, NO_PARTITIONS)
 
     def preferred_assignor(
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str | None:
-        """The assignor that most members ask for, once `old` has become `new`."""
+        """Return the assignor that most members request when `new` replaces `old`."""
         counts = Counter(self._assignors)
         if old is not None and old.server_assignor is not None:
             counts[old.server_assignor] -= 1
@@ -173,18 +174,18 @@ class ConsumerGroup:
         return wanted[0][0] if wanted and wanted[0][1] > 0 else None
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a classic member with these protocols can be with those that are here."""
+        """True when a classic member with these protocols can be in the group with the others."""
         return protocol_type == CONSUMER_PROTOCOL_TYPE and any(
             self._classic_support[name] == self.classic_count for name in names
         )
 
     def all_classic_without(self, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether only members of the classic protocol are left when these go."""
+        """True when only members of the classic protocol are left without these members."""
         gone = sum(member.uses_classic_protocol for member in leaving)
         return self.classic_count - gone == len(self.members) - len(leaving)
 
     def awaits_release(self, member: ConsumerMember) -> bool:
-        """Whether another member still has something that this one shall have."""
+        """True when another member still holds a partition of this member's target."""
         return any(
             partition not in member.assigned.get(topic_id, NO_PARTITIONS)
             and partition in self.partition_epochs(topic_id)
@@ -192,7 +193,7 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # Judging requests about its offsets and its end
+    # Validation of requests about its offsets and its deletion
 
     def validate_offset_commit(
         self,
@@ -203,9 +204,9 @@ class ConsumerGroup:
         version: int = _MEMBER_EPOCH_VERSION,
         is_transactional: bool = False,
     ) -> PartitionCheck | None:
-        """Raises the code that a commit gets, or gives what judges each of its partitions.
+        """Raise the error of a commit, or return the check of each of its partitions.
 
-        An older epoch of the member will do for partitions that it has had since then (KIP-1251).
+        An older epoch of the member is enough for partitions that it has had since then (KIP-1251).
         """
         if member_epoch < 0 and not self.members:
             return None
@@ -233,12 +234,14 @@ class ConsumerGroup:
             if since is None:
                 since = member.revoking.get(topic_id, NO_PARTITIONS).get(partition)
             if since is None or member_epoch < since:
-                raise KafkaError(stale, f"The member has partition {partition} since {since}.")
+                raise KafkaError(
+                    stale, f"The member has partition {partition} since epoch {since}."
+                )
 
         return check
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION."""
+        """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION."""
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
@@ -250,19 +253,19 @@ class ConsumerGroup:
             )
 
     def validate_offset_delete(self) -> None:
-        """Offsets may be deleted of topics that nobody consumes, members or not."""
+        """Accept: offsets of topics without consumers may be deleted at any time."""
 
     def validate_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP while the group has members."""
+        """Raise NON_EMPTY_GROUP while the group has members."""
         if self.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members")
 
     def offset_expiration_base(self) -> Callable[[OffsetCommitValue], int]:
-        """From when an offset's retention counts: its commit, in milliseconds."""
+        """Return the time from which an offset's retention counts: its commit, in milliseconds."""
         return lambda value: value.commit_timestamp
 
     def listed(self) -> ListGroupsResponse.ListedGroup:
-        """The group in ListGroups."""
+        """Return the group's entry in ListGroups."""
         return ListGroupsResponse.ListedGroup(
             group_id=self.group_id,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -271,7 +274,7 @@ class ConsumerGroup:
         )
 
     def tombstones(self) -> list[Record]:
-        """What removes the group."""
+        """Return the records that remove the group."""
         return consumer_records.group_tombstones(
             self.group_id, list(self.members), self.subscriptions.resolved
         )
@@ -279,14 +282,14 @@ class ConsumerGroup:
     # Replay
 
     def replay_epoch(self, value: ConsumerGroupMetadataValue) -> None:
-        """Takes in the group's epoch."""
+        """Apply the group's epoch."""
         self.group_epoch = value.epoch
         self.metadata_hash = value.metadata_hash
 
     def replay_subscription(
         self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
-        """Takes in what a member is, or that it is gone."""
+        """Apply a member's subscription, or its removal."""
         old = self.members.get(member_id)
         if value is None:
             if old is not None:
@@ -311,7 +314,7 @@ class ConsumerGroup:
     def replay_current(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
     ) -> None:
-        """Takes in what a member has."""
+        """Apply a member's current assignment."""
         old = self.members.get(member_id)
         if value is None:
             if old is not None:
@@ -340,26 +343,26 @@ class ConsumerGroup:
     def replay_target(
         self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
     ) -> None:
-        """Takes in what a member shall have."""
+        """Apply a member's target."""
         if value is None:
             self.target.pop(member_id, None)
         else:
             self.target[member_id] = consumer_records.read_target(value)
 
     def replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
-        """Takes in which epoch the target is for."""
+        """Apply the epoch of the target."""
         self.assignment_epoch = _NO_TARGET_EPOCH if value is None else value.assignment_epoch
         self.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
     def replay_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
-        """Takes in what an expression stands for."""
+        """Apply the topics that an expression matches."""
         resolved = None
         if value is not None:
             resolved = Resolved(frozenset(value.topics), value.version, value.timestamp)
         self.subscriptions.resolve(regex, resolved)
 
     def replay_partition_metadata(self, value: ConsumerGroupPartitionMetadataValue | None) -> None:
-        """Notes a record of an older broker, which the next epoch removes."""
+        """Note a record of an older broker, which the next epoch removes."""
         self.has_partition_metadata = value is not None
 
     def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
@@ -396,7 +399,7 @@ class ConsumerGroup:
             if epochs is None:
                 continue
             for partition in partitions:
-                # Taken over already where compaction left out the record of its release.
+                # Another member has it already when compaction dropped the record of its release.
                 if epochs.get(partition) == epoch:
                     del epochs[partition]
             if not epochs:

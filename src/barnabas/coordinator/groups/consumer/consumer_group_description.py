@@ -1,4 +1,4 @@
-"""What administrators see of a consumer group: ConsumerGroupDescribe v0-1.
+"""The description of a consumer group: ConsumerGroupDescribe v0-1.
 
 Kafka: ConsumerGroup.asDescribedGroup.
 """
@@ -21,7 +21,7 @@ _CONSUMER_MEMBER = 1
 
 
 def described(group: ConsumerGroup, default_assignor: str, image: MetadataImage) -> _Described:
-    """The group with its members, what they have (or give up) and what they shall have."""
+    """Return the group with its members, their current assignments and their targets."""
     return _Described(
         group_id=group.group_id,
         group_state=group.state_name,

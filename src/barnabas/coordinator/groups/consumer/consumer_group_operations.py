@@ -1,6 +1,6 @@
-"""The consumer groups of one shard: its part in every operation, wired together.
+"""The consumer groups of one shard: every operation on them, wired together.
 
-Kafka: GroupMetadataManager, as far as consumer groups go.
+Kafka: GroupMetadataManager, the part for consumer groups.
 """
 
 import logging
@@ -34,7 +34,7 @@ from barnabas.coordinator.groups.consumer.consumer_settings import GroupConfigs
 from barnabas.coordinator.groups.consumer.member_removal import Removals
 from barnabas.coordinator.groups.consumer.migration import Downgrades, Upgrades
 from barnabas.coordinator.groups.consumer.subscribed_topics import Topics
-from barnabas.coordinator.groups.consumer.target_assignment import Rebalances, Surroundings
+from barnabas.coordinator.groups.consumer.target_assignment import GroupContext, Rebalances
 from barnabas.coordinator.groups.group_settings import GroupSettings
 from barnabas.coordinator.groups.offset_and_group_records import group_tombstone
 from barnabas.coordinator.groups.rebalance_history import RebalanceHistory
@@ -70,16 +70,16 @@ class ConsumerGroups:
         history: RebalanceHistory,
     ) -> None:
         self._groups = groups
-        self._around = Surroundings(GroupConfigs(settings), timers, Topics(), history, self.find)
-        self._rebalances = rebalances = Rebalances(self._around)
-        downgrades = Downgrades(self._around, rebalancer)
-        self._removals = Removals(self._around, downgrades)
-        self._heartbeats = Heartbeats(self._around, rebalances, self._removals)
-        self._upgrades = Upgrades(self._around)
-        self.classic_members = ClassicMembers(self._around, rebalances, self._removals, downgrades)
+        self._context = GroupContext(GroupConfigs(settings), timers, Topics(), history, self.find)
+        self._rebalances = rebalances = Rebalances(self._context)
+        downgrades = Downgrades(self._context, rebalancer)
+        self._removals = Removals(self._context, downgrades)
+        self._heartbeats = Heartbeats(self._context, rebalances, self._removals)
+        self._upgrades = Upgrades(self._context)
+        self.classic_members = ClassicMembers(self._context, rebalances, self._removals, downgrades)
 
     def find(self, group_id: str) -> ConsumerGroup | None:
-        """A consumer group by its id; None where there is none of this type."""
+        """Return a consumer group by its id; None when there is none of this type."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
@@ -91,9 +91,9 @@ class ConsumerGroups:
         changed: Collection[str],
         created: bool,
     ) -> None:
-        """Takes the next metadata image; groups of changed topics look at them by and by."""
-        self._around.topics.update(image, changed=changed, created=created)
-        self._around.configs.update(image, settings)
+        """Take the next metadata image; groups of changed topics examine them later."""
+        self._context.topics.update(image, changed=changed, created=created)
+        self._context.configs.update(image, settings)
         names = frozenset(changed)
         if not names:
             return
@@ -113,7 +113,7 @@ class ConsumerGroups:
         now_ms: int,
         token: Token,
     ) -> Steps[Output]:
-        """ConsumerGroupHeartbeat; raises its KafkaError."""
+        """Decide on ConsumerGroupHeartbeat. Raises KafkaError."""
         self._heartbeats.validate(request, caller.version)
         group_id = request.group_id
         epoch = request.member_epoch
@@ -138,18 +138,18 @@ class ConsumerGroups:
             consumer, request, caller, fresh_uuid, now_ms, token, preceding
         )
         if isinstance(group, ClassicGroup) and not group.is_empty:
-            _send_on(group, out)
-            out.then = self._taking_over(group_id, out.then)
+            _reject_waiting(group, out)
+            out.then = self._replace_timers(group_id, out.then)
         return out
 
-    def _taking_over(
+    def _replace_timers(
         self, group_id: str, then: Callable[[int], Decision] | None
     ) -> Callable[[int], Decision]:
-        """After an upgrade: the timers of the classic group become those of its members here."""
+        """Return a continuation that replaces the timers of the classic group by those of here."""
 
         def take_over(now_ms: int) -> Decision:
             for kind in ("join", "sync"):
-                self._around.timers.cancel((kind, group_id))
+                self._context.timers.cancel((kind, group_id))
             group = self.find(group_id)
             for member in () if group is None else group.members.values():
                 if member.classic is not None:
@@ -163,8 +163,8 @@ class ConsumerGroups:
     def validate_transactional_commit(
         self, group: ConsumerGroup, request: TxnOffsetCommitRequest
     ) -> None:
-        """Raises the code that a transaction's commit gets: producers know no stale epochs."""
-        by_name = self._around.topics.image.topics_by_name
+        """Raise the error of a transactional commit, in codes that producers know."""
+        by_name = self._context.topics.image.topics_by_name
         try:
             check = group.validate_offset_commit(
                 request.member_id,
@@ -188,17 +188,17 @@ class ConsumerGroups:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> Steps[Output]:
-        """Takes the answer to a `regex.ResolutionRequest`."""
+        """Take the answer to a `ResolutionRequest`."""
         return self._rebalances.resolved(group_id, found, version, now_ms)
 
     def describe(self, group_id: str, token: Token) -> Output:
-        """One group of ConsumerGroupDescribe."""
+        """Return one group of ConsumerGroupDescribe."""
         group = self._groups.get(group_id)
         out = Output()
         if isinstance(group, ConsumerGroup):
-            around = self._around
-            default = next(iter(around.configs.settings.consumer_assignors))
-            out.reply(token, described(group, default, around.topics.image))
+            context = self._context
+            default = next(iter(context.configs.settings.consumer_assignors))
+            out.reply(token, described(group, default, context.topics.image))
             return out
         error = _not_found(group_id, group)
         if group is None:
@@ -214,7 +214,7 @@ class ConsumerGroups:
     # Replay
 
     def replay(self, key: Message, value: Any) -> bool:
-        """Takes in a record of a consumer group; False when it is of something else."""
+        """Apply a record of a consumer group; return False for any other record."""
         replay = _REPLAY.get(type(key))
         if replay is None:
             return False
@@ -225,7 +225,7 @@ class ConsumerGroups:
                 return True
             before = self._groups.get(group_id)
             if before is not None and not before.is_empty:
-                logger.warning("a consumer group takes the place of a classic one: %r", before)
+                logger.warning("a consumer group replaces a classic one: %r", before)
             group = self._groups[group_id] = ConsumerGroup(group_id)
         if value is None and isinstance(key, ConsumerGroupMetadataKey):
             del self._groups[group_id]
@@ -234,15 +234,15 @@ class ConsumerGroups:
         return True
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Begins to serve a group after replay: every member gets a full session."""
+        """Begin to serve a group after replay: every member gets a full session."""
         for member in group.members.values():
             self._removals.renew_session(group.group_id, member.member_id, now_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self._removals.await_revocation(group.group_id, member, now_ms)
 
 
-def _send_on(group: ClassicGroup, out: Output) -> None:
-    """Who waits in a classic group that is one no more shall join again."""
+def _reject_waiting(group: ClassicGroup, out: Output) -> None:
+    """Make members that wait in a former classic group join again."""
     for member in group.members.values():
         if member.awaiting_join is not None:
             error = join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat v0-1: to join, stay, change one's mind and leave (KIP-848).
+"""ConsumerGroupHeartbeat v0-1: join, stay, change the subscription, leave (KIP-848).
 
-A heartbeat says only what is new since the last one; one that says everything gets everything.
-Epoch 0 joins, -1 leaves, -2 says that a static member will be back. Kafka:
+A heartbeat carries only what is new since the last one; a full heartbeat gets a full answer. Epoch
+0 joins, -1 leaves, -2 announces that a static member will return. Kafka:
 GroupCoordinatorService.consumerGroupHeartbeat and GroupMetadataManager.
 """
 
@@ -24,7 +24,7 @@ from barnabas.coordinator.groups.consumer.consumer_member import (
 )
 from barnabas.coordinator.groups.consumer.member_removal import Removals
 from barnabas.coordinator.groups.consumer.reconciliation import Claimed, is_subset
-from barnabas.coordinator.groups.consumer.target_assignment import Change, Rebalances, Surroundings
+from barnabas.coordinator.groups.consumer.target_assignment import Change, GroupContext, Rebalances
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -34,20 +34,20 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
 logger = logging.getLogger(__name__)
 
 _Partitions = ConsumerGroupHeartbeatResponse.TopicPartitions
-# From v1 on members choose their ids themselves.
+# Since v1 members choose their ids.
 _OWN_MEMBER_ID_VERSION = 1
 
 
 class Heartbeats:
     """Decides on heartbeats to consumer groups."""
 
-    def __init__(self, around: Surroundings, rebalances: Rebalances, removals: Removals) -> None:
-        self._around = around
+    def __init__(self, context: GroupContext, rebalances: Rebalances, removals: Removals) -> None:
+        self._context = context
         self._rebalances = rebalances
         self._removals = removals
 
     def validate(self, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-        """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group could take."""
+        """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that no group can accept."""
         epoch = request.member_epoch
         if version >= _OWN_MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH:
             _refuse_blank(request.member_id, "MemberId can't be empty.")
@@ -71,7 +71,7 @@ class Heartbeats:
                 raise _invalid("InstanceId can't be null.")
         elif epoch < STATIC_LEAVE_EPOCH:
             raise _invalid("MemberEpoch is invalid.")
-        assignors = self._around.configs.settings.consumer_assignors
+        assignors = self._context.configs.settings.consumer_assignors
         wanted = request.server_assignor
         if wanted is not None and wanted not in assignors:
             raise KafkaError(
@@ -92,11 +92,11 @@ class Heartbeats:
         token: Token,
         preceding: list[Record],
     ) -> Steps[Output]:
-        """A heartbeat of epoch 0 or more; `preceding` are the records that make the group this."""
+        """Decide on a heartbeat of epoch 0 or more; `preceding` records create the group."""
         self._refuse_overfull(group, request.member_id)
         written = preceding
         before = self._find(group, request, request.member_id or fresh_uuid, written)
-        change = Change(group, before, before.told(request, caller), now_ms, written)
+        change = Change(group, before, before.updated(request, caller), now_ms, written)
         claimed = request.topic_partitions
         cause = _cause(request, before)
         after = yield from self._rebalances.advance(change, claimed, cause=cause)
@@ -110,7 +110,7 @@ class Heartbeats:
         return out
 
     def _refuse_overfull(self, group: ConsumerGroup, member_id: str) -> None:
-        size_max = self._around.configs.settings.consumer_max_size
+        size_max = self._context.configs.settings.consumer_max_size
         if len(group.members) >= size_max and member_id not in group.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -124,7 +124,7 @@ class Heartbeats:
         member_id: str,
         written: list[Record],
     ) -> ConsumerMember:
-        """The member as the group has it, or a new one; KafkaError if it may not be here."""
+        """Return the group's member, or a new one. Raises KafkaError when not allowed."""
         joins = request.member_epoch == JOIN_EPOCH
         instance_id = request.instance_id
         if instance_id is not None:
@@ -170,7 +170,7 @@ class Heartbeats:
         return ConsumerGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=self._around.configs.heartbeat_interval_ms(group.group_id),
+            heartbeat_interval_ms=self._context.configs.heartbeat_interval_ms(group.group_id),
             assignment=_assignment(after.assigned) if tells else None,
         )
 
@@ -183,7 +183,7 @@ class Heartbeats:
         now_ms: int,
         token: Token,
     ) -> Steps[Output]:
-        """A heartbeat of epoch -1, or -2 for a while; KafkaError if it is not the member's."""
+        """Decide on a heartbeat of epoch -1 or -2. Raises KafkaError if another member's."""
         member_id, instance_id = request.member_id, request.instance_id
         if instance_id is None:
             member = group.member(member_id)
@@ -193,7 +193,9 @@ class Heartbeats:
             member_id=member_id, member_epoch=request.member_epoch
         )
         if instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
-            logger.info("static member will be back group=%s member=%s", group.group_id, member_id)
+            logger.info(
+                "static member leaves temporarily group=%s member=%s", group.group_id, member_id
+            )
             away = attrs.evolve(
                 member,
                 member_epoch=STATIC_LEAVE_EPOCH,
@@ -217,9 +219,9 @@ def take_place(
     *,
     classic: bool,
 ) -> ConsumerMember:
-    """A static member's successor, with all that it has; UNRELEASED_INSTANCE_ID if it is here.
+    """Return a static member's successor, with its assignment; UNRELEASED_INSTANCE_ID if in use.
 
-    Only a member that has said it would be back, or one of the classic protocol, gives way.
+    Only a member that announced its return, or one of the classic protocol, is replaced.
     """
     if (
         not classic
@@ -243,7 +245,7 @@ def take_place(
 
 
 def known_static(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """Who holds an instance id; UNKNOWN_MEMBER_ID if nobody, FENCED_INSTANCE_ID if another."""
+    """Return the instance's member; UNKNOWN_MEMBER_ID for none, FENCED_INSTANCE_ID for another."""
     if holder is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
@@ -256,10 +258,10 @@ def known_static(holder: ConsumerMember | None, member_id: str, instance_id: str
 
 
 def _refuse_epoch(member: ConsumerMember, epoch: int, claimed: Claimed) -> None:
-    """Raises FENCED_MEMBER_EPOCH unless the epoch is the member's.
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's.
 
-    The one before will do as long as the member holds nothing that it should not: it has not
-    seen the answer that gave it the present one.
+    The epoch before is enough when the member holds only partitions that it may hold: it has not
+    seen the response with the present one.
     """
     if epoch == member.member_epoch:
         return

@@ -1,7 +1,7 @@
-"""A member of a consumer group, as its records picture it.
+"""The state of one member of a consumer group, as its records build it.
 
-Kafka: ConsumerGroupMember. Members are values: a decision makes the next one from the present
-one, and replaying the records that it wrote puts that in its place.
+Kafka: ConsumerGroupMember. Members are immutable: a decision makes the next value, and replaying
+its records replaces the present value.
 """
 
 import enum
@@ -14,11 +14,11 @@ from barnabas.coordinator.core.coordinator_output import Caller
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.types import Uuid
 
-# Partitions by topic id: what a member shall have.
+# Partitions by topic id: a member's target.
 Assignment: TypeAlias = Mapping[Uuid, frozenset[int]]
-# Partitions by topic id, each with the epoch at which the member was given it.
+# Partitions by topic id, each with the epoch at which the member got it.
 Owned: TypeAlias = Mapping[Uuid, Mapping[int, int]]
-# Protocols of the classic kind: names with subscriptions, in order of preference.
+# Protocols of the classic protocol: names with subscriptions, in order of preference.
 ClassicProtocols: TypeAlias = tuple[tuple[str, bytes], ...]
 
 NOTHING: Final[Owned] = {}
@@ -31,7 +31,7 @@ STATIC_LEAVE_EPOCH: Final = -2
 
 
 class MemberState(enum.IntEnum):
-    """How a member stands to its target; the values are those of its record."""
+    """A member's state relative to its target; the values are those of its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -40,7 +40,7 @@ class MemberState(enum.IntEnum):
 
     @classmethod
     def of(cls, value: int) -> "MemberState":
-        """The state of a record; one from a later Kafka is unknown."""
+        """Return the state of a record; UNKNOWN for one of a later Kafka."""
         try:
             return cls(value)
         except ValueError:
@@ -49,23 +49,23 @@ class MemberState(enum.IntEnum):
 
 @attrs.frozen
 class ClassicPart:
-    """What a member of the classic protocol brings along."""
+    """The classic protocol's part of a member."""
 
     session_timeout_ms: int
     protocols: ClassicProtocols
 
     @property
     def protocol_name(self) -> str:
-        """The protocol that it is told to use: the one it likes best."""
+        """The protocol that it must use: the one that it prefers."""
         return self.protocols[0][0]
 
 
 @attrs.frozen(slots=True)
 class ConsumerMember:
-    """A member: who it is, what it subscribes to, what it owns and has to give up.
+    """A member: its identity, its subscription, its assignment and what it must revoke.
 
-    `member_epoch` is -2 for a static member that is away and -1 for one about to be removed.
-    `revoking` is what it was told to give up and has not confirmed yet.
+    `member_epoch` is -2 for a static member that is away and -1 for one that is about to be
+    removed. `revoking` are partitions whose revocation the member has not confirmed yet.
     """
 
     member_id: str
@@ -86,15 +86,15 @@ class ConsumerMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether it joins and syncs as classic members do."""
+        """True when it joins and syncs as classic members do."""
         return self.classic is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it has all of that target, and nothing else."""
+        """True when it has all of that target, and nothing else."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
-    def told(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> "ConsumerMember":
-        """The member with what a heartbeat says of it; itself when that is nothing new."""
+    def updated(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> "ConsumerMember":
+        """Return the member with the values of a heartbeat; itself when nothing is new."""
         if (
             request.subscribed_topic_names is None
             and request.subscribed_topic_regex is None
@@ -109,8 +109,8 @@ class ConsumerMember:
             return self  # nearly every heartbeat
         changes: dict[str, object] = {}
         names = request.subscribed_topic_names
-        if names is not None and self.subscribed_names != (told := frozenset(names)):
-            changes["subscribed_names"] = told
+        if names is not None and self.subscribed_names != (stated := frozenset(names)):
+            changes["subscribed_names"] = stated
         timeout_ms = request.rebalance_timeout_ms
         if timeout_ms not in (-1, self.rebalance_timeout_ms):
             changes["rebalance_timeout_ms"] = timeout_ms

@@ -37,7 +37,7 @@ _ClassicProtocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
 
 
 def member_subscription(group_id: str, member: ConsumerMember) -> Record:
-    """Who a member is and what it subscribes to."""
+    """A member's identity and subscription."""
     classic = member.classic
     return Record(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
@@ -64,7 +64,7 @@ def member_subscription(group_id: str, member: ConsumerMember) -> Record:
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """The group's epoch, and the hash of the topics that it was raised for."""
+    """The group's epoch, and the hash of the topics at that epoch."""
     return Record(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -72,7 +72,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def target_member(group_id: str, member_id: str, assignment: Assignment) -> Record:
-    """What a member shall have."""
+    """A member's target."""
     return Record(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
@@ -85,7 +85,7 @@ def target_member(group_id: str, member_id: str, assignment: Assignment) -> Reco
 
 
 def target_metadata(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    """The epoch that the target assignment is for, and when it was computed."""
+    """The epoch of the target assignment, and when it was computed."""
     return Record(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(
@@ -95,7 +95,7 @@ def target_metadata(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> Record:
-    """What a member has, and still has to give up."""
+    """A member's current assignment, and what it must still revoke."""
     return Record(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -122,7 +122,7 @@ def _current(owned: Owned) -> list[_CurrentPartitions]:
 def regular_expression(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> Record:
-    """The topics that a regular expression stood for at a version of the metadata."""
+    """The topics that a regular expression matched at a version of the metadata."""
     return Record(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
         ConsumerGroupRegularExpressionValue(
@@ -132,19 +132,19 @@ def regular_expression(
 
 
 def regular_expression_tombstone(group_id: str, regex: str) -> Record:
-    """Nobody subscribes to the expression any more."""
+    """The removal of an expression without subscribers."""
     return Record(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None
     )
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
-    """Removes what brokers before 4.1 wrote in place of the metadata hash."""
+    """The removal of what brokers before 4.1 wrote in place of the metadata hash."""
     return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """The end of a member."""
+    """The removal of a member."""
     return [
         _current_tombstone(group_id, member_id),
         _target_tombstone(group_id, member_id),
@@ -155,7 +155,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 def group_tombstones(
     group_id: str, member_ids: Sequence[str], regexes: Iterable[str]
 ) -> list[Record]:
-    """The end of a group with all that belongs to it, in an order that replay accepts."""
+    """The removal of a group and all that belongs to it, in an order that replay accepts."""
     return [
         *(_current_tombstone(group_id, member_id) for member_id in member_ids),
         *(_target_tombstone(group_id, member_id) for member_id in member_ids),
@@ -181,11 +181,11 @@ def _subscription_tombstone(group_id: str, member_id: str) -> Record:
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None)
 
 
-# Reading them
+# Reading records
 
 
 def read_classic_part(value: ConsumerGroupMemberMetadataValue) -> ClassicPart | None:
-    """The classic protocol's part of a member's record."""
+    """Return the classic protocol's part of a member's record."""
     classic = value.classic_member_metadata
     if classic is None:
         return None
@@ -196,12 +196,12 @@ def read_classic_part(value: ConsumerGroupMemberMetadataValue) -> ClassicPart | 
 
 
 def read_state(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
-    """How the member of a record stands to its target."""
+    """Return the state of a member's record."""
     return MemberState.of(value.state)
 
 
 def read_owned(partitions: Sequence[_CurrentPartitions], member_epoch: int) -> Owned:
-    """Partitions with their epochs; records before 4.3 have none, so the member's counts."""
+    """Return partitions with their epochs; records before 4.3 have none, so the member's counts."""
     default_epoch = max(member_epoch, 0)
     owned: dict[Uuid, Mapping[int, int]] = {}
     for topic in partitions:
@@ -213,5 +213,5 @@ def read_owned(partitions: Sequence[_CurrentPartitions], member_epoch: int) -> O
 
 
 def read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
-    """What the member of a record shall have."""
+    """Return the target of a member's record."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}

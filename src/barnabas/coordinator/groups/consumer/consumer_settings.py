@@ -1,4 +1,4 @@
-"""The settings of consumer groups: the broker's, and those that a group has of its own."""
+"""The settings of consumer groups: the broker's, and those of single groups."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from barnabas.coordinator.groups.group_settings import GroupSettings
 class GroupConfigs:
     """Settings by group: the properties of its GROUP resource before the broker's.
 
-    Both may change while the coordinator runs; `update` takes the newest. Milliseconds.
+    Both may change while the coordinator runs; `update` takes the newest. Times are milliseconds.
     """
 
     def __init__(self, settings: GroupSettings) -> None:
@@ -17,24 +17,24 @@ class GroupConfigs:
         self._configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
 
     def update(self, image: MetadataImage, settings: GroupSettings) -> None:
-        """Takes the properties of a metadata image and the broker's own."""
+        """Take the properties of a metadata image and the broker's."""
         self._configs = image.configs
         self.settings = settings
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may go without a heartbeat."""
+        """Return how long a member may go without a heartbeat."""
         return self._value(
             group_id, "consumer.session.timeout.ms", self.settings.consumer_session_timeout_ms
         )
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often members are told to send heartbeats."""
+        """Return the interval of heartbeats that responses give to members."""
         return self._value(
             group_id, "consumer.heartbeat.interval.ms", self.settings.consumer_heartbeat_interval_ms
         )
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """The least time between two targets of the group."""
+        """Return the least time between two targets of the group."""
         return self._value(
             group_id,
             "consumer.assignment.interval.ms",

@@ -1,6 +1,6 @@
-"""What consumers put inside the classic protocol: subscriptions and assignments, with versions.
+"""Subscriptions and assignments that consumers embed in the classic protocol, with versions.
 
-Kafka: clients' ConsumerProtocol. Bytes of a version from the future are read as the newest known.
+Kafka: clients' ConsumerProtocol. Bytes of a later version are read as the newest known one.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _VERSION_MAX = 3
 
 
 def version_of(data: bytes) -> int:
-    """The version that leads the bytes, at most the newest known; ProtocolError."""
+    """Return the version of the bytes, at most the newest known. Raises ProtocolError."""
     if len(data) < _VERSION.size:
         raise ProtocolError("consumer protocol data has no version")
     version: int = _VERSION.unpack_from(data)[0]
@@ -31,13 +31,13 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """A consumer's subscription; ProtocolError."""
+    """Return a consumer's subscription. Raises ProtocolError."""
     found, _ = ConsumerProtocolSubscription.decode_from(data, _VERSION.size, version_of(data))
     return found
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """A consumer's assignment, none for no bytes; ProtocolError."""
+    """Return a consumer's assignment, an empty one for no bytes. Raises ProtocolError."""
     if not data:
         return ConsumerProtocolAssignment()
     found, _ = ConsumerProtocolAssignment.decode_from(data, _VERSION.size, version_of(data))
@@ -45,7 +45,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: Assignment, image: MetadataImage, version: int) -> bytes:
-    """An assignment in the version that its consumer speaks; topics that are gone are left out."""
+    """Encode an assignment in the version of its consumer, without topics that are deleted."""
     partition_type = ConsumerProtocolAssignment.TopicPartition
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -58,7 +58,7 @@ def write_assignment(assignment: Assignment, image: MetadataImage, version: int)
 
 
 def by_topic_id(partitions: Iterable[Any], image: MetadataImage) -> dict[Uuid, frozenset[int]]:
-    """Partitions that were given with topic names, by the ids of those topics that exist."""
+    """Return partitions given with topic names, by the ids of the topics that exist."""
     found: dict[Uuid, frozenset[int]] = {}
     for one in partitions:
         topic = image.topics_by_name.get(one.topic)

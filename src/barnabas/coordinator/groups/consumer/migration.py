@@ -1,9 +1,9 @@
-"""Groups that turn from classic to consumer while they live, and back.
+"""Groups that change from classic to consumer while they run, and back.
 
-The first heartbeat of the consumer protocol makes a classic group of consumers a consumer group,
-in which the classic members stay as they are; when the last member of the consumer protocol
-leaves, the group is classic again (`group.consumer.migration.policy`). Either way one batch of
-records ends the one and begins the other. Kafka: convertToConsumerGroup, convertToClassicGroup.
+The first heartbeat of the consumer protocol upgrades a classic group of consumers; its classic
+members stay as they are. When the last member of the consumer protocol leaves, the group is classic
+again (`group.consumer.migration.policy`). One batch of records ends the one type and begins the
+other. Kafka: convertToConsumerGroup, convertToClassicGroup.
 """
 
 import logging
@@ -24,7 +24,7 @@ from barnabas.coordinator.groups.consumer.consumer_member import (
     ClassicPart,
     ConsumerMember,
 )
-from barnabas.coordinator.groups.consumer.target_assignment import Surroundings
+from barnabas.coordinator.groups.consumer.target_assignment import GroupContext
 from barnabas.coordinator.groups.offset_and_group_records import group_metadata, group_tombstone
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.consumer_protocol import (
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 class Upgrades:
     """From classic to consumer."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
 
     def of(self, group: ClassicGroup) -> Steps[tuple[ConsumerGroup, list[Record]]]:
-        """The group that replaying the records gives; GROUP_ID_NOT_FOUND where it may not be.
+        """Return the upgraded group and its records. Raises GROUP_ID_NOT_FOUND when not allowed.
 
-        Members keep their assignments at the present generation. Sessions go on.
+        Members keep their assignments at the present generation. Sessions continue.
         """
         self._refuse(group)
         group_id = group.group_id
@@ -59,7 +59,7 @@ class Upgrades:
         written = [consumer_records.member_subscription(group_id, member) for member in members]
         for record in written:
             upgraded.replay_subscription(record.key.member_id, record.value)
-        topics = self._around.topics
+        topics = self._context.topics
         metadata_hash = yield from topics.metadata_hash(upgraded.subscriptions.topics())
         epoch = group.generation_id
         written.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
@@ -73,11 +73,11 @@ class Upgrades:
         for member in members:
             written.append(consumer_records.current_assignment(group_id, member))
             upgraded.replay_current(member.member_id, written[-1].value)
-        logger.info("classic group becomes a consumer group=%s epoch=%d", group_id, epoch)
+        logger.info("upgraded classic group to consumer group=%s epoch=%d", group_id, epoch)
         return upgraded, [group_tombstone(group_id), *written]
 
     def _refuse(self, group: ClassicGroup) -> None:
-        settings = self._around.configs.settings
+        settings = self._context.configs.settings
         if not settings.consumer_upgrades:
             raise _refused(group.group_id, "online upgrade is disabled")
         if not group.uses_consumer_protocol:
@@ -86,35 +86,37 @@ class Upgrades:
             raise _refused(group.group_id, "the group size exceeds the consumer group maximum size")
 
     def _members(self, group: ClassicGroup) -> list[ConsumerMember]:
-        """The members with what they have: what they were assigned, and what they still hold.
+        """Return the members with their assignments and with partitions that they still hold.
 
-        In the middle of a rebalance a cooperative member may hold what its assignment does not
-        have (any more); it said so when it joined. Kafka goes by assignments alone, and may give
-        such a partition to another member at once.
+        During a rebalance a cooperative member may hold partitions that are no longer in its
+        assignment; its join named them. Kafka uses assignments only, and may give such a partition
+        to another member at once.
         """
-        image = self._around.topics.image
-        told = {id_: _subscription(group, member) for id_, member in group.members.items()}
+        image = self._context.topics.image
+        subscriptions = {id_: _subscription(group, member) for id_, member in group.members.items()}
         held: dict[str, dict[Uuid, set[int]]] = {}
         taken: set[tuple[Uuid, int]] = set()
         for member_id, member in group.members.items():
             assigned = embedded_protocol.by_topic_id(_assigned(group, member), image)
             held[member_id] = {topic_id: set(p) for topic_id, p in assigned.items()}
             taken |= {(topic_id, p) for topic_id, ps in assigned.items() for p in ps}
-        for member_id in sorted(told, key=lambda id_: -told[id_].generation_id):
-            claimed = embedded_protocol.by_topic_id(told[member_id].owned_partitions, image)
+        for member_id in sorted(subscriptions, key=lambda id_: -subscriptions[id_].generation_id):
+            claimed = embedded_protocol.by_topic_id(
+                subscriptions[member_id].owned_partitions, image
+            )
             for topic_id, partitions in claimed.items():
                 free = {p for p in partitions if (topic_id, p) not in taken}
                 if free:
                     held[member_id].setdefault(topic_id, set()).update(free)
                     taken |= {(topic_id, p) for p in free}
         return [
-            _member(group, member, told[member_id], held[member_id])
+            _member(group, member, subscriptions[member_id], held[member_id])
             for member_id, member in group.members.items()
         ]
 
 
 def _subscription(group: ClassicGroup, member: ClassicMember) -> ConsumerProtocolSubscription:
-    # Before its first generation is there a group has not settled on a protocol.
+    # A group has no protocol before its first generation.
     metadata = dict(member.protocols).get(group.protocol_name or "", member.protocols[0][1])
     return embedded_protocol.read_subscription(metadata)
 
@@ -164,17 +166,17 @@ def _refused(group_id: str, why: str) -> KafkaError:
 class Downgrades:
     """From consumer to classic."""
 
-    def __init__(self, around: Surroundings, rebalancer: Rebalancer) -> None:
-        self._around = around
+    def __init__(self, context: GroupContext, rebalancer: Rebalancer) -> None:
+        self._context = context
         self._rebalancer = rebalancer
 
     def allows_without(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
-        """Whether the group is to be classic once these have gone."""
+        """True when the group becomes classic without these members."""
         size = len(group.members) - len(leaving)
         return size > 0 and group.all_classic_without(leaving) and self._allows(group, size)
 
     def allows_replacing(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """Whether it is to be once this static member has a classic successor."""
+        """True when the group becomes classic once this static member has a classic successor."""
         return (
             group.all_classic_without([replaced])
             and not replaced.uses_classic_protocol
@@ -182,19 +184,19 @@ class Downgrades:
         )
 
     def _allows(self, group: ConsumerGroup, size: int) -> bool:
-        settings = self._around.configs.settings
+        settings = self._context.configs.settings
         allowed = settings.consumer_downgrades and size <= settings.max_size
         if not allowed:
-            logger.info("group stays a consumer group by configuration group=%s", group.group_id)
+            logger.info("downgrade not allowed by configuration group=%s", group.group_id)
         return allowed
 
     def without(
         self, group: ConsumerGroup, leaving: Collection[ConsumerMember], cause: str, now_ms: int
     ) -> Output:
-        """Makes the group classic when these have gone, and its members rebalance.
+        """Make the group classic without these members, and begin a rebalance.
 
-        Until they have, they are assigned what they hold, so that nobody else is given it should
-        the group turn back (Kafka: their target).
+        Until it ends, members are assigned what they hold, so that no other member gets it if the
+        group changes back (Kafka: their target).
         """
         gone = {member.member_id for member in leaving}
         members = [member for id_, member in group.members.items() if id_ not in gone]
@@ -212,9 +214,9 @@ class Downgrades:
         cause: str | None,
         now_ms: int,
     ) -> Output:
-        """Makes the group classic with a classic successor; with a cause its members rebalance.
+        """Make the group classic with a classic successor; with a cause, begin a rebalance.
 
-        The records that put the successor in its place come before these.
+        The records that replace the member come before these.
         """
         members = [m for m in group.members.values() if m.member_id != replaced.member_id]
         ids = [successor.member_id if id_ == replaced.member_id else id_ for id_ in group.members]
@@ -233,14 +235,14 @@ class Downgrades:
         assigned: Mapping[str, Assignment],
         now_ms: int,
     ) -> "_Classic":
-        """The classic group of these members, with what each is assigned."""
+        """Return the classic group of these members, with their assignments."""
         classic = ClassicGroup(group.group_id, now_ms)
         classic.generation_id = group.group_epoch
         for member in members:
             if member.classic is not None:
                 classic.add(_classic_member(member, member.classic), None)
         classic.protocol_name = classic.select_protocol()
-        image = self._around.topics.image
+        image = self._context.topics.image
         assignments: dict[str, bytes] = {}
         for member_id, member in classic.members.items():
             try:
@@ -253,21 +255,25 @@ class Downgrades:
             assignments[member_id] = embedded_protocol.write_assignment(
                 assigned[member_id], image, version
             )
-        logger.info("consumer group becomes classic group=%s", group.group_id)
+        logger.info("downgraded consumer group to classic group=%s", group.group_id)
         return _Classic(classic, group_metadata(group.group_id, classic.record_value(assignments)))
 
     def _begin(self, classic: "_Classic", cause: str | None, now_ms: int) -> Output:
-        """After replay: what the record does not hold, sessions, and a rebalance if need be."""
+        """After replay: restore what the record lacks, and begin a rebalance if needed."""
         group = self._rebalancer.find(classic.group.group_id)
         if group is None:
             return Output()
-        for member_id, told in classic.group.members.items():
+        for member_id, before in classic.group.members.items():
             member = group.members[member_id]
             group.update(
-                member, told.protocols, told.rebalance_timeout_ms, told.session_timeout_ms, None
+                member,
+                before.protocols,
+                before.rebalance_timeout_ms,
+                before.session_timeout_ms,
+                None,
             )
             for kind in ("rebalance", "join", "sync"):
-                self._around.timers.cancel((kind, group.group_id, member_id))
+                self._context.timers.cancel((kind, group.group_id, member_id))
             self._rebalancer.renew_session(group, member, now_ms)
         if cause is None:
             return Output()
@@ -285,7 +291,7 @@ def _held(member: ConsumerMember) -> Assignment:
 
 
 class _Classic:
-    """A classic group as it is to be, and the record that makes it so."""
+    """A classic group to be created, and its record."""
 
     def __init__(self, group: ClassicGroup, record: Record) -> None:
         self.group = group

@@ -1,13 +1,13 @@
-"""The next step of one member towards its target: give up first, then be given.
+"""The next step of one member towards its target: first revoke, then assign.
 
 | state | waits for | then |
 | --- | --- | --- |
-| Stable | a newer target | gives up what is not in it, or is given what is free |
-| Unrevoked | the member's word that it has given up `revoking` | as above |
-| Unreleased | others to give up what it shall have | is given what is free by now |
+| Stable | a newer target | revokes what is not in it, or gets what is free |
+| Unrevoked | the member's confirmation that it revoked `revoking` | as above |
+| Unreleased | other members to release its target | gets what is free by now |
 
-A member keeps its epoch until it has given up all that it must: so an old epoch at the
-coordinator tells that it may still hold old partitions. Kafka: CurrentAssignmentBuilder.
+A member keeps its epoch until it has revoked all that it must. An old epoch at the coordinator
+therefore means that the member may still hold old partitions. Kafka: CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer.consumer_member import (
     NO_PARTITIONS,
     NOTHING,
@@ -27,16 +27,16 @@ from barnabas.coordinator.groups.consumer.consumer_member import (
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 
-# What a heartbeat says that its member holds; None: as it said before.
+# The partitions that a heartbeat claims; None: the same as before.
 Claimed = Sequence[Any] | None
 
 
 @attrs.frozen
 class Reconciliation:
-    """What one step needs to know beside the member.
+    """The input of one step, in addition to the member.
 
-    `holders` gives those partitions of a topic that some member has, as its keys; `subscribed` are
-    the topics that the member subscribes to.
+    `holders` returns the assigned partitions of a topic, as its keys; `subscribed` are the topics
+    that the member subscribes to.
     """
 
     target_epoch: int
@@ -47,9 +47,9 @@ class Reconciliation:
     holders: Callable[[Uuid], Mapping[int, int]]
 
     def step(self, member: ConsumerMember) -> Steps[ConsumerMember]:
-        """The member after this step; itself if there is none to take.
+        """Return the member after this step; itself when there is no step.
 
-        Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
+        Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not support.
         """
         if member.state is MemberState.STABLE:
             if member.member_epoch != self.target_epoch:
@@ -70,7 +70,7 @@ class Reconciliation:
         return (yield from self._advance(member, self.target_epoch))
 
     def _drop_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """Takes back topics that the member has just unsubscribed from; its target comes later."""
+        """Revoke topics that the member has just unsubscribed from; its target follows later."""
         kept: dict[Uuid, Any] = {}
         revoking: dict[Uuid, dict[int, int]] = {t: dict(p) for t, p in member.revoking.items()}
         for topic_id, partitions in member.assigned.items():
@@ -87,13 +87,13 @@ class Reconciliation:
         return _moved(member, member.member_epoch, member.state, kept, member.revoking)
 
     def _advance(self, member: ConsumerMember, epoch_meanwhile: int) -> Steps[ConsumerMember]:
-        """Gives up, at the present epoch, or is given, at the target's."""
+        """Revoke at the present epoch, or assign at the target's."""
         kept: dict[Uuid, Mapping[int, int]] = {}
         revoking: dict[Uuid, dict[int, int]] = {}
         given: dict[Uuid, list[int]] = {}
         waits = False
-        pace = Pace()
-        for topic_ids in pace.chunks(dict.fromkeys((*self.target, *member.assigned))):
+        budget = SliceBudget()
+        for topic_ids in budget.chunks(dict.fromkeys((*self.target, *member.assigned))):
             for topic_id in topic_ids:
                 wanted: frozenset[int] = frozenset()
                 if topic_id in self.subscribed:
@@ -112,15 +112,15 @@ class Reconciliation:
                 waits = waits or len(free) < len(missing)
                 if free:
                     given[topic_id] = free
-            if pace.is_due(len(topic_ids)):
+            if budget.is_due(len(topic_ids)):
                 yield
         if revoking and is_held(self.claimed, revoking):
             return _moved(member, epoch_meanwhile, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
-        for some in pace.chunks(given.items()):
+        for some in budget.chunks(given.items()):
             for topic_id, partitions in some:
                 epochs = dict.fromkeys(partitions, self.target_epoch)
                 kept[topic_id] = {**kept[topic_id], **epochs} if topic_id in kept else epochs
-            if pace.is_due(len(some)):
+            if budget.is_due(len(some)):
                 yield
         state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
         return _moved(member, self.target_epoch, state, kept, NOTHING)
@@ -145,12 +145,12 @@ def _moved(
 
 
 def is_held(claimed: Claimed, owned: Owned) -> bool:
-    """Whether a member may still hold some of what is owned: it says so, or says nothing."""
+    """True when a member may still hold some of `owned`: it claims so, or claims nothing."""
     return claimed is None or _overlap(claimed, owned, any)
 
 
 def is_subset(claimed: Claimed, owned: Owned) -> bool:
-    """Whether a member says what it holds, and it is nothing but what is owned."""
+    """True when a member claims partitions, and all of them are in `owned`."""
     return claimed is not None and _overlap(claimed, owned, all)
 
 

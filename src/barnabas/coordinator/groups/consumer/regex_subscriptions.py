@@ -26,7 +26,7 @@ class Resolved:
 
 @attrs.frozen
 class ResolutionRequest:
-    """An effect: look which topics a group's expressions stand for now.
+    """An effect: find the topics that a group's expressions match now.
 
     `GroupShard.regexes_resolved` takes the answer.
     """
@@ -36,9 +36,9 @@ class ResolutionRequest:
 
 
 class Matching:
-    """One expression on its way through the cluster's topics: which of them it matches whole.
+    """One expression on its way through the cluster's topics; it matches complete names.
 
-    An expression that does not parse matches none.
+    An invalid expression matches none.
     """
 
     def __init__(self, regex: str, topics: Iterable[str]) -> None:
@@ -50,19 +50,19 @@ class Matching:
             self._topics = iter(())
 
     def advance(self, count: int) -> bool:
-        """Looks at so many topics more; False once there were none left."""
+        """Match the given number of further topics; return False when none were left."""
         names = list(islice(self._topics, count))
         self._matched += [name for name in names if self._pattern.fullmatch(name)]
         return bool(names)
 
     @property
     def matched(self) -> frozenset[str]:
-        """The topics that matched, of those looked at."""
+        """Return the topics that matched so far."""
         return frozenset(self._matched)
 
 
 def validate(regex: str) -> None:
-    """Raises INVALID_REGULAR_EXPRESSION with what is wrong."""
+    """Raise INVALID_REGULAR_EXPRESSION, with the reason, for an invalid expression."""
     try:
         _compile(regex)
     except _re2().error as error:
@@ -82,7 +82,7 @@ def _compile(regex: str) -> Any:
 
 
 def _re2() -> Any:
-    """The engine is imported when the first expression comes."""
+    """Import the engine with the first expression."""
     import re2
 
     return re2

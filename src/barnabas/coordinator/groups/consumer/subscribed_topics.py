@@ -1,4 +1,4 @@
-"""The cluster's topics as consumer groups see them, and the hash by which they notice changes.
+"""The cluster's topics as consumer groups see them, and the hash that shows their changes.
 
 A group keeps one number for all topics that it subscribes to: an XXH3 hash over each topic's id,
 name, partitions and racks. When it differs, the group needs a new assignment. Kafka:
@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import xxhash
 
 from barnabas.cluster.metadata.image import MetadataImage, TopicImage
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.protocol.types import Uuid
 
 _MAGIC_BYTE = b"\0"
@@ -24,7 +24,7 @@ _INT64_MAX = (1 << 63) - 1
 
 
 class Topics:
-    """The topics of the newest metadata image, with their hashes as far as they were asked for.
+    """The topics of the newest metadata image, with hashes that are computed on first use.
 
     `newest_version` is the metadata offset at which topics were last created, as far as known.
     """
@@ -37,7 +37,7 @@ class Topics:
         self._ids: WeakKeyDictionary[frozenset[str], frozenset[Uuid]] = WeakKeyDictionary()
 
     def update(self, image: MetadataImage, *, changed: Iterable[str], created: bool) -> None:
-        """Takes the next image, in which these topics changed or went, and some may be new."""
+        """Take the next image: these topics changed or were deleted, and some may be new."""
         if image.topics_by_name is not self.image.topics_by_name:
             self._ids.clear()
         self.image = image
@@ -47,7 +47,7 @@ class Topics:
             self._hashes.pop(name, None)
 
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
-        """The ids of those topics that exist."""
+        """Return the ids of the topics that exist."""
         ids = self._ids.get(names)
         if ids is None:
             by_name = self.image.topics_by_name
@@ -56,24 +56,24 @@ class Topics:
         return ids
 
     def partition_counts(self, topic_ids: Iterable[Uuid]) -> dict[Uuid, int]:
-        """How many partitions each of these topics has."""
+        """Return the number of partitions of each of these topics."""
         by_id = self.image.topics_by_id
         return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
 
     def racks(self, topic_id: Uuid, partition: int) -> list[str]:
-        """The racks of a partition's replicas, as far as their brokers state them."""
+        """Return the racks of a partition's replicas, as far as their brokers have one."""
         topic = self.image.topics_by_id.get(topic_id)
         return [] if topic is None else _racks(self.image, topic, partition)
 
     def metadata_hash(self, names: Iterable[str]) -> Steps[int]:
-        """The hash of those topics that exist, an int64; 0 when none does."""
+        """Return the hash of the topics that exist, an int64; 0 when none does."""
         by_name = self.image.topics_by_name
         known = sorted(name for name in names if name in by_name)
         if not known:
             return 0
         yield
         whole = xxhash.xxh3_64()
-        for some in Pace().chunks(known):
+        for some in SliceBudget().chunks(known):
             whole.update(b"".join(map(self._packed_hash, some)))
             yield
         return _int64(whole.intdigest())
@@ -87,7 +87,7 @@ class Topics:
 
 
 def topic_hash(image: MetadataImage, topic: TopicImage) -> int:
-    """The hash of one topic, an int64."""
+    """Return the hash of one topic, an int64."""
     count = len(topic.partitions)
     high, low = topic.id[7::-1], topic.id[:7:-1]  # both halves as little-endian integers
     parts = [_MAGIC_BYTE, high, low, _string(topic.name), _INT.pack(count)]

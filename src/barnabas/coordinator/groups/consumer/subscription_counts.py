@@ -1,6 +1,6 @@
-"""What the members of a consumer group subscribe to, counted.
+"""Counts of what the members of a consumer group subscribe to.
 
-Kept up by replay one member at a time, so that a decision about one member costs no walk over the
+Replay updates them one member at a time, so that a decision about one member does not walk over the
 others. Members that name the same topics, which may be thousands, share one set of names. Kafka:
 ModernGroup.subscribedTopicNames and ConsumerGroup.subscribedRegularExpressions.
 """
@@ -14,12 +14,12 @@ from barnabas.coordinator.groups.consumer.regex_subscriptions import Resolved
 
 T = TypeVar("T")
 
-# A member as it was and as it will be; None: it comes or goes.
+# A member before and after a change; None: it joins or leaves.
 Move = tuple[ConsumerMember | None, ConsumerMember | None]
 
 
 class Subscriptions:
-    """Counts of sets of names, of expressions, and of the topics that these stand for."""
+    """Counts of sets of names, of expressions, and of the topics behind them."""
 
     def __init__(self) -> None:
         # Members by the topics that they name, and by expression.
@@ -33,11 +33,11 @@ class Subscriptions:
     # Replay
 
     def shared(self, names: frozenset[str]) -> frozenset[str]:
-        """These names, in the very set that other members have of them if there is one."""
+        """Return these names in the set object of other members, if there is one."""
         return self._shared.get(names, names)
 
     def replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """Counts a member's new subscription in place of its old one."""
+        """Count a member's new subscription in place of its old one."""
         if (
             old is not None
             and new is not None
@@ -58,7 +58,7 @@ class Subscriptions:
                 _count(self.regexes, _regexes(member), step)
 
     def resolve(self, regex: str, resolved: Resolved | None) -> None:
-        """Takes in what an expression stands for now; None: nobody asks any more."""
+        """Apply the topics that an expression matches; None: it has no subscriber any longer."""
         before = self.resolved.pop(regex, None)
         if before is not None:
             _count(self._topics, before.topics, -1)
@@ -66,17 +66,17 @@ class Subscriptions:
             self.resolved[regex] = resolved
             _count(self._topics, resolved.topics, 1)
 
-    # Questions
+    # Queries
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
     def topics(self) -> Collection[str]:
-        """All topics that some member subscribes to."""
+        """Return all topics that some member subscribes to."""
         return self._topics.keys()
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics of one member: those that it names and those that its expression matched."""
+        """Return the topics of one member: named ones and those of its expression."""
         resolved = self.resolved.get(member.subscribed_regex)
         if resolved is None:
             return member.subscribed_names
@@ -85,7 +85,7 @@ class Subscriptions:
         return member.subscribed_names | resolved.topics
 
     def topics_after(self, moves: Iterable[Move]) -> Collection[str] | None:
-        """All topics once some members have become others; None if they are the same as now."""
+        """Return all topics after these changes of members; None when they are the same as now."""
         moves = list(moves)
         coming, going = _subsets(moves, self._names)
         gone: Counter[str] = Counter()
@@ -102,7 +102,7 @@ class Subscriptions:
         return self._topics_with(coming, going) if coming or going else None
 
     def topics_with(self, resolved: Mapping[str, frozenset[str]]) -> Collection[str]:
-        """All topics once these expressions stand for these topics."""
+        """Return all topics once these expressions match these topics."""
         before = [self.resolved[regex].topics for regex in resolved if regex in self.resolved]
         return self._topics_with(resolved.values(), before)
 
@@ -117,19 +117,19 @@ class Subscriptions:
         return topics.keys()
 
     def last_subscribed(self, regex: str, leaving: int = 1) -> bool:
-        """Whether nobody but `leaving` members subscribes to the expression."""
+        """True when only `leaving` members subscribe to the expression."""
         return self.regexes[regex] == leaving
 
     @property
     def last_resolution(self) -> Resolved | None:
-        """When and for which metadata expressions were last resolved, which happens together."""
+        """Return the last resolution of expressions, which are all resolved together."""
         return next(iter(self.resolved.values()), None)
 
 
 def _subsets(
     moves: Iterable[Move], counts: Counter[frozenset[str]]
 ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
-    """The sets of names that nobody had yet, and those that nobody has any more."""
+    """Return the sets of names that are new, and those that no member has any longer."""
     changes: dict[frozenset[str], int] = {}
     for old, new in moves:
         if old is not None:

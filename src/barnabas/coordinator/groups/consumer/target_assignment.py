@@ -1,7 +1,7 @@
-"""Epochs and targets: when a group needs a new assignment, and making it.
+"""Epochs and targets: when a group needs a new assignment, and computing it.
 
-A `Decision` gathers the records of one request; the parts of the protocol add to it in the order
-in which replay has to see them. Kafka: GroupMetadataManager.updateSubscriptionMetadata,
+A `Change` collects the records of one request; the parts of the protocol add to it in the order in
+which replay must see them. Kafka: GroupMetadataManager.updateSubscriptionMetadata,
 maybeUpdateTargetAssignment, maybeReconcile and maybeUpdateRegularExpressions.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from barnabas.coordinator.core.coordinator_output import DecisionTimers, Output, Record
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer import consumer_records, regex_subscriptions
 from barnabas.coordinator.groups.consumer.assignors.assignor import (
     AssignorError,
@@ -36,25 +36,25 @@ from barnabas.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)
 
-# Expressions are not resolved again sooner (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+# The least time between two resolutions (Kafka: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 _REGEX_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(enum.Enum):
-    """What became of a member's expression."""
+    """The change of a member's expression."""
 
     NONE = enum.auto()
-    # It has another one, which stands for topics only once it is resolved.
+    # It is another one, which matches topics only once it is resolved.
     UNRESOLVED = enum.auto()
-    # It has another one, or none, and what that stands for is known.
+    # It is another one, or none, and its topics are known.
     RESOLVED = enum.auto()
 
 
 @attrs.define
-class Surroundings:
-    """What all parts of the protocol share: one for each shard.
+class GroupContext:
+    """The objects that all parts of the protocol share: one for each shard.
 
-    `find` gives a consumer group by its id, None where there is none of this type.
+    `find` returns a consumer group by its id, None when there is none of this type.
     """
 
     configs: GroupConfigs
@@ -64,7 +64,7 @@ class Surroundings:
     find: Callable[[str], ConsumerGroup | None]
 
     def metadata_hash_after(self, group: ConsumerGroup, moves: Sequence[Move]) -> Steps[int]:
-        """The hash of a group's topics once some members have become others."""
+        """Return the hash of a group's topics after these changes of members."""
         topics = group.subscriptions.topics_after(moves)
         if topics is None:
             if not group.wants_metadata:
@@ -75,7 +75,7 @@ class Surroundings:
 
 @attrs.define
 class Change:
-    """How one member changes in a request: `before` is as the group has it (or a new one)."""
+    """The change of one member by a request; `before` is the group's member, or a new one."""
 
     group: ConsumerGroup
     before: ConsumerMember
@@ -87,23 +87,23 @@ class Change:
 
     @property
     def replaces(self) -> ConsumerMember | None:
-        """The static member of another id whose place is taken."""
+        """The static member of another id that this member replaces."""
         holder = self.group.static_member(self.after.instance_id)
         return None if holder is None or holder.member_id == self.after.member_id else holder
 
 
 class Rebalances:
-    """Leads a group and the member in hand through a rebalance."""
+    """Takes a group and one of its members through a rebalance."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        # Groups whose expressions are being looked up.
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        # Groups whose expressions are being resolved.
         self._resolving: set[str] = set()
 
     def advance(
         self, change: Change, claimed: Claimed, *, cause: str, classic: bool = False
     ) -> Steps[ConsumerMember]:
-        """Does all that a changed or returning member brings about; the member as it is then.
+        """Carry out a change or return of a member; return the member afterwards.
 
         Raises KafkaError: INVALID_REGULAR_EXPRESSION, FENCED_MEMBER_EPOCH, UNKNOWN_SERVER_ERROR
         when the assignor fails.
@@ -120,7 +120,7 @@ class Rebalances:
     # Subscription
 
     def subscribe(self, change: Change, *, classic: bool = False) -> tuple[bool, bool]:
-        """Writes what the member says; whether its subscription changed, and the epoch rises."""
+        """Write the member; return whether its subscription changed, and the epoch rises."""
         before, after = change.before, change.after
         if after is not before and after != before:
             change.records.append(
@@ -162,25 +162,25 @@ class Rebalances:
         return status
 
     def _wants_resolution(self, change: Change, regexes: set[str], *, fresh: bool) -> bool:
-        """Whether expressions are new, topics have come, or it is time again."""
+        """True when expressions are new, topics were created, or the interval is over."""
         subscriptions = change.group.subscriptions
         last = subscriptions.last_resolution
         if last is None:
             return True
         if change.now_ms <= last.timestamp_ms + _REGEX_INTERVAL_MIN_MS:
             return False
-        interval_ms = self._around.configs.settings.consumer_regex_refresh_interval_ms
+        interval_ms = self._context.configs.settings.consumer_regex_refresh_interval_ms
         return (
             fresh
             or len(regexes) != len(subscriptions.resolved)
-            or last.version < self._around.topics.newest_version
+            or last.version < self._context.topics.newest_version
             or change.now_ms > last.timestamp_ms + interval_ms
         )
 
     def ask_to_resolve(self, group_id: str, regexes: frozenset[str]) -> Output:
-        """Has the expressions looked up outside, unless that is under way for the group.
+        """Request a resolution of the expressions, unless one is in progress for the group.
 
-        It is a decision of its own, after the one that led to it was written.
+        It is a separate decision, after the one that led to it was written.
         """
         if group_id in self._resolving:
             return Output()
@@ -190,20 +190,20 @@ class Rebalances:
     def resolved(
         self, group_id: str, found: Mapping[str, frozenset[str]], version: int, now_ms: int
     ) -> Steps[Output]:
-        """Takes in which topics expressions stand for; the epoch rises if that has changed.
+        """Apply the topics that expressions match; the epoch rises when they have changed.
 
-        `version` is the metadata offset that was looked at.
+        `version` is the metadata offset that they were matched at.
         """
         self._resolving.discard(group_id)
-        around = self._around
-        group = around.find(group_id)
+        context = self._context
+        group = context.find(group_id)
         if group is None:
             return Output()
         subscriptions = group.subscriptions
         resolved = {
             one: names
             for one, names in found.items()
-            if subscriptions.regexes[one]  # else its last member has gone meanwhile
+            if subscriptions.regexes[one]  # else its last member has left
         }
         written = [
             consumer_records.regular_expression(group_id, one, names, version, now_ms)
@@ -216,25 +216,25 @@ class Rebalances:
         )
         yield
         topics = subscriptions.topics_with(resolved)
-        metadata_hash = yield from around.topics.metadata_hash(topics)
+        metadata_hash = yield from context.topics.metadata_hash(topics)
         if raises or metadata_hash != group.metadata_hash:
             epoch = group.group_epoch + 1
             written.append(consumer_records.group_epoch(group_id, epoch, metadata_hash))
             group.metadata_epoch = epoch
-            around.history.note(group_id, now_ms, epoch, "regular expressions match other topics")
+            context.history.note(group_id, now_ms, epoch, "regular expressions match other topics")
         return Output(records=written)
 
     # The group epoch
 
     def raise_epoch(self, change: Change, raises: bool, cause: str) -> Steps[int]:
-        """Raises the group epoch if something calls for it; the epoch there is then."""
+        """Raise the group epoch if needed; return the epoch afterwards."""
         group = change.group
         epoch = group.group_epoch
         if not raises and not group.wants_metadata:
             return epoch
         yield
         moves = [(change.before, change.after)]
-        metadata_hash = yield from self._around.metadata_hash_after(group, moves)
+        metadata_hash = yield from self._context.metadata_hash_after(group, moves)
         if metadata_hash != group.metadata_hash and not raises:
             raises, cause = True, "the topics that it subscribes to have changed"
         if raises:
@@ -242,7 +242,7 @@ class Rebalances:
             change.records.append(
                 consumer_records.group_epoch(group.group_id, epoch, metadata_hash)
             )
-            self._around.history.note(group.group_id, change.now_ms, epoch, cause)
+            self._context.history.note(group.group_id, change.now_ms, epoch, cause)
         group.metadata_epoch = epoch
         if group.has_partition_metadata:
             change.records.append(consumer_records.partition_metadata_tombstone(group.group_id))
@@ -251,23 +251,23 @@ class Rebalances:
     # The target
 
     def update_target(self, change: Change, epoch: int) -> Steps[tuple[int, Assignment]]:
-        """The epoch of the target and the member's part of it, computed anew if it is time."""
+        """Return the epoch of the target and the member's part; compute a new one if it is time."""
         group = change.group
         present = group.assignment_epoch, group.target_of(change.after)
         if group.assignment_epoch >= epoch:
             return present
-        interval_ms = self._around.configs.assignment_interval_ms(group.group_id)
+        interval_ms = self._context.configs.assignment_interval_ms(group.group_id)
         computed_ms = group.assignment_timestamp_ms
         if computed_ms and interval_ms and change.now_ms < computed_ms + interval_ms:
             return present
         assignments = yield from self._assign(change, epoch)
-        pace = Pace()
+        budget = SliceBudget()
         for member_id, assignment in assignments.items():
             if assignment != group.target.get(member_id):
                 change.records.append(
                     consumer_records.target_member(group.group_id, member_id, assignment)
                 )
-                if pace.is_due(len(assignment)):
+                if budget.is_due(len(assignment)):
                     yield
         change.records.append(
             consumer_records.target_metadata(group.group_id, epoch, change.now_ms)
@@ -276,9 +276,9 @@ class Rebalances:
 
     def _assign(self, change: Change, epoch: int) -> Steps[dict[str, Assignment]]:
         group = change.group
-        assignors = self._around.configs.settings.consumer_assignors
+        assignors = self._context.configs.settings.consumer_assignors
         wanted = group.preferred_assignor(change.before, change.after)
-        # A name in a record may be of an assignor that is configured no more.
+        # A record may name an assignor that is no longer configured.
         assignor = assignors.get(wanted or "") or next(iter(assignors.values()))
         spec = yield from self._spec(change)
         try:
@@ -303,26 +303,26 @@ class Rebalances:
         return assignments
 
     def _spec(self, change: Change) -> Steps[GroupSpec]:
-        """The group with the member in hand as it is from now on."""
+        """Return the group with the changed member, as assignors see it."""
         group, after, replaced = change.group, change.after, change.replaces
         members = {**group.members, after.member_id: after}
         targets = group.target
         if replaced is not None:
             del members[replaced.member_id]
             targets = {**targets, after.member_id: targets.get(replaced.member_id, NO_ASSIGNMENT)}
-        topics = self._around.topics
+        topics = self._context.topics
         specs: dict[str, MemberSpec] = {}
         partitions: dict[Uuid, int] = {}
         ids: dict[frozenset[str], frozenset[Uuid]] = {}
-        pace = Pace()
+        budget = SliceBudget()
         for member_id, member in members.items():
             names = group.subscriptions.topics_of(member)
             topic_ids = ids.get(names)
             if topic_ids is None:
                 topic_ids = ids[names] = topics.ids(names)
-                for some in pace.chunks(topic_ids):
+                for some in budget.chunks(topic_ids):
                     partitions |= topics.partition_counts(some)
-                    if pace.is_due(len(some)):
+                    if budget.is_due(len(some)):
                         yield
             specs[member_id] = MemberSpec(
                 member_id,
@@ -343,7 +343,7 @@ class Rebalances:
         subscription_changed: bool,
         claimed: Claimed,
     ) -> Steps[ConsumerMember]:
-        """Takes the member one step on towards its target."""
+        """Move the member one step towards its target."""
         group, member = change.group, change.after
         if not subscription_changed and member.is_reconciled_to(target_epoch):
             return member
@@ -351,7 +351,7 @@ class Rebalances:
         reconciliation = Reconciliation(
             target_epoch=target_epoch,
             target=target,
-            subscribed=self._around.topics.ids(topics),
+            subscribed=self._context.topics.ids(topics),
             subscription_changed=subscription_changed,
             claimed=claimed,
             holders=group.partition_epochs,
@@ -363,7 +363,7 @@ class Rebalances:
         change.records.append(consumer_records.current_assignment(group.group_id, stepped))
         yield
         logger.debug(
-            "member moves group=%s member=%s epoch=%d state=%s",
+            "member reconciled group=%s member=%s epoch=%d state=%s",
             group.group_id,
             stepped.member_id,
             stepped.member_epoch,

@@ -1,4 +1,4 @@
-"""Producer ids out of the blocks that the controller gives to this broker (KIP-730)."""
+"""Producer ids from the blocks that the controller allocates to this broker (KIP-730)."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProducerIds:
-    """Hands out producer ids, each once in the life of the cluster."""
+    """Returns producer ids, each once in the life of the cluster."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
@@ -25,7 +25,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def next(self) -> int:
-        """A new id; COORDINATOR_LOAD_IN_PROGRESS while no controller can be asked for a block."""
+        """Return a new id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is available."""
         async with self._lock:
             if self._next == self._end:
                 await self._take_block()
@@ -40,7 +40,7 @@ class ProducerIds:
             block = await node.channel.send(request, AllocateProducerIdsResponse)
             raise_error(block)
         except KafkaError as error:
-            # What every producer takes for a reason to ask again (Kafka: RPCProducerIdManager).
+            # On this error every producer retries (Kafka: RPCProducerIdManager).
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
         self._next = block.producer_id_start
         self._end = block.producer_id_start + block.producer_id_len

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a node (Kafka's TransactionCoordinator, around its shards)."""
+"""The transaction coordinator of a node (Kafka's TransactionCoordinator, without the shards)."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     TransactionState: TypeAlias = DescribeTransactionsResponse.TransactionState
     ListedTransaction: TypeAlias = ListTransactionsResponse.TransactionState
 
-    # An operation that may need a new producer id: shard, id if there is one, time in ms, token.
+    # An operation that may need a new producer id: shard, id or None, time in ms, token.
     _OperationWithId = Callable[[TransactionShard, int | None, int, Token], Output]
 
 logger = logging.getLogger(__name__)
 
 
 def transaction_settings(config: NodeConfig) -> TransactionSettings:
-    """The coordinator's settings out of the node's properties."""
+    """Return the coordinator's settings from the node's properties."""
     get = config.get_int
     return TransactionSettings(
         max_timeout_ms=get("transaction.max.timeout.ms"),
@@ -153,7 +153,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     # Requests
 
     async def _request_with_id(self, key: str, operation: _OperationWithId) -> Any:
-        """Have the shard decide; a new producer id is fetched only if it turns out needed."""
+        """Run an operation of the shard; a new producer id is fetched only when it is needed."""
         from barnabas.coordinator.transactions.transaction_shard import ProducerIdNeededError
 
         try:
@@ -167,7 +167,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             )
 
     async def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        """A transactional producer starts, or goes on after an error."""
+        """Start a transactional producer, or resume one after an error."""
         return await self._request_with_id(
             request.transactional_id or "",
             lambda shard, fresh, now_ms, token: shard.init_producer_id(
@@ -183,7 +183,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> None:
-        """Partitions become part of a transaction."""
+        """Add partitions to a transaction."""
         added = list(partitions)
         await self.request(
             transactional_id,
@@ -199,7 +199,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether partitions are part of a transaction."""
+        """Return for each partition whether it is part of a transaction."""
         asked = list(partitions)
         return await self.request(
             transactional_id,
@@ -209,7 +209,7 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         )
 
     async def end_transaction(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
-        """A producer commits or aborts."""
+        """Commit or abort a producer's transaction."""
         return await self._request_with_id(
             request.transactional_id,
             lambda shard, fresh, now_ms, token: shard.end_transaction(
@@ -218,14 +218,14 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         )
 
     async def describe(self, transactional_id: str) -> TransactionState:
-        """One transactional id."""
+        """Return one transactional id."""
         return await self.request(
             transactional_id,
             lambda shard, _now_ms, token: shard.describe(transactional_id, token),
         )
 
     async def list_transactions(self, filters: Filters) -> list[ListedTransaction]:
-        """Those of this node; COORDINATOR_LOAD_IN_PROGRESS while some are not known yet."""
+        """Return those of this node. Raises COORDINATOR_LOAD_IN_PROGRESS while some are missing."""
         return await self.request_all(
             lambda shard, now_ms, token: shard.list_transactions(filters, now_ms, token)
         )

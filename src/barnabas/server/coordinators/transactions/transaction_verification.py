@@ -1,7 +1,7 @@
-"""Letting a transaction's first write into a partition: the coordinator is asked before (KIP-890).
+"""Verify a transactional partition with its coordinator before the first write (KIP-890).
 
-Producers of the first version told the coordinator themselves (AddPartitionsToTxn), so it is only
-asked whether that is so. For those of the second version the broker tells it, with the write.
+Producers of the first version add partitions themselves (AddPartitionsToTxn), so the broker only
+verifies that. For producers of the second version the broker adds the partition with the write.
 """
 
 from collections.abc import Iterable
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Support(Enum):
-    """What the version of a request says about its client (`TransactionSupportedOperation`)."""
+    """The client's support, by the version of its request (`TransactionSupportedOperation`)."""
 
-    DEFAULT = "knows no TRANSACTION_ABORTABLE"
-    ABORTABLE = "knows it"
+    DEFAULT = "does not support TRANSACTION_ABORTABLE"
+    ABORTABLE = "supports it"
     ADDS = "leaves adding partitions to the broker"
 
 
@@ -41,13 +41,13 @@ _PASSING: Final = frozenset(
 
 
 def is_in_transaction(partition: "Partition", producer_id: int, epoch: int) -> bool:
-    """Whether the producer has written into the partition in its present transaction."""
+    """True when the producer has written into the partition in its present transaction."""
     entry = partition.log.producers.producers.get(producer_id)
     return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
 
 class VerifyingCoordinator(Protocol):
-    """What a verification needs of the transaction coordinator."""
+    """The part of the transaction coordinator that a verification uses."""
 
     guards: Guards
 
@@ -74,9 +74,10 @@ class VerifyingCoordinator(Protocol):
 
 
 class Admission:
-    """One request's first writes into partitions, asked for and then let in.
+    """The verification of one request's first writes, and the guards that hold meanwhile.
 
-    `async with Admission(...) as admission:` asks; `check` raises for a partition that is refused.
+    `async with Admission(...) as admission:` verifies; `check_write` raises for a refused
+    partition.
     """
 
     def __init__(
@@ -124,17 +125,17 @@ class Admission:
         self._guards.clear()
 
     def outcome(self, partition: TopicPartition) -> ErrorCode:
-        """NONE for one that may be written to now."""
+        """Return NONE for a partition that may be written to now, else the error."""
         guard = self._guards.get(partition)
         if guard is None or guard.is_broken:
             return ErrorCode.INVALID_TXN_STATE
         return self._outcomes.get(partition, ErrorCode.INVALID_TXN_STATE)
 
     def check_write(self, partition: TopicPartition) -> None:
-        """Raise what Produce answers for a partition that is refused.
+        """Raise the error that Produce answers for a refused partition.
 
-        Errors that pass are told as NOT_ENOUGH_REPLICAS, which every client retries; only
-        clients of the second version know CONCURRENT_TRANSACTIONS from Produce.
+        Transient errors become NOT_ENOUGH_REPLICAS, which every client retries. Only clients of the
+        second version expect CONCURRENT_TRANSACTIONS from Produce.
         """
         code = self.outcome(partition)
         if code is ErrorCode.NONE:
@@ -149,10 +150,10 @@ class Admission:
             )
         raise KafkaError(code, "Partition was not added to the transaction")
 
-    # Asking
+    # Verification
 
     async def _ask(self) -> None:
-        """Ask; while the transaction before is being ended, a few times (KIP-890, part 2)."""
+        """Verify; retry while the previous transaction is being ended (KIP-890, part 2)."""
         config = self._settings.current
         wait_s = config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
         most_s = config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
@@ -163,7 +164,7 @@ class Admission:
             await trio.sleep(wait_s)
 
     async def _ask_once(self) -> bool:
-        """Whether asking again is of no use."""
+        """Verify once; return True when a retry would not help."""
         transactions = self._transactions
         producer = self._transactional_id, *self._producer
         try:
@@ -185,7 +186,7 @@ class Admission:
         return True
 
     def _translated(self, code: ErrorCode) -> ErrorCode:
-        """As AddPartitionsToTxnManager hands it on."""
+        """Translate an error as AddPartitionsToTxnManager does."""
         if code is ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code is ErrorCode.TRANSACTION_ABORTABLE and self.support is Support.DEFAULT:

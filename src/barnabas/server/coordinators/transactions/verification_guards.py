@@ -1,9 +1,9 @@
-"""Guards against a transaction that ends while a write into it is being admitted.
+"""Guards against a transaction that ends while its first write is being verified.
 
-Before a transaction's first write to a partition the coordinator is asked (KIP-890). Its answer
-may take a while, and the transaction may be over by the time it arrives; then the write must not
-be let in, or nothing would ever end it. A guard is made before asking; a marker breaks it; only
-with an unbroken guard the write goes in (Kafka's `VerificationGuard`).
+Before a transaction's first write to a partition the broker verifies it with the coordinator
+(KIP-890). Until the response arrives the transaction may be over; a write after that would stay in
+a transaction that never ends. A guard is created before the verification, a marker breaks it, and
+only a write with an unbroken guard is accepted (Kafka's `VerificationGuard`).
 """
 
 _Key = tuple[str, int, int]
@@ -29,20 +29,20 @@ class Guards:
         return len(self._guards)
 
     def hold(self, topic: str, partition: int, producer_id: int) -> Guard:
-        """The guard to ask the coordinator under; `release` it in the end."""
+        """Return the guard for a verification; call `release` at its end."""
         guard = self._guards.setdefault((topic, partition, producer_id), Guard())
         guard.holders += 1
         return guard
 
     def release(self, topic: str, partition: int, producer_id: int, guard: Guard) -> None:
-        """The write was let in, or refused."""
+        """Release a guard after the write was accepted or refused."""
         guard.holders -= 1
         key = topic, partition, producer_id
         if not guard.holders and self._guards.get(key) is guard:
             del self._guards[key]
 
     def transaction_ended(self, topic: str, partition: int, producer_id: int) -> None:
-        """A marker is written: whoever is being admitted must ask again."""
+        """Break the guard, because a marker was written: the write must be verified again."""
         guard = self._guards.pop((topic, partition, producer_id), None)
         if guard is not None:
             guard.is_broken = True

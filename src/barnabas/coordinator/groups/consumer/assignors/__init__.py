@@ -1,6 +1,6 @@
-"""Who gets which partitions: the assignors that a coordinator may be told to use.
+"""The assignors that a coordinator may use: they decide who gets which partitions.
 
-`base` says what an assignor is; `uniform` and `range` are Kafka's own two. Others are named by
-their import path in `group.consumer.assignors`. An assignor sees values and gives one: no clock,
-no random, no I/O, and the same group always gets the same answer.
+`assignor` has the interface; `uniform_assignor` and `range_assignor` are Kafka's two.
+`group.consumer.assignors` names others by their import path. An assignor takes values and returns
+one: no clock, no random, no I/O, and the same group always gets the same answer.
 """

@@ -1,4 +1,4 @@
-"""What an assignor is given and gives back.
+"""The interface of assignors: a group's specification in, an assignment out.
 
 Kafka: the PartitionAssignor interface of group-coordinator-api.
 """
@@ -10,13 +10,13 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer.consumer_member import NO_ASSIGNMENT, Assignment
 from barnabas.protocol.types import Uuid
 
 
 class AssignorError(Exception):
-    """An assignor could not do its work, or what it gave is no assignment."""
+    """An assignor failed, or returned an invalid assignment."""
 
 
 @attrs.frozen(slots=True)
@@ -34,8 +34,8 @@ class MemberSpec:
 class GroupSpec:
     """A group as an assignor sees it.
 
-    `partitions` gives the number of partitions of each topic that somebody consumes; `racks` the
-    racks of a partition's replicas.
+    `partitions` has the number of partitions of each subscribed topic; `racks` returns the racks of
+    a partition's replicas.
     """
 
     members: Mapping[str, MemberSpec]
@@ -44,12 +44,12 @@ class GroupSpec:
 
     @property
     def partitions_max(self) -> int:
-        """The most partitions that one of the topics has."""
+        """Return the largest number of partitions that a topic has."""
         return max(self.partitions.values(), default=0)
 
     @cached_property
     def owners(self) -> Mapping[Uuid, Mapping[int, str]]:
-        """Who had each partition in the last target, by topic id and number."""
+        """Return the owner of each partition in the last target, by topic id and number."""
         owners: dict[Uuid, dict[int, str]] = {}
         for member in self.members.values():
             for topic_id, partitions in member.target.items():
@@ -59,24 +59,24 @@ class GroupSpec:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members consume the same topics."""
+        """True when all members consume the same topics."""
         return len({member.topic_ids for member in self.members.values()}) <= 1
 
 
 Assignments: TypeAlias = Mapping[str, Assignment]
-"""Partitions by topic id for each member; a member left out gets nothing."""
+"""Partitions by topic id for each member; a missing member gets nothing."""
 
 
 class Assignor(Protocol):
-    """Gives each member the partitions that it shall have."""
+    """Decides which partitions each member gets."""
 
     @property
     def name(self) -> str:
-        """By which members may ask for it."""
+        """The name that members use for it."""
         ...
 
     def assign(self, group: GroupSpec) -> Assignments | Steps[Assignments]:
-        """The assignments; as a generator that yields now and then if it may take long.
+        """Return the assignments; a generator of them when it may take long.
 
         Raises AssignorError when there is no answer.
         """
@@ -84,15 +84,15 @@ class Assignor(Protocol):
 
 
 def assigned(assignor: Assignor, group: GroupSpec) -> Steps[dict[str, Assignment]]:
-    """An assignment for every member of the group; AssignorError for partitions not there."""
+    """Return an assignment for every member; AssignorError for partitions that do not exist."""
     given = assignor.assign(group)
     if not isinstance(given, Mapping):
         given = yield from given
     assignments: dict[str, Assignment] = {}
-    pace = Pace()
+    budget = SliceBudget()
     for member_id in group.members:
         assignment: dict[Uuid, frozenset[int]] = {}
-        for some in pace.chunks(given.get(member_id, NO_ASSIGNMENT).items()):
+        for some in budget.chunks(given.get(member_id, NO_ASSIGNMENT).items()):
             for topic_id, partitions in some:
                 if not partitions:
                     continue
@@ -103,7 +103,7 @@ def assigned(assignor: Assignor, group: GroupSpec) -> Steps[dict[str, Assignment
                         f"{sorted(partitions)}"
                     )
                 assignment[topic_id] = frozenset(partitions)
-            if pace.is_due(len(some)):
+            if budget.is_due(len(some)):
                 yield
         assignments[member_id] = assignment
     return assignments
@@ -122,10 +122,10 @@ _BUILT_IN = {
 
 
 def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:
-    """The assignors of `group.consumer.assignors` by name, the default first.
+    """Return the assignors of `group.consumer.assignors` by name, the default first.
 
-    A name is `uniform`, `range`, one of their Java classes, or `module:Class` of an assignor of
-    one's own. ValueError says what is wrong with it.
+    A name is `uniform`, `range`, one of their Java classes, or `module:Class` of another assignor.
+    Raises ValueError with the reason when one cannot be loaded.
     """
     assignors: dict[str, Assignor] = {}
     for name in names:

@@ -1,11 +1,12 @@
-"""Neighbouring partitions to one member, the same numbers of every topic to the same member.
+"""Ranges: neighbouring partitions to one member, the same numbers of every topic to the same
+member.
 
-So topics with as many partitions can be joined by number. Kafka: RangeAssignor.
+Topics with the same number of partitions can therefore be joined by number. Kafka: RangeAssignor.
 """
 
 from collections.abc import Sequence
 
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer.assignors.assignor import (
     Assignments,
     GroupSpec,
@@ -20,14 +21,14 @@ class RangeAssignor:
     name = "range"
 
     def assign(self, group: GroupSpec) -> Steps[Assignments]:
-        """Static members come first, by instance id, so that a restart changes nothing."""
+        """Assign ranges; static members come first, by instance id, so restarts change nothing."""
         if not group.members:
             return {}
         members = sorted(group.members.values(), key=_order)
         assignments: dict[str, dict[Uuid, frozenset[int]]] = {id_: {} for id_ in group.members}
         consumers = yield from _consumers(members)
-        pace, ranges = Pace(), min(group.partitions_max, len(members))
-        for some in pace.chunks(sorted(consumers), weight=ranges):
+        budget, ranges = SliceBudget(), min(group.partitions_max, len(members))
+        for some in budget.chunks(sorted(consumers), weight=ranges):
             for topic_id in some:
                 member_ids = consumers[topic_id]
                 count = group.partitions[topic_id]
@@ -39,22 +40,22 @@ class RangeAssignor:
                     end = start + share + (place < extra)
                     assignments[member_id][topic_id] = frozenset(range(start, end))
                     start = end
-            if pace.is_due(len(some) * ranges):
+            if budget.is_due(len(some) * ranges):
                 yield
         return assignments
 
 
 def _consumers(members: Sequence[MemberSpec]) -> Steps[dict[Uuid, Sequence[str]]]:
-    """The members by topic; topics that all of them consume have one list."""
+    """Return the members by topic; topics that all members consume share one list."""
     common = members[0].topic_ids.intersection(*{member.topic_ids for member in members})
     everybody = [member.member_id for member in members]
     consumers: dict[Uuid, list[str]] = dict.fromkeys(common, everybody)
-    pace = Pace()
+    budget = SliceBudget()
     for member in members:
-        for some in pace.chunks(member.topic_ids - common):
+        for some in budget.chunks(member.topic_ids - common):
             for topic_id in some:
                 consumers.setdefault(topic_id, []).append(member.member_id)
-            if pace.is_due(len(some)):
+            if budget.is_due(len(some)):
                 yield
     return dict(consumers)
 

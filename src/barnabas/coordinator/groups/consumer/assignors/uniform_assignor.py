@@ -1,20 +1,20 @@
-"""As many partitions to each member as to any other, moving as few as possible.
+"""Equal shares for all members, with as few moves as possible.
 
-Where all consume the same topics, each member keeps what it had up to its share, and the rest
-goes to those that have less. Otherwise a topic's free partitions go to whoever of its consumers
-has least, and then partitions move from the most to the least loaded until no topic has members
-that are more than one partition apart, or that does not get better. Kafka: UniformAssignor.
+When all members consume the same topics, each member keeps what it had up to its share, and the
+rest goes to members below their share. Otherwise a topic's free partitions go to its least loaded
+consumers. Then partitions move from the most to the least loaded consumers, until the loads of a
+topic's consumers differ by one at most, or no longer improve. Kafka: UniformAssignor.
 """
 
 import heapq
 from collections.abc import Iterable
 
-from barnabas.coordinator.core.steps import Pace, Steps
+from barnabas.coordinator.core.steps import SliceBudget, Steps
 from barnabas.coordinator.groups.consumer.assignors.assignor import Assignments, GroupSpec
 from barnabas.coordinator.groups.consumer.consumer_member import Assignment
 from barnabas.protocol.types import Uuid
 
-# Balancing one topic may unbalance another: how often to go round (as Kafka).
+# Balancing one topic may unbalance another: the most rounds over all topics (as in Kafka).
 _ROUNDS = 16
 _NONE: frozenset[int] = frozenset()
 
@@ -28,7 +28,7 @@ class UniformAssignor:
     name = "uniform"
 
     def assign(self, group: GroupSpec) -> Steps[Assignments]:
-        """The better of its two ways for this group."""
+        """Assign by the better of two algorithms for this group."""
         if not group.members:
             return {}
         way = _Homogeneous if group.is_homogeneous else _Heterogeneous
@@ -43,24 +43,24 @@ class _Homogeneous:
         self._weight = group.partitions_max
         self._members = group.members
         self._topic_ids = next(iter(group.members.values())).topic_ids
-        self._pace = Pace()
+        self._budget = SliceBudget()
         self._targets: dict[str, _Target] = {}
         self._kept: dict[Uuid, set[int]] = {topic_id: set() for topic_id in self._topic_ids}
 
     def assign(self) -> Steps[dict[str, Assignment]]:
         total = sum(map(self._counts.__getitem__, self._topic_ids))
         share, extra = divmod(total, len(self._members))
-        # Partitions of one topic are kept together, which costs each little.
-        pace, weight = self._pace, 1 + self._weight // 32
+        # Partitions of one topic are kept together, so each costs little.
+        budget, weight = self._budget, 1 + self._weight // 32
         wanting: list[tuple[str, int]] = []
         left = len(self._members)
         for member_id, member in self._members.items():
-            # A larger share goes to those that can fill it, while there are any, or to the last.
+            # The larger shares go to the first members that can fill them, or to the last ones.
             quota = share + (extra > 0)
             target: _Target = {}
-            for some in pace.chunks(member.target.items(), weight):
+            for some in budget.chunks(member.target.items(), weight):
                 quota = self._keep(target, some, quota)
-                if pace.is_due(len(some)):
+                if budget.is_due(len(some)):
                     yield
             if extra > 0:
                 if quota > 0 and left > extra:
@@ -75,14 +75,14 @@ class _Homogeneous:
         return dict(self._targets)
 
     def _keep(self, target: _Target, had: Iterable[_TopicPartitions], quota: int) -> int:
-        """Leaves a member what it had, up to its quota; what is left of that."""
+        """Leave a member what it had, up to its quota; return the rest of the quota."""
         all_kept, counts = self._kept, self._counts
         for topic_id, partitions in had:
             if not quota:
                 break
             kept = all_kept.get(topic_id)
             if kept is None:
-                continue  # nobody consumes it any more
+                continue  # no member consumes it any longer
             keeps = partitions if kept.isdisjoint(partitions) else partitions - kept
             keeps = _limited(keeps, quota, counts[topic_id])
             if keeps:
@@ -92,10 +92,10 @@ class _Homogeneous:
         return quota
 
     def _give(self, wanting: list[tuple[str, int]]) -> Steps[None]:
-        """Gives what nobody keeps to the members that want so many more, in turn."""
+        """Assign the free partitions to the members below their quota, in order."""
         turns = iter(wanting)
         member_id, quota = "", 0
-        for some in self._pace.chunks(sorted(self._topic_ids), self._weight):
+        for some in self._budget.chunks(sorted(self._topic_ids), self._weight):
             for topic_id in some:
                 kept, count = self._kept[topic_id], self._counts[topic_id]
                 free = [p for p in range(count) if p not in kept] if len(kept) < count else []
@@ -106,12 +106,12 @@ class _Homogeneous:
                     target = self._targets[member_id]
                     target[topic_id] = target.get(topic_id, _NONE).union(given)
                     quota -= len(given)
-            if self._pace.is_due(len(some) * self._weight):
+            if self._budget.is_due(len(some) * self._weight):
                 yield
 
 
 def _limited(partitions: frozenset[int], most: int, count: int) -> frozenset[int]:
-    """What a member keeps of a topic; a topic made anew may have fewer partitions."""
+    """Return what a member keeps of a topic; a recreated topic may have fewer partitions."""
     if len(partitions) <= most and max(partitions, default=0) < count:
         return partitions
     return frozenset(sorted(p for p in partitions if p < count)[:most])
@@ -124,10 +124,10 @@ class _Heterogeneous:
         self._members = group.members
         self._counts = group.partitions
         self._weight = group.partitions_max
-        self._pace = Pace()
+        self._budget = SliceBudget()
         self._consumers: dict[Uuid, list[str]] = {}
         self._loads = dict.fromkeys(group.members, 0)
-        # Ties in load are settled by the order of members.
+        # The order of members decides between equal loads.
         self._places = {member_id: place for place, member_id in enumerate(group.members)}
         self._owners: dict[Uuid, list[str | None]] = {}
 
@@ -143,34 +143,34 @@ class _Heterogeneous:
             ),
         )
         yield
-        pace, weight = self._pace, self._weight + len(self._members)
-        for some in pace.chunks(topic_ids, weight):
+        budget, weight = self._budget, self._weight + len(self._members)
+        for some in budget.chunks(topic_ids, weight):
             for topic_id in some:
                 self._fill(topic_id)
-            if pace.is_due(len(some) * weight):
+            if budget.is_due(len(some) * weight):
                 yield
         shared = [topic_id for topic_id in topic_ids if len(self._consumers[topic_id]) > 1]
         for _ in range(_ROUNDS):
             moved = 0
-            for some in pace.chunks(shared, weight):
+            for some in budget.chunks(shared, weight):
                 moved += sum(self._balance(topic_id) for topic_id in some)
-                if pace.is_due(len(some) * weight):
+                if budget.is_due(len(some) * weight):
                     yield
             if not moved:
                 break
         return (yield from self._targets())
 
     def _take_in(self) -> Steps[None]:
-        """Who consumes a topic, and who has its partitions in the last target."""
+        """Note who consumes a topic, and who has its partitions in the last target."""
         for member in self._members.values():
-            for some in self._pace.chunks(member.topic_ids):
+            for some in self._budget.chunks(member.topic_ids):
                 for topic_id in some:
                     self._consumers.setdefault(topic_id, []).append(member.member_id)
-                if self._pace.is_due(len(some)):
+                if self._budget.is_due(len(some)):
                     yield
         self._owners = {topic_id: [None] * self._counts[topic_id] for topic_id in self._consumers}
         for member in self._members.values():
-            for some in self._pace.chunks(member.target.items(), self._weight):
+            for some in self._budget.chunks(member.target.items(), self._weight):
                 held = 0
                 for topic_id, partitions in some:
                     held += len(partitions)
@@ -178,12 +178,12 @@ class _Heterogeneous:
                         for partition in partitions:
                             if partition < self._counts[topic_id]:
                                 self._assign(topic_id, partition, member.member_id)
-                if self._pace.is_due(held):
+                if self._budget.is_due(held):
                     yield
 
     def _targets(self) -> Steps[dict[str, Assignment]]:
         targets: dict[str, _Target] = {id_: {} for id_ in self._loads}
-        for some in self._pace.chunks(self._owners.items(), self._weight):
+        for some in self._budget.chunks(self._owners.items(), self._weight):
             for topic_id, owners in some:
                 shares: dict[str, list[int]] = {}
                 for partition, owner in enumerate(owners):
@@ -191,7 +191,7 @@ class _Heterogeneous:
                         shares.setdefault(owner, []).append(partition)
                 for owner, partitions in shares.items():
                     targets[owner][topic_id] = frozenset(partitions)
-            if self._pace.is_due(len(some) * self._weight):
+            if self._budget.is_due(len(some) * self._weight):
                 yield
         return dict(targets)
 
@@ -204,7 +204,7 @@ class _Heterogeneous:
         self._loads[member_id] += 1
 
     def _fill(self, topic_id: Uuid) -> None:
-        """Gives each free partition to the least loaded consumer."""
+        """Assign each free partition to the least loaded consumer."""
         free = [p for p, owner in enumerate(self._owners[topic_id]) if owner is None]
         if not free:
             return
@@ -215,7 +215,7 @@ class _Heterogeneous:
             heapq.heapreplace(least, self._rank(member_id, 1))
 
     def _balance(self, topic_id: Uuid) -> int:
-        """Moves partitions from the most to the least loaded consumers; how many moved."""
+        """Move partitions from the most to the least loaded consumers; return how many moved."""
         if not self._is_uneven(topic_id):
             return 0
         held: dict[str, list[int]] = {}
@@ -245,7 +245,7 @@ class _Heterogeneous:
         return moved
 
     def _is_uneven(self, topic_id: Uuid) -> bool:
-        """Whether somebody has so much more than another that a partition may move."""
+        """True when the loads of two members differ so that a partition may move."""
         loads = self._loads
         least = min(map(loads.__getitem__, self._consumers[topic_id]))
         owners = {owner for owner in self._owners[topic_id] if owner is not None}
@@ -257,5 +257,5 @@ class _Heterogeneous:
         return ranked
 
     def _rank(self, member_id: str, sign: int) -> tuple[int, int, str]:
-        """The place in a heap of the least loaded, or with -1 of the most loaded."""
+        """Return the place in a heap of the least loaded, or with -1 of the most loaded."""
         return sign * self._loads[member_id], sign * self._places[member_id], member_id

@@ -1,6 +1,6 @@
 """The apis of consumer groups (KIP-848): ConsumerGroupHeartbeat v0-1, ConsumerGroupDescribe v0-1.
 
-Members of the classic protocol in such a group keep to the apis of `groups`.
+Members of the classic protocol in such a group use the apis of `group_handlers`.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -19,7 +19,7 @@ from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, c
 async def consumer_group_heartbeat(
     ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    """A refusal says why in words, which clients show."""
+    """Decide on a heartbeat; an error has a message, which clients show."""
     if not ctx.node.groups.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
@@ -33,7 +33,7 @@ async def consumer_group_heartbeat(
 async def consumer_group_describe(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    """Each group with its members, or its own error."""
+    """Return each group with its members, or its error."""
     enabled = ctx.node.groups.serves_consumer_groups
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = []
     for group_id in request.group_ids:

@@ -1,7 +1,7 @@
-"""FindCoordinator v0-6: where groups and transactional ids are coordinated.
+"""FindCoordinator v0-6: the coordinators of groups and transactional ids.
 
-Since v4 it is asked for many keys at a time (KIP-699).
-The first one to ask makes `__consumer_offsets` or `__transaction_state` come into being.
+Since v4 a request has many keys (KIP-699). The first request creates `__consumer_offsets` or
+`__transaction_state`.
 """
 
 import logging
@@ -22,7 +22,7 @@ from barnabas.server.coordinators.internal_topics import (
 
 logger = logging.getLogger(__name__)
 
-# key type -> the topic whose partitions the keys hash to.
+# key type -> the topic to whose partitions the keys hash.
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 BATCHED_VERSION = 4
 
@@ -30,7 +30,7 @@ BATCHED_VERSION = 4
 async def find_coordinator(
     ctx: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """The coordinator of each key, or what is in the way."""
+    """Return the coordinator of each key, or an error."""
     if ctx.version >= BATCHED_VERSION:
         return FindCoordinatorResponse(
             coordinators=[
@@ -40,7 +40,7 @@ async def find_coordinator(
     found = await _find(ctx, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        # Before v4 Kafka spells success out.
+        # Before v4 Kafka sends "NONE" with a success.
         error_message=found.error_message or ErrorCode(found.error_code).name,
         node_id=found.node_id,
         host=found.host,
@@ -70,7 +70,7 @@ async def _find(
 async def _coordinator_of(ctx: RequestContext, key_type: int, key: str) -> tuple[int, Endpoint]:
     name = TOPICS.get(key_type)
     if name is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
     node = ctx.node
     if name not in node.image.topics_by_name:
         await create_internal_topic(node, name)

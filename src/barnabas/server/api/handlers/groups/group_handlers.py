@@ -1,8 +1,8 @@
-"""The members' and administrators' apis of groups.
+"""The apis of groups for members and administrators.
 
 JoinGroup v0-9, SyncGroup v0-5, Heartbeat v0-4, LeaveGroup v0-5, ListGroups v0-5, DescribeGroups
-v0-6, DeleteGroups v0-2. The coordinator speaks each api's newest layout; what old versions lack
-is filled in and left out here.
+v0-6, DeleteGroups v0-2. The coordinator uses each api's newest layout; the handlers convert from
+and to older versions.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +21,7 @@ from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, c
 
 
 async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
-    """Waits for the other members."""
+    """Join a group; waits for the other members."""
     if ctx.version < 1:
         request.rebalance_timeout_ms = request.session_timeout_ms
     try:
@@ -34,7 +34,7 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
 
 
 async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Waits for the leader; from v5 on a member has to say which protocol it means (KIP-559)."""
+    """Sync; waits for the leader. Since v5 a member must send its protocol (KIP-559)."""
     if ctx.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
@@ -44,7 +44,7 @@ async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGrou
 
 
 async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """While groups are loading nobody has missed a heartbeat."""
+    """Renew a session; while groups are loading every heartbeat succeeds."""
     try:
         return await ctx.node.groups.heartbeat(request)
     except KafkaError as error:
@@ -53,7 +53,7 @@ async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> Heartbeat
 
 
 async def leave_group(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Before v3 one member leaves, and its error is the response's."""
+    """Remove members; before v3 one member leaves, and its error is the response's."""
     single = ctx.version < 3
     if single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
@@ -84,7 +84,7 @@ def _no_such_group(request: LeaveGroupRequest) -> LeaveGroupResponse:
 
 
 async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups that this node coordinates, in the states and of the types asked for."""
+    """Return the groups of this node in the requested states and of the requested types."""
     try:
         groups = await ctx.node.groups.list_groups(request.states_filter, request.types_filter)
     except KafkaError as error:
@@ -95,7 +95,7 @@ async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGr
 async def describe_groups(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Each group with its members, or its own error."""
+    """Return each group with its members, or its error."""
     groups: list[DescribeGroupsResponse.DescribedGroup] = []
     for group_id in request.groups:
         try:
@@ -109,7 +109,7 @@ async def describe_groups(
 
 
 async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Deletes groups without members, each with its own error."""
+    """Delete groups without members; each has its own error."""
     results: list[DeleteGroupsResponse.DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
         try:

@@ -1,7 +1,7 @@
 """Committed offsets: OffsetCommit v2-10, OffsetFetch v1-10, OffsetDelete v0.
 
-From v10 on commits and look-ups name topics by id; the coordinator knows names, and the id beside
-each as it was at the commit. OffsetFetch asks for one group before v8, for many since.
+Since v10 commits and fetches name topics by id. The coordinator uses names, with the id at the time
+of the commit. OffsetFetch has one group before v8, and many since.
 """
 
 from typing import TypeAlias
@@ -32,14 +32,14 @@ FETCH_TOP_LEVEL_ERROR_VERSION = 2
 
 
 async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Partitions that do not exist are refused here, the others go to the coordinator.
+    """Commit offsets; partitions that do not exist are refused here.
 
-    As with Kafka the refused ones come first in the response.
+    As with Kafka the refused partitions come first in the response.
     """
     answers: list[CommittedTopic] = []
     accepted: list[CommitTopic] = []
     for topic in request.topics:
-        _sort_out(ctx.node.image, ctx.version, topic, accepted, answers)
+        _split_known(ctx.node.image, ctx.version, topic, accepted, answers)
     if not accepted:
         return OffsetCommitResponse(topics=answers)
     request.topics = accepted
@@ -57,14 +57,14 @@ async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> Of
     return OffsetCommitResponse(topics=answers)
 
 
-def _sort_out(
+def _split_known(
     image: MetadataImage,
     version: int,
     topic: CommitTopic,
     accepted: list[CommitTopic],
     refused: list[CommittedTopic],
 ) -> None:
-    """What exists of a topic is accepted, under both its name and its id."""
+    """Split a topic into partitions that exist, with both name and id, and refused ones."""
     if version >= TOPIC_ID_VERSION:
         known = image.topics_by_id.get(topic.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID
@@ -106,7 +106,7 @@ def _same(one: CommittedTopic, other: CommittedTopic) -> bool:
 
 
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Each group's offsets, or its error."""
+    """Return each group's offsets, or its error."""
     if ctx.version >= BATCHED_FETCH_VERSION:
         return OffsetFetchResponse(
             groups=[
@@ -147,7 +147,7 @@ async def _fetch_group(
 
 
 def _named(image: MetadataImage, asked: list[FetchTopic]) -> list[FetchTopic]:
-    """The topics whose ids are known, with their names."""
+    """Return the topics whose ids are known, with their names."""
     named: list[FetchTopic] = []
     for topic in asked:
         known = image.topics_by_id.get(topic.topic_id)
@@ -158,7 +158,7 @@ def _named(image: MetadataImage, asked: list[FetchTopic]) -> list[FetchTopic]:
 
 
 def _with_unknown(asked: list[FetchTopic], fetched: list[FetchedTopic]) -> list[FetchedTopic]:
-    """What was fetched, and after it an error for each id that nobody knows, as in `KafkaApis`."""
+    """Return the fetched topics, and after them an error for each unknown id, as in `KafkaApis`."""
     found = {topic.topic_id for topic in fetched}
     return fetched + [
         FetchedTopic(
@@ -179,7 +179,7 @@ def _with_unknown(asked: list[FetchTopic], fetched: list[FetchedTopic]) -> list[
 
 
 def _with_ids(image: MetadataImage, fetched: list[FetchedTopic]) -> list[FetchedTopic]:
-    """All of a group's topics that still exist: the others have no id to be told by."""
+    """Return a group's topics that still exist: deleted topics have no id."""
     kept: list[FetchedTopic] = []
     for topic in fetched:
         known = image.topics_by_name.get(topic.name)
@@ -192,7 +192,7 @@ def _with_ids(image: MetadataImage, fetched: list[FetchedTopic]) -> list[Fetched
 def _single_group_response(
     version: int, group: FetchGroup, fetched: FetchedGroup
 ) -> OffsetFetchResponse:
-    """Before v8; v1 has no place for the group's error but its partitions."""
+    """Return the response before v8; v1 has error codes for partitions only."""
     error = ErrorCode(fetched.error_code)
     topics = fetched.topics
     if error and version < FETCH_TOP_LEVEL_ERROR_VERSION:
@@ -231,7 +231,7 @@ def _single_group_response(
 
 
 async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Partitions that do not exist are refused here, the others go to the coordinator."""
+    """Delete offsets; partitions that do not exist are refused here."""
     answers: dict[str, DeletedTopic] = {}
     accepted: list[DeleteTopic] = []
     for topic in request.topics:

@@ -1,7 +1,7 @@
 """InitProducerId v0-5: an id for an idempotent producer, an epoch for a transactional one.
 
-With a transactional id the coordinator fences whoever used it before; with the producer's own id
-and epoch (KIP-360) it gives the next epoch to a producer that goes on after an error.
+With a transactional id the coordinator fences its previous user. With the producer's present id and
+epoch (KIP-360) it returns the next epoch, for a producer that resumes after an error.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -11,14 +11,14 @@ from barnabas.protocol.messages.init_producer_id import (
 )
 from barnabas.server.api.context import NodeContext as RequestContext
 
-# Before, clients knew no PRODUCER_FENCED (KIP-588).
+# Older clients do not support PRODUCER_FENCED (KIP-588).
 _FENCED_VERSION = 4
 
 
 async def init_producer_id(
     context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    """A producer id with an epoch."""
+    """Return a producer id with an epoch."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     transactions = context.node.transactions

@@ -1,4 +1,4 @@
-"""Producers as the partitions see them: DescribeProducers v0, WriteTxnMarkers v1-2.
+"""Producers of partitions: DescribeProducers v0, WriteTxnMarkers v1-2.
 
 Together they find and end a transaction that its coordinator does not know (KIP-664).
 """
@@ -29,7 +29,7 @@ async def write_txn_markers(
 def describe_producers(
     context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """The producers that each partition knows."""
+    """Return the producers that each partition knows."""
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.TopicResponse(

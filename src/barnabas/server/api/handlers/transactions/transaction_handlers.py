@@ -1,7 +1,8 @@
-"""What the transaction coordinator answers: partitions and offsets in, commit, abort, look-ups.
+"""The apis of the transaction coordinator: add partitions and offsets, commit, abort, describe,
+list.
 
-AddPartitionsToTxn v0-3 comes from producers; v4-5 from brokers, for several transactions, which
-add partitions on behalf of producers of the second version, or only verify (KIP-890).
+AddPartitionsToTxn v0-3 comes from producers. v4-5 comes from brokers, for several transactions; it
+adds partitions for producers of the second version, or only verifies them (KIP-890).
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ TopicResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResul
 PartitionResult: TypeAlias = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 _BATCHED_VERSION = 4
-# Before, clients knew no PRODUCER_FENCED (KIP-588).
+# Older clients do not support PRODUCER_FENCED (KIP-588).
 _FENCED_VERSION = 2
 _EPOCH_BUMP_VERSION = 5
 
@@ -57,7 +58,7 @@ def _known_to(version: int, code: ErrorCode) -> ErrorCode:
 async def add_partitions_to_txn(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Add partitions to transactions, or tell whether they are in them."""
+    """Add partitions to transactions, or verify that they are in them."""
     if context.version >= _BATCHED_VERSION:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
@@ -82,7 +83,7 @@ async def add_partitions_to_txn(
 async def _add(
     context: RequestContext, asked: AskedTransaction, client_version: int
 ) -> list[TopicResult]:
-    """One transaction's results; where a partition does not exist, none is attempted."""
+    """Return one transaction's results; when a partition does not exist, none is added."""
     partitions = [(topic.name, each) for topic in asked.topics for each in topic.partitions]
     image = context.node.image
     missing = {each for each in partitions if image.partition(*each) is None}
@@ -158,7 +159,7 @@ async def add_offsets_to_txn(
 
 
 async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Commit or abort; answered once the outcome is safe, while markers are still written."""
+    """Commit or abort; answered when the outcome is committed, before the markers are written."""
     client_version = TV_2 if context.version >= _EPOCH_BUMP_VERSION else TV_0
     try:
         return await context.node.transactions.end_transaction(request, client_version)
@@ -166,13 +167,13 @@ async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResp
         return EndTxnResponse(error_code=_known_to(context.version, error.code))
 
 
-# Looking into transactions
+# Descriptions
 
 
 async def describe_transactions(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Each transactional id's state, or its error."""
+    """Return each transactional id's state, or its error."""
     states: list[DescribeTransactionsResponse.TransactionState] = []
     for transactional_id in request.transactional_ids:
         try:
@@ -189,7 +190,7 @@ async def describe_transactions(
 async def list_transactions(
     context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    """The transactional ids that this node coordinates."""
+    """Return the transactional ids that this node coordinates."""
     matches = None
     if request.transactional_id_pattern:
         matches = _matcher(request.transactional_id_pattern)
@@ -204,10 +205,10 @@ async def list_transactions(
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Judges whole transactional ids, in linear time; INVALID_REGULAR_EXPRESSION."""
+    """Return a matcher of complete transactional ids. Raises INVALID_REGULAR_EXPRESSION."""
     re2: Any = import_module("re2")
     options = re2.Options()
-    options.log_errors = False  # the client is told
+    options.log_errors = False  # the client gets the error
     try:
         return re2.compile(pattern, options).fullmatch
     except re2.error as error:

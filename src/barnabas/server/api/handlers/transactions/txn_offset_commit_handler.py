@@ -1,7 +1,7 @@
-"""TxnOffsetCommit v0-5: offsets that count when the producer's transaction commits.
+"""TxnOffsetCommit v0-5: offsets that take effect when the producer's transaction commits.
 
-The partition of `__consumer_offsets` must be in the transaction: AddOffsetsToTxn put it there, or,
-since v5, the write itself does (KIP-890).
+The partition of `__consumer_offsets` must be in the transaction: AddOffsetsToTxn adds it, or, since
+v5, the write itself does (KIP-890).
 """
 
 from contextlib import AsyncExitStack
@@ -41,7 +41,7 @@ _CODES = {
 async def txn_offset_commit(
     context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Partitions that do not exist are refused here, the others go to the coordinator."""
+    """Commit offsets; partitions that do not exist are refused here."""
     image = context.node.image
     accepted: list[AskedTopic] = []
     answers: list[AnsweredTopic] = []
@@ -58,7 +58,7 @@ async def txn_offset_commit(
     try:
         decided = (await _commit(context, request)).topics
     except KafkaError as error:
-        code = _told(error.code, context.version)
+        code = _client_error(error.code, context.version)
         decided = [
             _answer(topic.name, [p.partition_index for p in topic.partitions], code)
             for topic in accepted
@@ -100,13 +100,13 @@ async def _commit(
             )
 
         def check() -> None:
-            """The transaction may have ended while the commit waited for its turn."""
+            """Raise when the transaction ended while the commit waited."""
             if asks and not is_in_transaction(partition, *producer):
                 code = admission.outcome(asked) if admission else ErrorCode.INVALID_TXN_STATE
                 if code is not ErrorCode.NONE:
                     raise KafkaError(code, "the group's offsets are not in the transaction")
             entry = partition.log.producers.producers.get(request.producer_id)
-            if entry is not None:  # the log judges only what clients write by themselves
+            if entry is not None:  # the log checks only the epochs of client writes
                 partition.log.producers.check_epoch(entry, request.producer_epoch)
 
         return await node.groups.commit_transactional_offsets(request, check)
@@ -118,8 +118,8 @@ def _support(version: int) -> Support:
     return Support.ABORTABLE if version >= _ABORTABLE_VERSION else Support.DEFAULT
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """As GroupCoordinatorService tells it; early clients did not know of loading."""
+def _client_error(code: ErrorCode, version: int) -> ErrorCode:
+    """Translate an error as GroupCoordinatorService does; early clients do not support loading."""
     code = _CODES.get(code, code)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_VERSION:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
