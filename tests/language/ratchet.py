@@ -8,7 +8,6 @@ ALLOWED = {
     "client": 33,
     "cluster": 19,
     "config": 104,
-    "coordinator": 250,
     "docs": 47,
     "project": 1,
     "registry": 6,
