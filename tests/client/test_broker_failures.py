@@ -21,7 +21,8 @@ from barnabas.client import (
     open_client,
 )
 from barnabas.client.admin_calls import create_topic, describe_topic, list_offset
-from barnabas.client.broker_connection import open_connection
+from barnabas.client.broker_connection import BrokerConnection, open_connection
+from barnabas.client.core.api_negotiation import ApiTable
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -343,3 +344,41 @@ def test_connections_of_several_lanes_open_at_once() -> None:
         assert broker.connections == 3
 
     with_fake(lambda request, version: None, test)
+
+
+class StuckStream(trio.abc.Stream):
+    """A connection to a peer that does not read."""
+
+    async def send_all(self, data: object) -> None:
+        await trio.sleep_forever()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.sleep_forever()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.sleep_forever()
+        return b""
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+def test_request_to_a_peer_that_does_not_read_is_silence_for_all_who_wait() -> None:
+    async def test() -> None:
+        config = ClientConfig((), request_timeout_s=0.1)
+        connection = BrokerConnection(Address("stuck", 1), config, StuckStream())
+        connection.versions = ApiTable({3: (0, 13)})
+        sent: list[bool] = []
+
+        async def ask() -> None:
+            with pytest.raises((BrokerSilentError, BrokerGoneError)) as failure:
+                await connection.ask(MetadataRequest(topics=[]), MetadataResponse)
+            sent.append(failure.value.sent)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+        assert sorted(sent) == [False, True]
+        assert not connection.is_usable
+
+    run(test)

@@ -47,9 +47,10 @@ R = TypeVar("R", bound=Message)
 class _Waiter:
     """One request without a response yet."""
 
-    __slots__ = ("event", "outcome")
+    __slots__ = ("event", "is_sent", "outcome")
 
     def __init__(self) -> None:
+        self.is_sent = False
         self.event = trio.Event()
         self.outcome: Message | ConnectionFailureError | None = None
 
@@ -107,14 +108,13 @@ class BrokerConnection:
     ) -> R:
         limit = self._config.request_timeout_s if timeout_s is None else timeout_s
         waiter = _Waiter()
-        number: int | None = None
-        with trio.move_on_after(limit):
-            await trio.sleep_until(self._throttled_until)
-            number = await self._send(request, version, waiter)
+        await trio.sleep_until(self._throttled_until)
+        with trio.move_on_after(limit) as scope:
+            await self._send(request, version, waiter)
             await waiter.event.wait()
-        if waiter.outcome is None:
+        if scope.cancelled_caught:
             silence = BrokerSilentError(
-                self.address, f"no response within {limit:g} s", sent=number is not None
+                self.address, f"no response within {limit:g} s", sent=waiter.is_sent
             )
             self._fail(silence)
             raise silence
@@ -125,12 +125,13 @@ class BrokerConnection:
         self._note_throttle(waiter.outcome)
         return waiter.outcome
 
-    async def _send(self, request: Message, version: int, waiter: _Waiter) -> int:
+    async def _send(self, request: Message, version: int, waiter: _Waiter) -> None:
         async with self._sending:
             if self._failure is not None:
                 raise self._failure.for_request(sent=False)
             number, data = self._exchange.request(request, version)
             self._waiting[number] = waiter
+            waiter.is_sent = True
             try:
                 await self._stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -138,7 +139,6 @@ class BrokerConnection:
             except BaseException:
                 self._fail(BrokerGoneError(self.address, "a request was cancelled while sent"))
                 raise
-            return number
 
     def _note_throttle(self, response: Message) -> None:
         """Hold further requests back when the broker asks for it (KIP-219)."""
