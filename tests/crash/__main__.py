@@ -1,4 +1,4 @@
-"""`make soak`: kill a node under load, so often or for so long, and say how it went."""
+"""`make soak`: kill a node under load, for a number of cycles or seconds, and print the result."""
 
 import argparse
 import sys
@@ -6,12 +6,12 @@ import time
 
 from tests.crash.kills import run
 
-# Kills of one node; then everything is read, and a fresh one follows.
+# Kills per node; then all records are read, and a new node follows.
 _ROUND = 25
 
 
 def main() -> int:
-    """Return 1 as soon as a round finds a fault."""
+    """Run rounds; return 1 when one finds a fault."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200, help="kills in all")
     parser.add_argument("--seconds", type=float, default=0, help="begin no round after so long")

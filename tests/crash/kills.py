@@ -43,7 +43,7 @@ from tests.crash.loads import (
 )
 
 SETTINGS = {
-    "auto.create.topics.enable": "false",  # producers ask for topics that they remember
+    "auto.create.topics.enable": "false",  # producers request topics that they know
     "log.flush.offset.checkpoint.interval.ms": "100",
     "log.flush.scheduler.interval.ms": "100",
     "log.retention.check.interval.ms": "150",
@@ -70,15 +70,15 @@ TOPICS = {
         "file.delete.delay.ms": "50",
     },
 }
-# How many kills come before the node is ready again.
+# The part of kills before the node is ready again.
 _EARLY = 0.2
-# A reader that hears nothing for so long gives up.
+# The time after which a reader without records fails.
 _SILENCE_S = 30.0
 
 
 @attrs.define
 class Result:
-    """How a round went."""
+    """The result of a round."""
 
     kills: int = 0
     early_kills: int = 0
@@ -95,7 +95,7 @@ class Result:
 
 
 def run(*, cycles: int, seed: int = 0) -> Result:
-    """Kill a node `cycles` times; what was found wrong is in the result."""
+    """Kill a node `cycles` times; the result has the faults found."""
     generator = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="killed-") as path:
         directories = ",".join(f"{path}/{name}" for name in ("first", "second"))
@@ -167,7 +167,7 @@ def _kill(node: NodeProcess) -> None:
 
 
 def _complaints(log: list[str]) -> list[str]:
-    """The errors that the node told of, with what follows each."""
+    """Return the errors in the node's log, with the lines after each."""
     return [
         "".join(log[at : at + 40])
         for at, line in enumerate(log)
@@ -175,11 +175,11 @@ def _complaints(log: list[str]) -> list[str]:
     ]
 
 
-# What was left
+# Remaining records
 
 
 Found = dict[tuple[str, int], list[tuple[int, str, str]]]
-"""Of each partition the offsets, keys and values, in their order."""
+"""For each partition the offsets, keys and values, in order."""
 
 
 def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[str, int], int]]:
@@ -210,7 +210,7 @@ def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[
         if messages:
             deadline = time.monotonic() + _SILENCE_S
         elif time.monotonic() > deadline:
-            raise AssertionError(f"the end of {left} does not come")
+            raise AssertionError(f"the end of {left} is not reached")
         for each in messages:
             key, error = (each.topic(), each.partition()), each.error()
             if error is None:
@@ -225,7 +225,7 @@ def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[
 
 
 def judge(bootstrap: str, history: History) -> list[str]:
-    """Read what the history wrote, and say what is lost, changed, doubled or out of order."""
+    """Read all records, and return those that are lost, changed, duplicate or out of order."""
     topics = {seen.partition[0]: 1 for each in history.operations for seen in each.sends}
     found, starts = read_all(bootstrap, {name: PARTITIONS.get(name, 2) for name in topics})
     reading = history.begin("judge")
@@ -236,12 +236,14 @@ def judge(bootstrap: str, history: History) -> list[str]:
 
 
 def wrong_with(history: History, found: Found, starts: dict[tuple[str, int], int]) -> list[str]:
-    """Judge a history that ends with the reading of all that is there."""
+    """Return the faults of a history that ends with a read of all records."""
     written = {seen.value for each in history.operations for seen in each.sends}
     foreign = {seen.value for seen in history.reads()} - written
-    faults = [f"nobody wrote {value!r}" for value in foreign]
+    faults = [f"no client wrote {value!r}" for value in foreign]
     for each in history.operations:
-        if each.outcome is Outcome.OK:  # what retention and DeleteRecords took is not lost
+        if (
+            each.outcome is Outcome.OK
+        ):  # records removed by retention and DeleteRecords are not lost
             each.sends = [
                 seen for seen in each.sends if seen.offset < 0 or not _is_gone(seen, starts)
             ]
@@ -277,8 +279,8 @@ def _judge_topics(bootstrap: str, made: Topics) -> list[str]:
         AdminClient({**CLIENT, "bootstrap.servers": bootstrap}).list_topics(timeout=20).topics
     )
     _, starts = read_all(bootstrap, {SHORT: 1})
-    faults = [f"{topic} is gone" for topic in made.kept if topic not in there]
-    faults += [f"{topic} is there again" for topic in made.deleted if topic in there]
+    faults = [f"{topic} is missing" for topic in made.kept if topic not in there]
+    faults += [f"{topic} exists again" for topic in made.deleted if topic in there]
     if starts[SHORT, 0] < made.low:
         faults.append(f"{SHORT} starts at {starts[SHORT, 0]}, it was deleted to {made.low}")
     return faults

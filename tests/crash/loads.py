@@ -33,14 +33,14 @@ PRODUCER = {
     "batch.size": 8000,
     "message.timeout.ms": 120_000,
 }
-# Between the turns of a load, so that what a kill leaves is soon read.
+# The pause between two steps of a load, so that the reader keeps up.
 _PAUSE_S = 0.02
-# How often a call is made again that a kill made fail.
+# The number of retries of a call that fails because of a kill.
 _ATTEMPTS = 60
 
 
 class Load(threading.Thread):
-    """One client; `step` is what it does again and again. `faults` are what it was told wrongly."""
+    """One client, which calls `step` repeatedly; `faults` has the wrong answers it received."""
 
     def __init__(self, bootstrap: str, history: History, name: str, seed: int) -> None:
         super().__init__(name=name)
@@ -53,7 +53,7 @@ class Load(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Step until told to stop; then see to what is under way."""
+        """Call `step` until `stop`; then wait for outstanding calls."""
         try:
             while not self._stopping.is_set():
                 self.step()
@@ -65,15 +65,15 @@ class Load(threading.Thread):
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Wait for the outcome of what is under way."""
+        """Wait for the outcome of outstanding calls."""
 
     def finish(self) -> None:
-        """Stop, and return once every outcome is known that can be."""
+        """Stop, and return when all outcomes are known that can be known."""
         self._stopping.set()
         self.join()
 
     def new_value(self) -> str:
-        """A value that nobody else writes; its number rises with every call."""
+        """Return a value that no other load writes; its number rises with every call."""
         self._number += 1
         padding = self.generator.randbytes(self.generator.randrange(150)).hex()
         return f"{self.name} {self._number} {padding}"
@@ -84,7 +84,7 @@ class Load(threading.Thread):
 
 
 class Idempotent(Load):
-    """A producer of numbered records, to all partitions of a topic."""
+    """A producer of numbered records to all partitions of a topic."""
 
     def __init__(self, bootstrap: str, history: History, topic: str, codec: str, seed: int) -> None:
         super().__init__(bootstrap, history, f"{topic}-{codec}", seed)
@@ -150,7 +150,7 @@ class Transactional(Load):
         return self._producer
 
     def _again(self, call: Callable[[], object]) -> None:
-        """Make a call until it is not told to be made again."""
+        """Repeat a call until its error is not retriable."""
         for attempt in range(_ATTEMPTS):
             try:
                 call()
@@ -191,14 +191,14 @@ class Transactional(Load):
             self._again(lambda: producer.abort_transaction(20))
             operation.fail()
             return
-        self._producer = None  # the next one's init_transactions ends what this one left
+        self._producer = None  # init_transactions of the next producer ends its open transaction
         if not committing:
             self._ready_producer()
             operation.fail()
 
 
 class Table(Load):
-    """A producer to a compacted topic: of each key the last value must stay."""
+    """A producer to a compacted topic: the last value of each key must stay."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(bootstrap, history, TABLE, seed)
@@ -226,7 +226,7 @@ class Table(Load):
 
 
 class Topics(Load):
-    """An administrator: topics come, take records and go; what is old is deleted by offset."""
+    """An administrator that creates and deletes topics, writes, and deletes records by offset."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(bootstrap, history, "topics", seed)
@@ -263,10 +263,10 @@ class Topics(Load):
             done = self._admin.delete_records([wanted], operation_timeout=5)[wanted]
             self.low = max(self.low, done.result(10).low_watermark)
         except KafkaException:
-            return  # nothing there yet, or the node is down
+            return  # no record yet, or the node is down
 
     def _again(self, call: Callable[[], object], done: str) -> None:
-        """Ask until the node says that it did it, now or before."""
+        """Repeat a request until the node answers that it is done."""
         for _ in range(_ATTEMPTS):
             try:
                 call().result(20)
@@ -280,7 +280,7 @@ class Topics(Load):
 
 
 class Commits(Load):
-    """A consumer that commits rising offsets, and knows which were acknowledged."""
+    """A consumer that commits rising offsets and records which were acknowledged."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(bootstrap, history, COMMITS_GROUP, seed)
@@ -310,7 +310,7 @@ class Commits(Load):
 
 
 class Reader(Load):
-    """A read_committed consumer that follows everything as it comes."""
+    """A read_committed consumer that reads all records as they are written."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(bootstrap, history, "reader", seed)
@@ -343,7 +343,7 @@ class Reader(Load):
             if error is None:
                 operation.read(each.topic(), each.partition(), each.offset(), each.value().decode())
             elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
-                raise AssertionError(f"what was read is gone: {error}")
+                raise AssertionError(f"records that were read are missing: {error}")
         self.acked += len(operation.reads)
         operation.ok()
 

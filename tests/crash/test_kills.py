@@ -1,4 +1,4 @@
-"""A few kills in every test run; `make soak` does hundreds."""
+"""A few kills in every test run; `make soak` runs hundreds."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.crash.loads import PLAIN, SHORT
 STARTS = {(PLAIN, 0): 0, (SHORT, 0): 2}
 
 
-def test_kills_under_load_lose_and_change_nothing() -> None:
+def test_node_killed_under_load_loses_and_changes_no_record() -> None:
     result = run(cycles=5, seed=7)
     assert result.faults == []
     assert result.kills >= 5
@@ -19,7 +19,7 @@ def test_kills_under_load_lose_and_change_nothing() -> None:
 
 
 def told(found: Found) -> History:
-    """Four records were acknowledged; all of PLAIN's are there, of SHORT's the second."""
+    """Four records were acknowledged; all of PLAIN exist, and the second of SHORT."""
     history = History()
     for topic, number, offset in ((PLAIN, 1, 0), (PLAIN, 2, 1), (SHORT, 1, 1), (SHORT, 2, 2)):
         operation = history.begin(topic)
@@ -39,7 +39,7 @@ def whole() -> Found:
     }
 
 
-def test_the_judge_forgives_what_retention_took() -> None:
+def test_check_accepts_records_removed_by_retention() -> None:
     assert wrong_with(told(whole()), whole(), STARTS) == []
 
 
@@ -48,7 +48,7 @@ def test_the_judge_forgives_what_retention_took() -> None:
     [
         (PLAIN, [(0, "", f"{PLAIN} 1 x")], "lost"),
         (PLAIN, [(1, "", f"{PLAIN} 2 x")], "lost"),
-        (PLAIN, [(0, "", f"{PLAIN} 1 x"), (1, "", f"{PLAIN} 2 y")], "nobody wrote"),
+        (PLAIN, [(0, "", f"{PLAIN} 1 x"), (1, "", f"{PLAIN} 2 y")], "no client wrote"),
         (
             PLAIN,
             [(0, "", f"{PLAIN} 1 x"), (1, "", f"{PLAIN} 2 x"), (2, "", f"{PLAIN} 2 x")],
@@ -58,7 +58,7 @@ def test_the_judge_forgives_what_retention_took() -> None:
         (SHORT, [], "lost"),
     ],
 )
-def test_the_judge_sees_what_is_lost_changed_and_doubled(topic, records, said) -> None:
+def test_check_finds_lost_changed_and_duplicate_records(topic, records, said) -> None:
     found = {**whole(), (topic, 0): records}
     faults = wrong_with(told(found), found, STARTS)
     assert any(said in fault for fault in faults)

@@ -17,8 +17,8 @@ ALLOWED = {
     "tests/cli": 26,
     "tests/client": 6,
     "tests/coordinator": 79,
-    "tests/crash": 20,
-    "tests/log": 92,
-    "tests/server": 72,
+    "tests/crash": 5,
+    "tests/log": 3,
+    "tests/server": 43,
     "tests/testing": 3,
 }

@@ -1,4 +1,4 @@
-"""Batches and logs as the tests of the log need them."""
+"""Batches and logs for the tests of the log."""
 
 import struct
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     transactional: bool = False,
 ) -> bytearray:
-    """Build a batch as a client sends it; `producer` is its id, epoch and base sequence."""
+    """Return a batch as a client sends it; `producer` is its id, epoch and base sequence."""
     return build_batch(
         [
             Record(
@@ -45,7 +45,7 @@ def batch(
 def marker(
     producer_id: int, epoch: int = 0, *, commit: bool, coordinator_epoch: int = 0, ms: int = NOW_MS
 ) -> bytearray:
-    """Build the control batch that ends a transaction."""
+    """Return the control batch that ends a transaction."""
     key = struct.pack(">hh", 0, int(commit))
     value = struct.pack(">hi", 0, coordinator_epoch)
     return build_batch(
@@ -71,7 +71,7 @@ def new_log(volume: Volume, config: LogConfig | None = None, topic: str = "t") -
 
 
 def reopen(log: PartitionLog, *, recover: bool, files_max: int = 100) -> PartitionLog:
-    """Open the directory anew, with nothing but what its checkpoints would say."""
+    """Open the directory again with the offsets that its checkpoints would have."""
     volume = Volume(log.volume.path, FileCache(files_max))
     again = PartitionLog(volume, log.topic, log.partition, log.config)
     again.recovery_point = log.recovery_point
@@ -84,7 +84,7 @@ def reopen(log: PartitionLog, *, recover: bool, files_max: int = 100) -> Partiti
 
 
 def append(log: PartitionLog, *values: bytes | None, epoch: int = 0, **settings: object) -> int:
-    """Append one batch and let it be committed; its first offset."""
+    """Append one batch, commit it, and return its first offset."""
     info = log.append_as_leader(batch(*values, **settings), leader_epoch=epoch, now_ms=NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
     return info.first_offset
@@ -98,7 +98,7 @@ def append_marker(log: PartitionLog, producer_id: int, **settings: object) -> in
 
 
 def read_values(log: PartitionLog, offset: int | None = None) -> list[bytes | None]:
-    """Read every record's value from `offset` on, as a client does: fetch after fetch."""
+    """Return all record values from `offset` on, read by several fetches as a client does."""
     at = log.log_start_offset if offset is None else offset
     values: list[bytes | None] = []
     while at < log.log_end_offset:

@@ -21,7 +21,7 @@ from barnabas.log.segment import log_segment
 
 @attrs.define(eq=False)
 class _File:
-    """What was done to the bytes of one file, and how much of it was synced when."""
+    """The writes and cuts of one file, and which of them were synced when."""
 
     operations: list[tuple[int, str, int, bytes]] = attrs.Factory(list)
     syncs: list[tuple[int, int]] = attrs.Factory(list)
@@ -48,7 +48,7 @@ class _Directory:
 
 
 class Recorder:
-    """Watches what is done below `root`; `events` counts it."""
+    """Records the file operations below `root`; `events` is their number."""
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         self.root = str(root)
@@ -76,7 +76,7 @@ class Recorder:
         patch.setattr(log_segment, "_fdatasync", os.fdatasync)
 
     def left_after(self, event: int, target: Path, choose: random.Random) -> None:
-        """Make the files in `target` as the power may leave them after so many events."""
+        """Create files in `target` as a power loss after that number of events may leave them."""
         done = [each for each in self._journal if each[0] < event]
         safe = max((count for when, count in self._syncs if when < event), default=0)
         kept = choose.choice((safe, choose.randint(safe, len(done)), len(done)))
@@ -95,7 +95,7 @@ class Recorder:
             else:
                 place.mkdir()
 
-    # What is watched
+    # Recorded operations
 
     def _entered(self, kind: str, path: str, what: object) -> None:
         if path.startswith(self.root):

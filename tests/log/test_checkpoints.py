@@ -1,4 +1,4 @@
-"""The small files of a data directory: written as Kafka does, refused in words when damaged."""
+"""`checkpoints`: files equal those of Kafka, and damaged ones raise a clear error."""
 
 from itertools import pairwise
 
@@ -26,16 +26,16 @@ NAMES = st.text("abz.-_09", min_size=1, max_size=8)
 
 
 @given(st.dictionaries(st.tuples(NAMES, st.integers(0, 99)), st.integers(0, 2**63 - 1)))
-def test_offset_checkpoints_come_back(offsets) -> None:
+def test_offset_checkpoints_are_decoded_as_encoded(offsets) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 
-def test_they_are_kafkas_texts() -> None:
+def test_checkpoints_have_the_text_of_kafka() -> None:
     assert encode_offsets({("t", 0): 5, ("u-1", 3): 0}) == b"0\n2\nt 0 5\nu-1 3 0\n"
     assert encode_epochs([EpochEntry(0, 0), EpochEntry(3, 17)]) == b"0\n2\n0 0\n3 17\n"
     assert encode_partition_metadata(ID) == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     assert encode_clean_shutdown(12) == b'{"version":0,"brokerEpoch":12}'
-    assert decode_clean_shutdown(b"") == -1, "what Apache Kafka wrote before 3.8"
+    assert decode_clean_shutdown(b"") == -1, "as Apache Kafka before 3.8"
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_they_are_kafkas_texts() -> None:
         (b"\xff\xfe", "it is not text"),
     ],
 )
-def test_a_damaged_offset_checkpoint_is_refused_with_its_fault(content, reason) -> None:
+def test_damaged_offset_checkpoint_raises_its_fault(content, reason) -> None:
     with pytest.raises(CheckpointError, match=reason):
         decode_offsets(content)
 
 
-def test_epochs_that_do_not_ascend_are_refused() -> None:
+def test_epochs_that_do_not_ascend_raise_an_error() -> None:
     with pytest.raises(CheckpointError, match="epoch 2 at 0 does not follow the entry before it"):
         decode_epochs(b"0\n2\n1 5\n2 0\n")
 
 
-def test_meta_properties_come_back_and_are_held_to_their_version() -> None:
+def test_meta_properties_are_decoded_as_encoded_with_their_version() -> None:
     written = MetaProperties("MkU3OEVBNTcwNTJENDM2Qg", 3, ID)
     assert MetaProperties.decode(written.encode()) == written
     for content, reason in (
@@ -74,7 +74,7 @@ def test_meta_properties_come_back_and_are_held_to_their_version() -> None:
 
 
 @pytest.mark.parametrize("content", [b"version: 1\ntopic_id: x", b"version: 0", b"\xff"])
-def test_partition_metadata_that_names_no_topic_is_refused(content) -> None:
+def test_partition_metadata_without_a_topic_id_raises_an_error(content) -> None:
     with pytest.raises(CheckpointError):
         decode_partition_metadata(content)
 
@@ -86,13 +86,13 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
     return LeaderEpochs([EpochEntry(*entry) for entry in entries])
 
 
-def test_an_epoch_in_which_nothing_was_written_gives_way() -> None:
+def test_epoch_without_records_is_replaced_by_the_next() -> None:
     known = epochs((0, 0), (1, 10))
     known.assign(2, 10)
     assert known.entries == [(0, 0), (2, 10)]
 
 
-def test_the_end_of_an_epoch_is_where_the_next_begins() -> None:
+def test_end_of_an_epoch_is_the_start_of_the_next() -> None:
     known = epochs((1, 5), (3, 20), (4, 30))
     assert known.end_offset_for(4, 44) == (4, 44)
     assert known.end_offset_for(3, 44) == (3, 30)
@@ -107,7 +107,7 @@ def test_the_end_of_an_epoch_is_where_the_next_begins() -> None:
     st.integers(0, 80),
     st.integers(0, 80),
 )
-def test_epochs_are_those_of_the_offsets_that_are_left(steps, start, end) -> None:
+def test_epochs_after_truncation_are_those_of_the_remaining_offsets(steps, start, end) -> None:
     known, of_offset, epoch = LeaderEpochs(), [], 0
     for more, count in steps:
         epoch += more

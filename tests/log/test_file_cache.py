@@ -1,4 +1,4 @@
-"""Many more logs than a process may have files: all are written, read, rolled and retained."""
+"""`FileCache` with more logs than descriptors: all are written, read, rolled and retained."""
 
 import os
 import resource
@@ -18,9 +18,9 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=50, retention_bytes=1
 
 @pytest.fixture
 def few_files() -> Iterator[int]:
-    """The process may open `OPEN_FILES` more, half of them for logs, as `serve` shares them."""
+    """Allow the process `OPEN_FILES` more files, half of them for logs, as `serve` does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    others = len(os.listdir("/dev/fd"))  # that earlier tests left open, say
+    others = len(os.listdir("/dev/fd"))  # for example files that earlier tests left open
     resource.setrlimit(resource.RLIMIT_NOFILE, (others + OPEN_FILES, hard))
     yield OPEN_FILES // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -35,7 +35,7 @@ def start(path: Path, files_max: int) -> LogManager:
     return manager
 
 
-def test_logs_share_the_descriptors_that_there_are(tmp_path: Path, few_files: int) -> None:
+def test_logs_share_a_limited_number_of_descriptors(tmp_path: Path, few_files: int) -> None:
     manager = start(tmp_path / "data", few_files)
     for number in range(LOGS):
         manager.create("t", TOPIC_ID, number, CONFIG)
@@ -61,7 +61,7 @@ def test_logs_share_the_descriptors_that_there_are(tmp_path: Path, few_files: in
 
 
 class Reopened:
-    """An owner that another thread uses again as soon as the cache has closed its file."""
+    """An owner whose file another thread opens again as soon as the cache closes it."""
 
     def __init__(self, path: str, cache: FileCache) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class Reopened:
 
     @property
     def file(self) -> OpenFile | None:
-        """What the cache keeps."""
+        """Return the owners in the cache."""
         return self._file
 
     @file.setter
@@ -82,7 +82,7 @@ class Reopened:
             self._cache.open(self)
 
 
-def test_a_file_that_is_used_again_while_it_is_closed_is_counted(tmp_path: Path) -> None:
+def test_file_opened_again_during_its_close_is_counted(tmp_path: Path) -> None:
     cache = FileCache(10)
     owner = Reopened(str(tmp_path / "file"), cache)
     cache.open(owner)

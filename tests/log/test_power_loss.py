@@ -32,22 +32,22 @@ TABLE = attrs.evolve(
     delete_retention_ms=1 << 50,
 )
 PLAIN_TOPIC, TABLE_TOPIC = "plain", "table"
-# With a thousand examples the power goes after every operation, with fewer after some.
+# With a thousand examples the power is lost after every operation, otherwise after some.
 STEP = max(1000 // int(os.environ.get("BARNABAS_EXAMPLES", "110")), 1)
 
 
 @attrs.define
 class Expected:
-    """What must be there at some point: `synced_to` is the end of what was acknowledged."""
+    """The records that must exist at one event; `synced_to` is the end of acknowledged records."""
 
     start: int = 0
     synced_to: int = 0
-    high: int = 0  # the end of what was ever appended
-    last: dict[bytes, bytes] = attrs.Factory(dict)  # of a table's synced records, by their keys
+    high: int = 0  # the end of all appended records
+    last: dict[bytes, bytes] = attrs.Factory(dict)  # the synced records of a table by key
 
 
 class Session:
-    """Two logs in a directory whose operations are recorded, and what they must hold when."""
+    """Two logs in a directory whose operations are recorded, and the records they must have."""
 
     def __init__(self, path: Path, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -64,7 +64,7 @@ class Session:
         self._number = 0
 
     def write(self, data: bytearray, log: PartitionLog, *, origin: str = "client") -> None:
-        """Append; what was acknowledged before is as safe as it was."""
+        """Append without a sync; earlier promises stay valid."""
         offset = log.log_end_offset
         log.append_as_leader(data, leader_epoch=self._number // 40, now_ms=NOW_MS, origin=origin)
         log.advance_high_watermark(log.log_end_offset)
@@ -92,7 +92,7 @@ class Session:
         self._last[key] = value
 
     def synced(self, log: PartitionLog, synced_to: int) -> None:
-        """From now on this is promised."""
+        """Promise the present records from this event on."""
         high = max(self.written[log.topic], default=-1) + 1
         last = dict(self._last) if log is self.table else {}
         expected = Expected(log.log_start_offset, synced_to, high, last)
@@ -162,7 +162,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def held(log: PartitionLog) -> list[tuple[int, bytes]]:
-    """Each batch with its first offset, by way of reads."""
+    """Return each batch with its first offset, from reads."""
     found: list[tuple[int, bytes]] = []
     at = log.log_start_offset
     while at < log.log_end_offset:
@@ -211,7 +211,7 @@ def check_table(session: Session, log: PartitionLog, event: int) -> None:
         assert found == value or offset >= promised.synced_to
 
 
-def test_what_was_synced_is_there_after_any_loss_of_power(session: Session, tmp_path: Path) -> None:
+def test_synced_records_survive_any_power_loss(session: Session, tmp_path: Path) -> None:
     for event in range(0, session.recorder.events + 1, STEP):
         path = tmp_path / "left"
         path.mkdir()

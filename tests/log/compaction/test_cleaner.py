@@ -1,4 +1,4 @@
-"""After compaction the last record of each key is there, at its offset, after any kill too."""
+"""`cleaner` and `segment_swap`: the last record of each key stays, after any kill too."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def put(log: PartitionLog, key: bytes, value: bytes | None, **more: object) -> i
 
 
 def compact(log: PartitionLog, *, now_ms: int = NOW_MS, keys_max: int | None = None) -> bool:
-    """One pass over all but the active segment; False if there was nothing to do."""
+    """Run one pass over all segments except the active one; False if nothing can be done."""
     log.flush_rolled()
     chosen = cleaning_plan.candidate(log, now_ms)
     if chosen is None:
@@ -79,7 +79,7 @@ def batches(log: PartitionLog) -> Iterator[tuple[bytes, int, object]]:
 
 
 def records(log: PartitionLog) -> list[Record]:
-    """All data records, as read_uncommitted consumers see them."""
+    """Return all data records, as a read_uncommitted consumer reads them."""
     return [
         record
         for data, position, header in batches(log)
@@ -89,7 +89,7 @@ def records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog) -> list[Record]:
-    """What read_committed consumers see."""
+    """Return the records that a read_committed consumer reads."""
     aborted = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     found = []
     for data, position, header in batches(log):
@@ -104,7 +104,7 @@ def committed(log: PartitionLog) -> list[Record]:
 
 
 def table(found: list[Record]) -> dict[bytes, bytes]:
-    """The map that a consumer builds; tombstones remove."""
+    """Return the table that a consumer builds; a tombstone removes its key."""
     values: dict[bytes, bytes] = {}
     for record in found:
         if record.value is None:
@@ -115,12 +115,12 @@ def table(found: list[Record]) -> dict[bytes, bytes]:
 
 
 def fill_up(log: PartitionLog) -> None:
-    """Let everything so far lie in segments that are not active."""
+    """Roll, so that all records are in segments that are not active."""
     log.roll(NOW_MS)
     put(log, b"active", b"x")
 
 
-def test_only_the_last_record_of_each_key_stays_at_its_offset(log) -> None:
+def test_cleaner_keeps_the_last_record_of_each_key_at_its_offset(log) -> None:
     for number in range(40):
         put(log, b"k%d" % (number % 4), b"value %d" % number)
     fill_up(log)
@@ -137,10 +137,10 @@ def test_only_the_last_record_of_each_key_stays_at_its_offset(log) -> None:
     assert not compact(log)
     fill_up(log)
     compact(log)
-    assert len(log.segments) == 2, "what has become small is put together"
+    assert len(log.segments) == 2, "small segments are merged"
 
 
-def test_reads_below_what_was_removed_begin_with_the_next_record(log) -> None:
+def test_read_at_a_removed_offset_starts_with_the_next_record(log) -> None:
     for number in range(40):
         put(log, b"k", b"value %d" % number)
     fill_up(log)
@@ -151,7 +151,7 @@ def test_reads_below_what_was_removed_begin_with_the_next_record(log) -> None:
             assert next(iter_batches(found))[1].base_offset == 39
 
 
-def test_tombstones_stay_for_their_retention_and_then_go(log) -> None:
+def test_cleaner_removes_tombstones_after_delete_retention(log) -> None:
     put(log, b"gone", b"value")
     put(log, b"gone", None)
     put(log, b"kept", b"value", codec=Codec.LZ4)
@@ -163,7 +163,7 @@ def test_tombstones_stay_for_their_retention_and_then_go(log) -> None:
     ]
     [tombstone] = [h for _, _, h in batches(log) if h.has_delete_horizon]
     assert tombstone.base_timestamp == NOW_MS + DAY_MS
-    assert records(log)[0].timestamp == NOW_MS, "its own time is kept"
+    assert records(log)[0].timestamp == NOW_MS, "each batch keeps its delete horizon"
     fill_up(log)
     compact(log, now_ms=NOW_MS + DAY_MS - 1)
     assert any(each.value is None for each in records(log))
@@ -172,8 +172,8 @@ def test_tombstones_stay_for_their_retention_and_then_go(log) -> None:
     assert not any(each.value is None for each in records(log))
 
 
-def test_the_last_batch_of_a_producer_stays_though_empty(log) -> None:
-    """Or its next batch would be out of order, or taken twice, after a restart."""
+def test_cleaner_keeps_the_empty_last_batch_of_a_producer(log) -> None:
+    """Otherwise, after a restart, its next batch would be out of order, or a duplicate accepted."""
     for number in range(6):
         put(log, b"k", b"%d" % number, producer=(7, 2, number))
     put(log, b"k", b"last")
@@ -193,7 +193,7 @@ def test_the_last_batch_of_a_producer_stays_though_empty(log) -> None:
     assert next(h.base_offset for _, _, h in batches(again) if h.producer_id == 7) > 5
 
 
-def test_nothing_is_cleaned_from_the_first_open_transaction_on(log) -> None:
+def test_cleaner_stops_at_the_first_open_transaction(log) -> None:
     for number in range(10):
         put(log, b"k", b"%d" % number)
     first = put(log, b"t", b"open", producer=(9, 0, 0), transactional=True)
@@ -211,7 +211,7 @@ def test_nothing_is_cleaned_from_the_first_open_transaction_on(log) -> None:
     assert table(committed(log))[b"t"] == b"open"
 
 
-def test_aborted_records_go_and_their_marker_once_nothing_is_left(log) -> None:
+def test_cleaner_removes_aborted_records_and_later_their_marker(log) -> None:
     put(log, b"k", b"old")
     put(log, b"k", b"aborted", producer=(9, 0, 0), transactional=True)
     append_marker(log, 9, commit=False)
@@ -234,7 +234,7 @@ def test_aborted_records_go_and_their_marker_once_nothing_is_left(log) -> None:
     assert table(committed(log)) == {b"k": b"old", b"j": b"new", b"active": b"x"}
 
 
-def test_young_records_and_late_ones_follow_the_lags(log) -> None:
+def test_cleaner_follows_the_compaction_lags(log) -> None:
     for number in range(30):
         put(log, b"k", b"%d" % number, timestamps=[NOW_MS + number * 1000])
     fill_up(log)
@@ -248,7 +248,7 @@ def test_young_records_and_late_ones_follow_the_lags(log) -> None:
     assert cleaning_plan.filthiest([cleaning_plan.candidate(log, NOW_MS + 50_001)]).is_late
 
 
-def test_a_log_that_changed_meanwhile_is_left_as_it_is(log) -> None:
+def test_swap_is_dropped_when_the_log_changed_meanwhile(log) -> None:
     for number in range(30):
         put(log, b"k", b"%d" % number)
     fill_up(log)
@@ -264,7 +264,7 @@ def test_a_log_that_changed_meanwhile_is_left_as_it_is(log) -> None:
     assert not list(Path(log.directory).glob("*.cleaned"))
 
 
-def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
+def test_swap_is_dropped_when_the_log_moved_meanwhile(log, tmp_path) -> None:
     for number in range(30):
         put(log, b"k", b"%d" % number)
     fill_up(log)
@@ -281,7 +281,7 @@ def test_a_log_that_moved_meanwhile_is_left_as_it_is(log, tmp_path) -> None:
 
 
 def holed(log: PartitionLog) -> list[Record]:
-    """Let segments end before the next one begins, where the last record was compacted away."""
+    """Compact the last records of segments, so that there are gaps between segments."""
     for number in range(6):
         put(log, b"unique %d" % number, bytes(300))
         put(log, b"same", b"%d" % number)
@@ -292,7 +292,7 @@ def holed(log: PartitionLog) -> list[Record]:
     return records(log)
 
 
-def test_what_compaction_left_of_a_log_that_just_moved_is_not_taken_for_torn(log, tmp_path) -> None:
+def test_gaps_of_compaction_after_a_move_are_not_taken_for_damage(log, tmp_path) -> None:
     before = holed(log)
     other = open_volume(tmp_path / "other")
     other.write_checkpoints()
@@ -300,13 +300,13 @@ def test_what_compaction_left_of_a_log_that_just_moved_is_not_taken_for_torn(log
     assert records_after_a_kill(other) == before
 
 
-def test_what_compaction_left_is_not_taken_for_torn_though_the_checkpoints_are_lost(log) -> None:
+def test_gaps_of_compaction_without_checkpoints_are_not_taken_for_damage(log) -> None:
     before = holed(log)
     assert records_after_a_kill(log.volume) == before
 
 
 def records_after_a_kill(volume: Volume) -> list[Record]:
-    """What the next node finds, going by the files alone."""
+    """Return the records that the next start finds in the files."""
     volume.unlock()
     again = open_volume(volume.path)
     again.load_checkpoints()
@@ -337,7 +337,7 @@ STEP = st.one_of(
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(steps=st.lists(STEP, min_size=5, max_size=50))
-def test_a_compacted_log_gives_the_table_of_one_that_was_not(steps, tmp_path_factory) -> None:
+def test_compacted_log_gives_the_same_table_as_an_uncompacted_one(steps, tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("data")
     log = new_log(open_volume(root / "compacted"), CONFIG)
     plain = new_log(open_volume(root / "plain"), CONFIG)
@@ -387,7 +387,9 @@ def test_a_compacted_log_gives_the_table_of_one_that_was_not(steps, tmp_path_fac
     plain.volume.unlock()
 
 
-def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, monkeypatch) -> None:
+def test_swap_killed_at_any_rename_leaves_the_old_or_the_new_segments(
+    log, tmp_path, monkeypatch
+) -> None:
     for number in range(60):
         put(log, b"k%d" % (number % 7), b"value %d" % number, producer=(5, 0, number))
     log.update_config(attrs.evolve(CONFIG, segment_bytes=1 << 20))
@@ -404,7 +406,7 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
         shutil.copytree(log.volume.path, copy)
         victim = PartitionLog(open_volume(copy), "t", 0, log.config)
         monkeypatch.setattr("barnabas.log.compaction.segment_swap.complete", lambda _: None)
-        # Loading removes what is not finished: the cleaned files are put back for the swap.
+        # Loading removes unfinished files, so the cleaned files are restored for the swap.
         cleaned = {p.name: p.read_bytes() for p in (copy / "t-0").glob("*.cleaned")}
         victim.recovery_point = log.recovery_point
         victim.load(recover=False)
@@ -434,11 +436,11 @@ def test_a_kill_at_any_rename_leaves_one_version_or_the_other(log, tmp_path, mon
         if finished:
             assert allowed > 10
             return
-    raise AssertionError("the swap never came to its end")
+    raise AssertionError("the swap never ends")
 
 
-def test_the_table_of_keys_takes_what_kafka_gives_it(log) -> None:
-    """24 bytes a key, full at the load factor: 5 million keys by default, fewer if enough."""
+def test_cleaning_job_gives_the_offset_map_the_memory_that_kafka_does(log) -> None:
+    """24 bytes per key up to the load factor: by default 5 million keys, or fewer if enough."""
     for number in range(100):
         put(log, b"k", b"%d" % number)
     fill_up(log)
@@ -454,7 +456,7 @@ def test_the_table_of_keys_takes_what_kafka_gives_it(log) -> None:
     assert (tiny.slots, tiny.keys_max) == (10, 5)
 
 
-def test_a_batch_with_more_keys_than_there_is_room_for_is_no_endless_work(log) -> None:
+def test_cleaner_fails_for_a_batch_with_more_keys_than_the_map_holds(log) -> None:
     keys = [b"%d" % number for number in range(20)]
     append(log, *keys, keys=keys)
     fill_up(log)
@@ -464,8 +466,8 @@ def test_a_batch_with_more_keys_than_there_is_room_for_is_no_endless_work(log) -
 
 
 @pytest.mark.parametrize("damage", ["record", "length", "cut"])
-def test_what_is_damaged_is_not_copied(log, damage) -> None:
-    """A new crc would make it look sound, and what lies behind would be lost."""
+def test_cleaner_fails_at_a_damaged_batch_and_copies_nothing(log, damage) -> None:
+    """Otherwise a new crc would hide the damage, and the bytes after it would be lost."""
     for number in range(30):
         put(log, b"k%d" % number, b"%d" % number)
     fill_up(log)

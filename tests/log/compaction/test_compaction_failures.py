@@ -1,4 +1,4 @@
-"""When a log is cleaned again after a pass that failed."""
+"""`CompactionFailures`: when a log is cleaned again after a failed pass."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ def a_log() -> Any:
     return Log(is_gone=False, log_start_offset=7)
 
 
-def test_what_may_pass_is_tried_again_each_time_later() -> None:
+def test_failures_that_may_pass_are_retried_with_growing_delays() -> None:
     failures, log = CompactionFailures(), a_log()
     assert failures.allows(log, 0)
     now_ms, delays = 0.0, []
@@ -30,7 +30,7 @@ def test_what_may_pass_is_tried_again_each_time_later() -> None:
     assert failures.retry(log, now_ms, 15_000) == 15_000
 
 
-def test_bad_records_are_left_until_the_log_begins_elsewhere() -> None:
+def test_uncleanable_log_is_skipped_until_its_start_moves() -> None:
     failures, log = CompactionFailures(), a_log()
     failures.mark_uncleanable(log)
     assert not failures.allows(log, 1e15)
@@ -39,7 +39,7 @@ def test_bad_records_are_left_until_the_log_begins_elsewhere() -> None:
     assert failures.allows(log, 0)
 
 
-def test_deleted_logs_are_forgotten() -> None:
+def test_failures_of_deleted_logs_are_removed() -> None:
     failures, log = CompactionFailures(), a_log()
     failures.mark_uncleanable(log)
     log.is_gone = True

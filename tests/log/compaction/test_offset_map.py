@@ -1,4 +1,4 @@
-"""The cleaner's table of keys, beside a dict."""
+"""`OffsetMap`, compared with a dict."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ from barnabas.log.compaction.offset_map import OffsetMap
     keys_max=st.integers(0, 60),
     spare=st.integers(0, 9),
 )
-def test_it_answers_as_a_dict_would_until_it_is_full(keys, keys_max, spare) -> None:
+def test_offset_map_equals_a_dict_until_it_is_full(keys, keys_max, spare) -> None:
     table, expected = OffsetMap(keys_max + spare, keys_max), dict[bytes, int]()
     for offset, key in enumerate(keys):
         has_room = key in expected or len(expected) < keys_max
@@ -24,8 +24,8 @@ def test_it_answers_as_a_dict_would_until_it_is_full(keys, keys_max, spare) -> N
     assert table.is_last(b"never seen", 0)
 
 
-def test_a_full_table_finds_every_key() -> None:
-    """With every place taken but one, a probe that misses some would not come back."""
+def test_offset_map_when_full_finds_every_key() -> None:
+    """With only one free slot, a probe that skips slots would not end."""
     table = OffsetMap(1009, 1008)
     keys = [b"key-%d" % number for number in range(1008)]
     for offset, key in enumerate(keys):
@@ -40,7 +40,7 @@ def size_bytes(table: OffsetMap) -> int:
     return sum(len(each) * each.itemsize for each in (table._high, table._low, table._offsets))
 
 
-def test_it_grows_with_its_keys_to_24_bytes_a_place() -> None:
+def test_offset_map_grows_to_24_bytes_per_slot() -> None:
     table = OffsetMap(100_000, 90_000)
     assert size_bytes(table) < 24.1 * 4096
     keys = [b"key-%d" % number for number in range(90_000)]

@@ -1,4 +1,4 @@
-"""Data directories: whose they are, how they were left, and what is in them."""
+"""`LogManager`: ownership of data directories, clean and unclean stops, and their logs."""
 
 import errno
 import logging
@@ -50,7 +50,7 @@ def fill(manager: LogManager, topic: str = "t", partition: int = 0, count: int =
 # Locks and identity
 
 
-def test_a_directory_is_used_by_one_node_at_a_time(path) -> None:
+def test_directory_in_use_is_refused_to_a_second_node(path) -> None:
     volume = open_volume(path)
     with pytest.raises(DataDirectoryError, match="is in use by another node"):
         open_volume(path)
@@ -59,12 +59,12 @@ def test_a_directory_is_used_by_one_node_at_a_time(path) -> None:
         "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert other.returncode != 0, "Java's lock is the same one"
+    assert other.returncode != 0, "the lock excludes a Java process too"
     volume.unlock()
     open_volume(path).unlock()
 
 
-def test_meta_properties_are_read_back(path) -> None:
+def test_meta_properties_are_read_as_written(path) -> None:
     volume = open_volume(path)
     assert volume.read_properties() is None
     written = MetaProperties("cluster", 4, Uuid(b"x" * 16))
@@ -76,7 +76,7 @@ def test_meta_properties_are_read_back(path) -> None:
     again.unlock()
 
 
-def test_damaged_meta_properties_stop_the_start(path) -> None:
+def test_damaged_meta_properties_raise_an_error(path) -> None:
     volume = open_volume(path)
     (path / "meta.properties").write_text("version=7\n")
     with pytest.raises(
@@ -89,7 +89,7 @@ def test_damaged_meta_properties_stop_the_start(path) -> None:
 # Clean and unclean stops
 
 
-def test_after_a_clean_stop_no_segment_is_read(path, monkeypatch) -> None:
+def test_start_after_a_clean_stop_reads_no_segment(path, monkeypatch) -> None:
     manager = start(path)
     fill(manager)
     manager.close(clean=True)
@@ -109,7 +109,7 @@ def test_after_a_clean_stop_no_segment_is_read(path, monkeypatch) -> None:
     manager.close(clean=False)
 
 
-def test_after_a_kill_every_log_is_checked_from_its_recovery_point(path, caplog) -> None:
+def test_start_after_a_kill_checks_every_log_from_its_recovery_point(path, caplog) -> None:
     manager = start(path)
     fill(manager)
     manager.get("t", 0).flush()
@@ -123,10 +123,8 @@ def test_after_a_kill_every_log_is_checked_from_its_recovery_point(path, caplog)
     manager.close(clean=False)
 
 
-def test_a_log_that_could_not_be_checked_after_a_kill_is_checked_by_the_next_start(
-    path, monkeypatch
-) -> None:
-    """A clean stop in between tells nothing of it."""
+def test_log_that_failed_recovery_is_recovered_by_the_next_start(path, monkeypatch) -> None:
+    """A clean stop in between does not change that."""
     manager = start(path)
     fill(manager)
     log = manager.get("t", 0)
@@ -149,7 +147,7 @@ def refuse_files(*_: object) -> None:
 @pytest.mark.parametrize(
     "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"]
 )
-def test_a_damaged_checkpoint_is_told_and_everything_is_checked(path, caplog, name) -> None:
+def test_damaged_checkpoint_is_logged_and_all_batches_are_checked(path, caplog, name) -> None:
     manager = start(path)
     fill(manager)
     manager.checkpoint()
@@ -161,7 +159,7 @@ def test_a_damaged_checkpoint_is_told_and_everything_is_checked(path, caplog, na
     manager.close(clean=False)
 
 
-def test_log_starts_inside_a_segment_survive_a_kill(path) -> None:
+def test_log_start_inside_a_segment_survives_a_kill(path) -> None:
     manager = start(path)
     fill(manager)
     manager.get("t", 0).advance_log_start(7)
@@ -173,7 +171,7 @@ def test_log_starts_inside_a_segment_survive_a_kill(path) -> None:
     manager.close(clean=False)
 
 
-def test_checkpoints_keep_what_was_never_opened(path) -> None:
+def test_checkpoints_keep_the_offsets_of_logs_never_loaded(path) -> None:
     manager = start(path)
     fill(manager)
     manager.close(clean=True)
@@ -185,7 +183,7 @@ def test_checkpoints_keep_what_was_never_opened(path) -> None:
     manager.close(clean=False)
 
 
-def test_rolled_segments_move_the_recovery_point(path) -> None:
+def test_flush_of_rolled_segments_advances_the_recovery_point(path) -> None:
     manager = start(path)
     fill(manager)
     logs = manager.take_rolled()
@@ -197,10 +195,10 @@ def test_rolled_segments_move_the_recovery_point(path) -> None:
     manager.close(clean=False)
 
 
-# Creating, deleting
+# Create and delete
 
 
-def test_logs_go_to_the_directory_that_has_the_fewest(path, tmp_path) -> None:
+def test_new_log_is_created_in_the_directory_with_the_fewest(path, tmp_path) -> None:
     manager = start(path, tmp_path / "other")
     for partition in range(6):
         fill(manager, partition=partition, count=1)
@@ -211,7 +209,7 @@ def test_logs_go_to_the_directory_that_has_the_fewest(path, tmp_path) -> None:
     manager.close(clean=False)
 
 
-def test_a_deleted_log_goes_at_once_and_its_files_after_the_delay(path) -> None:
+def test_deleted_log_is_renamed_at_once_and_removed_after_the_delay(path) -> None:
     manager = start(path)
     long_name = "x" * 249
     fill(manager, long_name)
@@ -225,12 +223,12 @@ def test_a_deleted_log_goes_at_once_and_its_files_after_the_delay(path) -> None:
     assert manager.due_deletions(NOW_MS + 999) == []
     manager.remove_deleted(manager.due_deletions(NOW_MS + 1000))
     assert not aside.exists()
-    assert len(slice_on_its_way.read()) == len(slice_on_its_way), "a fetch may still be sending it"
+    assert len(slice_on_its_way.read()) == len(slice_on_its_way), "a fetch may still send it"
     assert manager.volumes[0].failure is None
     manager.close(clean=False)
 
 
-def test_a_deleted_log_touches_no_file_of_its_successor(path) -> None:
+def test_deleted_log_does_not_change_files_of_a_new_log(path) -> None:
     manager = start(path)
     fill(manager)
     old = manager.get("t", 0)
@@ -250,7 +248,7 @@ def test_a_deleted_log_touches_no_file_of_its_successor(path) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_checkpoints_say_of_a_deleted_log_is_not_its_successors(path, restarts) -> None:
+def test_checkpoints_of_a_deleted_log_do_not_apply_to_a_new_log(path, restarts) -> None:
     manager = start(path)
     fill(manager, count=50)
     log, volume = manager.get("t", 0), manager.volumes[0]
@@ -274,7 +272,7 @@ def test_what_checkpoints_say_of_a_deleted_log_is_not_its_successors(path, resta
     manager.close(clean=False)
 
 
-def test_what_a_kill_left_of_deleted_logs_is_removed(path) -> None:
+def test_start_removes_logs_whose_deletion_a_kill_interrupted(path) -> None:
     manager = start(path)
     fill(manager)
     manager.delete("t", 0)
@@ -286,7 +284,7 @@ def test_what_a_kill_left_of_deleted_logs_is_removed(path) -> None:
     manager.close(clean=False)
 
 
-def test_stray_logs_are_set_aside_and_kept(path, caplog) -> None:
+def test_stray_log_is_quarantined_and_its_files_are_kept(path, caplog) -> None:
     manager = start(path)
     fill(manager)
     manager.quarantine("t", 0)
@@ -299,7 +297,7 @@ def test_stray_logs_are_set_aside_and_kept(path, caplog) -> None:
     manager.close(clean=False)
 
 
-def test_a_partition_in_two_directories_is_told_and_used_once(path, tmp_path, caplog) -> None:
+def test_partition_in_two_directories_is_logged_and_used_once(path, tmp_path, caplog) -> None:
     other = tmp_path / "other"
     for each in (path, other):
         manager = start(each)
@@ -312,7 +310,7 @@ def test_a_partition_in_two_directories_is_told_and_used_once(path, tmp_path, ca
     manager.close(clean=False)
 
 
-def test_other_things_in_a_directory_are_left_alone(path) -> None:
+def test_unknown_entries_of_a_directory_are_ignored(path) -> None:
     path.mkdir()
     (path / "lost+found").mkdir()
     (path / "notes-1").write_text("not a directory")
@@ -325,7 +323,7 @@ def test_other_things_in_a_directory_are_left_alone(path) -> None:
 # Open files
 
 
-def test_open_files_stay_below_the_limit_whatever_is_read(path) -> None:
+def test_open_files_stay_below_the_limit_for_any_reads(path) -> None:
     files = FileCache(12)
     manager = start(path, files=files)
     for partition in range(40):
@@ -334,14 +332,14 @@ def test_open_files_stay_below_the_limit_whatever_is_read(path) -> None:
         assert read_values(manager.get("t", partition), 3)[0] == b"3"
     assert len(files) <= 12
     open_here = [p for p in Path("/proc/self/fd").iterdir() if str(path) in str(p.resolve())]
-    assert len(open_here) <= 13 + 1, "the lock and what the cache holds"
+    assert len(open_here) <= 13 + 1, "the lock and the cached files"
     manager.close(clean=False)
 
 
 # After a kill
 
 
-def test_the_logs_of_every_directory_are_recovered_side_by_side(path, tmp_path, caplog) -> None:
+def test_logs_are_recovered_by_threads_of_each_directory(path, tmp_path, caplog) -> None:
     paths = [path, tmp_path / "second", tmp_path / "third"]
     manager = start(*paths)
     for partition in range(12):
@@ -358,7 +356,7 @@ def test_the_logs_of_every_directory_are_recovered_side_by_side(path, tmp_path, 
     again.close(clean=True)
 
 
-def test_one_log_that_cannot_be_recovered_leaves_the_others(path, caplog, monkeypatch) -> None:
+def test_log_that_cannot_be_recovered_does_not_stop_the_others(path, caplog, monkeypatch) -> None:
     manager = start(path)
     for partition in range(3):
         fill(manager, partition=partition)
@@ -379,7 +377,7 @@ def test_one_log_that_cannot_be_recovered_leaves_the_others(path, caplog, monkey
     again.close(clean=True)
 
 
-def test_what_much_was_written_to_is_synced_before_a_checkpoint(path, monkeypatch) -> None:
+def test_checkpoint_syncs_logs_with_many_unsynced_bytes_first(path, monkeypatch) -> None:
     monkeypatch.setattr("barnabas.log.directories.log_manager._UNSYNCED_BYTES_MAX", 150)
     manager = start(path)
     fill(manager, partition=0, count=3)
@@ -393,7 +391,7 @@ def test_what_much_was_written_to_is_synced_before_a_checkpoint(path, monkeypatc
     again.close(clean=True)
 
 
-def test_recovery_points_are_written_whenever_much_was_synced(path, monkeypatch) -> None:
+def test_recovery_points_are_written_after_many_synced_bytes(path, monkeypatch) -> None:
     manager = start(path)
     monkeypatch.setattr("barnabas.log.directories.log_manager._CHECKPOINT_BYTES", 600)
     fill(manager, count=8)
@@ -410,7 +408,7 @@ def test_recovery_points_are_written_whenever_much_was_synced(path, monkeypatch)
     again.close(clean=True)
 
 
-def test_unsynced_bytes_are_what_lies_behind_the_recovery_point(path) -> None:
+def test_unsynced_bytes_are_the_bytes_above_the_recovery_point(path) -> None:
     manager = start(path)
     fill(manager, count=20)
     log = manager.get("t", 0)
@@ -425,8 +423,8 @@ def test_unsynced_bytes_are_what_lies_behind_the_recovery_point(path) -> None:
     manager.close(clean=True)
 
 
-def test_a_new_log_takes_what_its_directory_holds_already(path) -> None:
-    """A start leaves out what it cannot read; asked to create it again, nothing is lost."""
+def test_create_in_an_existing_directory_loads_its_log(path) -> None:
+    """A start skips a log that it cannot read; a later `create` loses no record."""
     manager = start(path)
     fill(manager)
     manager.close(clean=True)
@@ -439,7 +437,7 @@ def test_a_new_log_takes_what_its_directory_holds_already(path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t-007", "t-\u0661", "t-2147483648", "t-0.5", "-1"])
-def test_a_directory_that_is_called_almost_like_a_partition_is_left_alone(path, name) -> None:
+def test_directory_with_an_invalid_partition_name_is_ignored(path, name) -> None:
     fill(start(path))
     (path / name).mkdir()
     (path / name / "00000000000000000000.log").write_bytes(b"a friend's")

@@ -1,4 +1,4 @@
-"""A log moves between directories while it is written, and nothing of it is lost or changed."""
+"""`LogRelocation`: a log moves while it is written, and no record is lost or changed."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def begin(manager: LogManager) -> LogRelocation:
     return move
 
 
-def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
+def test_move_of_a_log_written_meanwhile_copies_all_records(manager) -> None:
     log, other = create(manager), manager.volumes[1]
     write(log, 0, 100)
     log.advance_log_start(3)
@@ -68,7 +68,7 @@ def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
     assert (log.volume, log.directory) == (other, f"{other.path}/t-0")
     assert other.logs == {("t", 0): log}
     assert manager.volumes[0].logs == {}
-    assert before.read() == expected, "a fetch of the old files goes on"
+    assert before.read() == expected, "a fetch of the old files continues"
     values = [b"%04d" % number for number in range(3, 145)]
     assert read_values(log) == values
     assert log.offset_for_timestamp(NOW_MS + 77) == (NOW_MS + 77, 77, 0)
@@ -87,7 +87,7 @@ def test_a_log_that_is_written_meanwhile_arrives_whole(manager) -> None:
         assert again.producers.producers[6].last_sequence == 174
 
 
-def test_what_is_not_synced_of_the_copy_is_checked_after_a_kill(manager) -> None:
+def test_start_after_a_kill_checks_unsynced_bytes_of_a_moved_log(manager) -> None:
     log = create(manager)
     write(log, 0, 50)
     log.flush_rolled()
@@ -98,7 +98,7 @@ def test_what_is_not_synced_of_the_copy_is_checked_after_a_kill(manager) -> None
     assert log.recovery_point == active
 
 
-def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_copy(
+def test_flush_during_the_last_step_does_not_advance_the_recovery_point(
     manager, monkeypatch
 ) -> None:
     log = create(manager)
@@ -106,7 +106,7 @@ def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_co
     move = begin(manager)
     move.copy()
     flushes: list[threading.Thread] = []
-    names = ("volume", "directory", "segments", "cuts")  # one that begins later is of the copy
+    names = ("volume", "directory", "segments", "cuts")  # a flush that begins later syncs the copy
     real = {name: LogState.__dict__[name] for name in names}
     for name in names:
 
@@ -127,7 +127,7 @@ def test_a_flush_that_begins_within_the_last_step_is_not_taken_for_one_of_the_co
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_what_was_on_the_disk_is_there_when_the_old_files_go(manager, monkeypatch, flushed) -> None:
+def test_durable_records_stay_durable_when_the_old_files_go(manager, monkeypatch, flushed) -> None:
     log = create(manager)
     write(log, 0, 60)
     if flushed:
@@ -171,7 +171,7 @@ def test_what_was_on_the_disk_is_there_when_the_old_files_go(manager, monkeypatc
     assert read_values(reopen(log, recover=True)) == [b"%04d" % number for number in range(62)]
 
 
-def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, monkeypatch) -> None:
+def test_target_that_cannot_be_synced_keeps_the_log_in_its_directory(manager, monkeypatch) -> None:
     log = create(manager)
     write(log, 0, 20)
     move = begin(manager)
@@ -190,7 +190,9 @@ def test_a_directory_that_cannot_be_synced_keeps_the_log_where_it_was(manager, m
     assert len(read_values(log)) == 21
 
 
-def test_an_old_disk_that_fails_a_flush_after_the_move_fails_alone(manager, monkeypatch) -> None:
+def test_flush_error_of_the_old_disk_after_a_move_fails_that_disk_only(
+    manager, monkeypatch
+) -> None:
     log = create(manager)
     write(log, 0, 5)
     move = begin(manager)
@@ -207,7 +209,7 @@ def test_an_old_disk_that_fails_a_flush_after_the_move_fails_alone(manager, monk
     assert log.volume is manager.volumes[1]
 
 
-def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
+def test_move_follows_retention_and_rolls(manager) -> None:
     log = create(manager)
     write(log, 0, 60)
     move = begin(manager)
@@ -221,8 +223,8 @@ def test_retention_and_rolls_meanwhile_are_followed(manager) -> None:
 
 
 @pytest.mark.parametrize("length", [214, 249])
-def test_a_topic_whose_copy_would_have_too_long_a_name_is_not_moved(manager, length) -> None:
-    """KAFKA-4893; under a name that was cut nobody would find the copy again."""
+def test_move_of_a_topic_with_a_too_long_name_is_refused(manager, length) -> None:
+    """KAFKA-4893: the copy could not be found again under a shortened name."""
     append(manager.create("x" * length, TOPIC_ID, 0, SMALL), b"stays")
     with pytest.raises(KafkaError) as refused:
         manager.relocations.begin("x" * length, 0, str(manager.volumes[1].path))
@@ -230,7 +232,7 @@ def test_a_topic_whose_copy_would_have_too_long_a_name_is_not_moved(manager, len
     assert directories(manager) == ["a/" + "x" * length + "-0"]
 
 
-def test_a_move_ends_when_the_log_is_cut_or_deleted(manager) -> None:
+def test_move_fails_when_the_log_is_truncated_or_deleted(manager) -> None:
     log = create(manager)
     write(log, 0, 60)
     move = begin(manager)
@@ -246,7 +248,7 @@ def test_a_move_ends_when_the_log_is_cut_or_deleted(manager) -> None:
         move.finish()
 
 
-def test_where_to_and_what_is_checked(manager) -> None:
+def test_move_with_an_invalid_target_or_partition_is_refused(manager) -> None:
     log = create(manager)
     write(log, 0, 1)
     assert manager.relocations.begin("t", 0, str(manager.volumes[0].path)) is None
@@ -264,7 +266,7 @@ def test_where_to_and_what_is_checked(manager) -> None:
 
 
 def restarted(manager: LogManager, root: Path) -> LogManager:
-    """A node that starts on `root` after the one of `manager` was killed."""
+    """Return the manager of a start on `root` after a kill of `manager`."""
     files = FileCache(50)
     volumes = [Volume(root / volume.path.name, files) for volume in manager.volumes]
     for volume in volumes:
@@ -285,7 +287,7 @@ def directories(manager: LogManager) -> list[str]:
     ]
 
 
-def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
+def test_move_killed_at_any_step_loses_no_record_and_resumes(
     manager, tmp_path, monkeypatch
 ) -> None:
     log = create(manager)
@@ -338,11 +340,11 @@ def test_a_kill_at_any_moment_of_a_move_loses_nothing_and_it_is_gone_on_with(
         if finished:
             assert resumed > 20
             return
-    raise AssertionError("the move never came to its end")
+    raise AssertionError("the move never ends")
 
 
-def test_a_copy_is_believed_only_as_far_as_it_is_the_log(manager) -> None:
-    """Compaction, a cut, or a power loss may have made them differ."""
+def test_resumed_copy_keeps_only_bytes_equal_to_the_log(manager) -> None:
+    """Compaction, truncation or a power loss may have changed the log or the copy."""
     log = create(manager)
     write(log, 0, 60)
     move = begin(manager)
@@ -370,7 +372,7 @@ def test_a_copy_is_believed_only_as_far_as_it_is_the_log(manager) -> None:
     again.close(clean=False)
 
 
-def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tmp_path) -> None:
+def test_cancelled_move_does_not_resume_after_a_kill(manager, tmp_path) -> None:
     write(create(manager), 0, 60)
     move = begin(manager)
     move.copy()
@@ -384,7 +386,7 @@ def test_a_move_that_was_called_off_is_not_gone_on_with_after_a_kill(manager, tm
     again.close(clean=False)
 
 
-def test_a_copy_with_the_longest_name_is_gone_on_with(manager) -> None:
+def test_interrupted_move_with_the_longest_name_resumes(manager) -> None:
     topic = "x" * 213
     append(manager.create(topic, TOPIC_ID, 0, SMALL), b"moves")
     move = manager.relocations.begin(topic, 0, str(manager.volumes[1].path))
@@ -398,7 +400,7 @@ def test_a_copy_with_the_longest_name_is_gone_on_with(manager) -> None:
 
 
 def ready_copy_alone(manager: LogManager) -> LogManager:
-    """The node was killed before the last step of a move, and the log's directory is gone."""
+    """Return a start after a kill before the last step of a move, without the old directory."""
     log = create(manager)
     write(log, 0, 60)
     log.advance_log_start(3)
@@ -413,8 +415,8 @@ def ready_copy_alone(manager: LogManager) -> LogManager:
     return again
 
 
-def test_a_copy_is_taken_for_the_log_where_the_metadata_say_so_and_it_is_gone(manager) -> None:
-    """KAFKA-16082: the node ended between telling of the move and its last step."""
+def test_copy_replaces_a_missing_log_in_the_directory_of_the_metadata(manager) -> None:
+    """KAFKA-16082: the node ended after it reported the move and before the last step."""
     again = ready_copy_alone(manager)
     log = again.create("t", TOPIC_ID, 0, SMALL, SECOND_ID)
     assert directories(again) == ["b/t-0"]
@@ -426,7 +428,7 @@ def test_a_copy_is_taken_for_the_log_where_the_metadata_say_so_and_it_is_gone(ma
     again.close(clean=True)
 
 
-def test_a_copy_of_a_topic_that_had_the_name_before_is_not_taken(manager) -> None:
+def test_copy_of_an_earlier_topic_with_the_same_name_is_not_used(manager) -> None:
     again = ready_copy_alone(manager)
     log = again.create("t", Uuid(b"\x08" * 16), 0, SMALL, SECOND_ID)
     assert log.log_end_offset == 0
@@ -436,8 +438,8 @@ def test_a_copy_of_a_topic_that_had_the_name_before_is_not_taken(manager) -> Non
 
 
 @pytest.mark.parametrize("stale", ["a", "b"])
-def test_of_a_log_in_two_directories_the_one_that_goes_further_is_used(manager, stale) -> None:
-    """A move had its old directory fail before that could be renamed."""
+def test_duplicate_logs_of_equal_rank_use_the_one_with_more_records(manager, stale) -> None:
+    """The old directory of a move failed before its log could be renamed."""
     log, root = create(manager), manager.volumes[0].path.parent
     write(log, 0, 30)
     manager.close(clean=False)
@@ -458,8 +460,8 @@ def test_of_a_log_in_two_directories_the_one_that_goes_further_is_used(manager, 
     again.close(clean=False)
 
 
-def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(manager) -> None:
-    """A directory came back after a copy was taken for its log, as the metadata know."""
+def test_duplicate_logs_use_the_one_of_higher_rank(manager) -> None:
+    """A directory came back after a copy replaced its log in the metadata."""
     log, root = create(manager), manager.volumes[0].path.parent
     write(log, 0, 30)
     manager.close(clean=False)
@@ -473,7 +475,7 @@ def test_of_a_log_in_two_directories_the_fitter_is_used_though_it_goes_less_far(
     again.close(clean=False)
 
 
-def test_a_copy_without_a_log_is_set_aside(manager) -> None:
+def test_copy_without_a_log_is_quarantined(manager) -> None:
     again = ready_copy_alone(manager)
     assert again.relocations.resume() == []
     [stray] = directories(again)
@@ -482,7 +484,7 @@ def test_a_copy_without_a_log_is_set_aside(manager) -> None:
     again.close(clean=False)
 
 
-def test_a_copy_is_kept_when_the_disk_of_its_log_fails(manager) -> None:
+def test_copy_is_kept_when_the_disk_of_its_log_fails(manager) -> None:
     log = create(manager)
     write(log, 0, 30)
     move = begin(manager)
@@ -493,7 +495,7 @@ def test_a_copy_is_kept_when_the_disk_of_its_log_fails(manager) -> None:
     assert any(each.endswith("-future") for each in directories(manager))
 
 
-def test_a_copy_whose_log_is_offline_is_kept(manager) -> None:
+def test_copy_is_kept_when_its_log_is_offline(manager) -> None:
     log = create(manager)
     write(log, 0, 30)
     begin(manager).copy()

@@ -1,4 +1,4 @@
-"""A disk that fails: nothing is acknowledged, its directory is offline, the others work on."""
+"""`Volume`: after an I/O error its directory is offline, and others continue."""
 
 import errno
 import os
@@ -41,7 +41,7 @@ def code_of(call) -> ErrorCode:
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_a_write_that_fails_takes_its_directory_offline_alone(manager, monkeypatch, error) -> None:
+def test_failed_write_takes_only_its_directory_offline(manager, monkeypatch, error) -> None:
     bad, good = create(manager, "bad"), create(manager, "good")
     told: list[Volume] = []
     bad.volume.on_failure = told.append
@@ -59,10 +59,10 @@ def test_a_write_that_fails_takes_its_directory_offline_alone(manager, monkeypat
     assert create(manager, "later").volume is good.volume
     manager.checkpoint()
     manager.delete("bad", 0)
-    assert told == [bad.volume], "told once"
+    assert told == [bad.volume], "logged once"
 
 
-def test_a_short_write_is_completed(manager, monkeypatch) -> None:
+def test_short_write_is_completed(manager, monkeypatch) -> None:
     log = create(manager, "t")
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data)[:7], at))
@@ -70,7 +70,7 @@ def test_a_short_write_is_completed(manager, monkeypatch) -> None:
     assert read_values(log) == [b"value"]
 
 
-def test_a_failed_fsync_is_never_tried_again(manager, monkeypatch) -> None:
+def test_failed_fsync_is_never_retried(manager, monkeypatch) -> None:
     log = create(manager, "t")
     append(log, b"x")
     calls: list[int] = []
@@ -83,11 +83,13 @@ def test_a_failed_fsync_is_never_tried_again(manager, monkeypatch) -> None:
     assert code_of(log.flush) is ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(log.flush) is ErrorCode.KAFKA_STORAGE_ERROR
     assert len(calls) == 1
-    assert log.recovery_point == 0, "what is not synced is checked after a restart"
+    assert log.recovery_point == 0, "unsynced batches are checked after a restart"
 
 
 @pytest.mark.parametrize("what", ["open", "rename", "replace"])
-def test_rolls_retention_and_checkpoints_fail_the_same_way(manager, monkeypatch, what) -> None:
+def test_failed_roll_retention_or_checkpoint_takes_the_directory_offline(
+    manager, monkeypatch, what
+) -> None:
     log = create(manager, "t")
     for number in range(9):
         append(log, b"%d" % number * 20)
@@ -106,7 +108,7 @@ def test_rolls_retention_and_checkpoints_fail_the_same_way(manager, monkeypatch,
     assert not manager.is_lost or log.volume is manager.metadata_volume
 
 
-def test_too_many_open_files_are_not_the_disks_fault(manager, monkeypatch) -> None:
+def test_too_many_open_files_do_not_take_the_directory_offline(manager, monkeypatch) -> None:
     log = create(manager, "t")
     append(log, b"x")
     log.active.close()
@@ -118,7 +120,7 @@ def test_too_many_open_files_are_not_the_disks_fault(manager, monkeypatch) -> No
     assert read_values(log) == [b"x", b"z"]
 
 
-def test_a_read_from_where_the_last_one_ended_is_refused_as_any_other(manager, monkeypatch) -> None:
+def test_read_at_a_cached_end_of_an_offline_log_is_refused(manager, monkeypatch) -> None:
     log = create(manager, "t")
     append(log, b"a")
     log.read(0, 1000, upper_bound=1)
@@ -129,7 +131,9 @@ def test_a_read_from_where_the_last_one_ended_is_refused_as_any_other(manager, m
     assert log.volume.failure is not None
 
 
-def test_logs_give_up_their_files_when_the_process_has_none_left(manager, monkeypatch) -> None:
+def test_file_cache_closes_files_when_the_process_has_no_descriptor_left(
+    manager, monkeypatch
+) -> None:
     first, second = create(manager, "t"), create(manager, "u")
     append(first, b"x")
     append(second, b"x")
@@ -149,7 +153,7 @@ def test_logs_give_up_their_files_when_the_process_has_none_left(manager, monkey
     assert read_values(first) == [b"x"]
 
 
-def test_without_any_directory_the_node_is_lost(manager) -> None:
+def test_log_manager_without_an_online_directory_is_lost(manager) -> None:
     assert not manager.is_lost
     manager.volumes[1].fail(OSError(errno.EIO, "I/O error"))
     assert not manager.is_lost
@@ -158,12 +162,12 @@ def test_without_any_directory_the_node_is_lost(manager) -> None:
     assert code_of(lambda: create(manager, "t")) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_the_directory_of_the_quorums_log_is_one_that_must_work(manager) -> None:
+def test_log_manager_without_the_metadata_directory_is_lost(manager) -> None:
     manager.metadata_volume.fail(OSError(errno.EIO, "I/O error"))
     assert manager.is_lost
 
 
-def test_a_directory_that_failed_is_recovered_when_it_works_again(manager) -> None:
+def test_failed_directory_that_works_again_is_recovered_at_the_start(manager) -> None:
     log = create(manager, "t")
     append(log, b"x")
     log.volume.fail(OSError(errno.EIO, "I/O error"))
@@ -172,10 +176,10 @@ def test_a_directory_that_failed_is_recovered_when_it_works_again(manager) -> No
     assert read_values(reopen(log, recover=True)) == [b"x"]
 
 
-def test_an_abort_marker_without_its_index_entry_takes_the_directory_offline(
+def test_abort_marker_without_its_index_entry_takes_the_directory_offline(
     manager, monkeypatch
 ) -> None:
-    """Otherwise read_committed consumers would see what was aborted."""
+    """Otherwise read_committed consumers would read aborted records."""
     log = new_log(manager.volumes[1], topic="txn")
     append(log, b"x", producer=(3, 0, 0), transactional=True)
     monkeypatch.setattr(

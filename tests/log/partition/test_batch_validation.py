@@ -1,4 +1,4 @@
-"""What a leader refuses, and with which code; what it changes in a batch that it takes."""
+"""`batch_validation`: the batches that a leader refuses or changes, and the error codes."""
 
 import struct
 from pathlib import Path
@@ -22,7 +22,7 @@ def log(tmp_path: Path) -> PartitionLog:
 
 
 def patched(data: bytearray, at: int, form: str, value: int) -> bytearray:
-    """The batch with one field changed, and its crc right."""
+    """Return the batch with one field changed and a valid crc."""
     from crc32c import crc32c
 
     struct.pack_into(form, data, at, value)
@@ -66,22 +66,22 @@ ATTRIBUTES, DELTA, MAX_TIMESTAMP, COUNT = 21, 23, 35, 57
         (batch(b"x" * 1_048_600), ErrorCode.MESSAGE_TOO_LARGE),
     ],
 )
-def test_a_batch_is_refused_with_kafkas_code(log, data, code) -> None:
+def test_invalid_batch_is_refused_with_the_code_of_kafka(log, data, code) -> None:
     assert refused(log, data).code is code
 
 
-def test_a_wrong_crc_is_a_corrupt_message(log) -> None:
+def test_batch_with_a_wrong_crc_is_a_corrupt_message(log) -> None:
     data = batch(b"value")
     data[-2] ^= 1
     assert refused(log, data).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_batch_must_fit_a_segment(tmp_path) -> None:
+def test_batch_larger_than_a_segment_is_refused(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_bytes=100))
     assert refused(log, batch(b"x" * 100)).code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_compacted_topics_need_keys_and_say_which_record_has_none(tmp_path) -> None:
+def test_compacted_topic_refuses_records_without_keys_by_index(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(is_compacted=True, is_deleted=False))
     error = refused(log, batch(b"a", b"b", b"c", keys=[b"k", None, b"k"]))
     assert error.code is ErrorCode.INVALID_RECORD
@@ -91,23 +91,23 @@ def test_compacted_topics_need_keys_and_say_which_record_has_none(tmp_path) -> N
     assert read_values(log) == [b"a", None]
 
 
-def test_records_that_do_not_parse_are_refused_where_they_are_looked_at(tmp_path) -> None:
+def test_records_that_do_not_parse_are_refused_when_examined(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(is_compacted=True))
     data = batch(b"abcdef", keys=[b"k"], codec=Codec.GZIP)
     assert refused(log, patched(data, 70, ">q", 0)).code is ErrorCode.INVALID_RECORD
 
 
-def test_timestamps_below_the_bound_are_refused_record_by_record(tmp_path) -> None:
+def test_timestamps_below_the_limit_are_refused_by_record(tmp_path) -> None:
     config = LogConfig(timestamp_before_max_ms=1000)
     log = new_log(open_volume(tmp_path / "data"), config)
     error = refused(log, batch(b"a", b"b", timestamps=[NOW_MS - 1001, NOW_MS]))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in error.record_errors] == [0]
     append(log, b"a", timestamps=[NOW_MS - 1000])
-    append(log, b"a", timestamps=[-1])  # none is given, so none is too old
+    append(log, b"a", timestamps=[-1])  # without timestamps, no record is too old
 
 
-def test_timestamps_too_far_ahead_are_told_record_by_record(tmp_path) -> None:
+def test_timestamps_above_the_limit_are_refused_by_record(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(timestamp_after_max_ms=1000))
     error = refused(log, batch(b"a", b"b", b"c", timestamps=[NOW_MS, NOW_MS + 1001, NOW_MS + 1000]))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
@@ -122,7 +122,7 @@ def test_timestamps_too_far_ahead_are_told_record_by_record(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_log_append_time_sets_every_timestamp_and_the_crc(tmp_path, codec) -> None:
+def test_log_append_time_sets_all_timestamps_and_the_crc(tmp_path, codec) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(log_append_time=True))
     data = batch(b"a", b"b", timestamps=[5, NOW_MS * 2], codec=codec)
     info = log.append_as_leader(data, leader_epoch=3, now_ms=NOW_MS)
@@ -137,7 +137,7 @@ def test_log_append_time_sets_every_timestamp_and_the_crc(tmp_path, codec) -> No
 
 @pytest.mark.parametrize("target", list(Codec))
 @pytest.mark.parametrize("source", list(Codec))
-def test_a_topics_codec_is_what_is_stored(tmp_path, source, target) -> None:
+def test_batch_is_stored_with_the_codec_of_the_topic(tmp_path, source, target) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(codec=target))
     values = [b"value" * 50, None, b""]
     data = batch(*values, codec=source, producer=(4, 1, 9), keys=[b"k", None, b""])
@@ -153,7 +153,7 @@ def test_a_topics_codec_is_what_is_stored(tmp_path, source, target) -> None:
     )
 
 
-def test_a_bomb_is_refused_before_memory_is(tmp_path) -> None:
+def test_batch_that_unpacks_to_too_much_is_refused_in_bounded_memory(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(codec=Codec.LZ4))
     data = batch(b"\0" * (UNPACKED_MAX + 1), codec=Codec.ZSTD)
     assert len(data) < 20_000
@@ -163,7 +163,7 @@ def test_a_bomb_is_refused_before_memory_is(tmp_path) -> None:
 # Followers
 
 
-def test_a_follower_takes_batches_as_they_are(log, tmp_path) -> None:
+def test_follower_appends_batches_unchanged(log, tmp_path) -> None:
     append(log, b"a", b"b", epoch=2)
     append(log, b"c", epoch=4, producer=(1, 0, 0))
     data = log.read(0, 1000, upper_bound=3).read()
@@ -177,7 +177,7 @@ def test_a_follower_takes_batches_as_they_are(log, tmp_path) -> None:
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_follower_refuses_a_damaged_batch_and_keeps_those_before_it(log, tmp_path) -> None:
+def test_follower_refuses_a_damaged_batch_and_keeps_earlier_ones(log, tmp_path) -> None:
     append(log, b"a")
     append(log, b"b")
     data = bytearray(log.read(0, 1000, upper_bound=2).read())
@@ -189,7 +189,7 @@ def test_a_follower_refuses_a_damaged_batch_and_keeps_those_before_it(log, tmp_p
     assert read_values(other) == [b"a"]
 
 
-def test_offsets_far_ahead_of_an_empty_segment_begin_a_new_one(log) -> None:
+def test_follower_batch_far_above_an_empty_segment_rolls(log) -> None:
     data = batch(b"far")
     struct.pack_into(">q", data, 0, 2**40)
     log.append_as_follower(data, now_ms=NOW_MS)

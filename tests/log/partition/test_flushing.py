@@ -1,4 +1,4 @@
-"""Syncs run in a thread beside whatever the loop does to the same log."""
+"""`flushing`: a thread syncs a log while the loop changes it."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ from tests.log.logs import (
 DURATION_S = 1.0
 
 
-def test_logs_that_are_opened_and_closed_side_by_side_share_few_descriptors(tmp_path: Path) -> None:
-    """A file that one thread makes room for must not be another's under its hands."""
+def test_threads_that_load_and_close_logs_share_few_descriptors(tmp_path: Path) -> None:
+    """A file that one thread evicts must stay open for the thread that uses it."""
     config = LogConfig(segment_bytes=400, index_interval_bytes=50)
     volume = Volume(tmp_path / "data", FileCache(2))
     volume.lock()
@@ -59,7 +59,7 @@ def test_logs_that_are_opened_and_closed_side_by_side_share_few_descriptors(tmp_
 
 
 @pytest.mark.parametrize("recover", [True, False])
-def test_a_file_in_use_stays_open_though_another_thread_makes_room(
+def test_file_in_use_stays_open_when_another_thread_evicts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recover: bool
 ) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_bytes=900))
@@ -103,7 +103,7 @@ def open_again(log: PartitionLog, caches: list[FileCache]) -> Volume:
     return volume
 
 
-def test_a_flush_does_not_count_on_the_names_that_another_is_still_syncing(
+def test_flush_syncs_names_that_another_flush_has_not_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = new_log(open_volume(tmp_path / "data"))
@@ -122,10 +122,10 @@ def test_a_flush_does_not_count_on_the_names_that_another_is_still_syncing(
     append(log, b"y")
     synced.append("again")
     log.flush()
-    assert synced[-1] == "again", "no name is new"
+    assert synced[-1] == "again", "no file name changed"
 
 
-def test_a_recovery_point_never_lies_behind_what_was_cut_meanwhile(tmp_path: Path) -> None:
+def test_recovery_point_after_a_concurrent_truncation_is_within_the_log(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "data", FileCache(5))
     volume.lock()
     manager = LogManager([volume], volume, LogConfig())

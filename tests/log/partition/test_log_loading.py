@@ -1,4 +1,4 @@
-"""Damaged and foreign files: noticed, told in a log line, repaired where that can be done."""
+"""`log_loading`: damaged and unknown files are found, logged, and repaired if possible."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ VALUES = [b"%04d" % number * 5 for number in range(60)]
 
 @pytest.fixture
 def log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> PartitionLog:
-    """Sixty records in three segments, stopped cleanly."""
+    """Return a log with sixty records in three segments, after a clean stop."""
     caplog.set_level(logging.INFO, "barnabas")
     logging.getLogger("barnabas").propagate = True
     log = new_log(open_volume(tmp_path / "data"), SMALL)
@@ -56,7 +56,7 @@ def files(log: PartitionLog, suffix: str) -> list[Path]:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("damage", ["gone", "cut", "other", "emptied"])
-def test_indexes_are_made_again(log, caplog, suffix, recover, damage) -> None:
+def test_damaged_indexes_are_rebuilt(log, caplog, suffix, recover, damage) -> None:
     assert len(files(log, suffix)) == 3
     for file in files(log, suffix):
         content = file.read_bytes()
@@ -74,8 +74,8 @@ def test_indexes_are_made_again(log, caplog, suffix, recover, damage) -> None:
 
 
 @pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
-def test_kafkas_indexes_of_full_size_end_where_the_zeros_begin(log, recover) -> None:
-    """Apache Kafka maps its indexes at segment.index.bytes, and a kill leaves them so."""
+def test_index_of_kafka_with_full_size_ends_at_the_first_zero_entry(log, recover) -> None:
+    """Apache Kafka maps its indexes at segment.index.bytes, their size after a kill."""
     counts = {}
     for suffix, size in ((".index", 8), (".timeindex", 12)):
         for file in files(log, suffix):
@@ -87,10 +87,10 @@ def test_kafkas_indexes_of_full_size_end_where_the_zeros_begin(log, recover) -> 
     assert again.offset_for_timestamp(1999) == (2000, 60, 0)
     again.close()
     active = [f for f in counts if f.stem == files(log, ".log")[-1].stem]
-    assert all(f.stat().st_size < 4096 for f in active), "the zeros are cut off"
+    assert all(f.stat().st_size < 4096 for f in active), "the zero entries are cut off"
 
 
-def test_an_entry_that_points_to_no_batch_is_not_believed(log, caplog) -> None:
+def test_index_entry_that_does_not_point_to_a_batch_causes_a_rebuild(log, caplog) -> None:
     file = files(log, ".index")[0]
     content = bytearray(file.read_bytes())
     content[7] ^= 5  # the position of the first entry
@@ -100,7 +100,7 @@ def test_an_entry_that_points_to_no_batch_is_not_believed(log, caplog) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\2", os.urandom(40)], ids=["empty", "short", "noise"])
-def test_a_damaged_snapshot_goes_and_producers_are_found_in_the_batches(
+def test_damaged_snapshot_is_removed_and_producers_are_read_from_batches(
     log, caplog, content
 ) -> None:
     for file in files(log, ".snapshot"):
@@ -112,7 +112,7 @@ def test_a_damaged_snapshot_goes_and_producers_are_found_in_the_batches(
 
 
 @pytest.mark.parametrize("content", [b"nonsense", b"0\n5\n0 0\n", b"0\n2\n3 9\n1 0\n"])
-def test_damaged_leader_epochs_are_found_in_the_batches(log, caplog, content) -> None:
+def test_damaged_leader_epochs_are_rebuilt_from_the_batches(log, caplog, content) -> None:
     (Path(log.directory) / "leader-epoch-checkpoint").write_bytes(content)
     again = reopen(log, recover=False)
     assert "rebuilding leader epochs" in caplog.text
@@ -120,7 +120,7 @@ def test_damaged_leader_epochs_are_found_in_the_batches(log, caplog, content) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 9\n", b"version: 0\ntopic_id: ???"])
-def test_damaged_partition_metadata_leaves_the_id_unknown(log, caplog, content) -> None:
+def test_damaged_partition_metadata_gives_no_topic_id(log, caplog, content) -> None:
     (Path(log.directory) / "partition.metadata").write_bytes(content)
     again = reopen(log, recover=False)
     assert again.topic_id is None
@@ -129,7 +129,7 @@ def test_damaged_partition_metadata_leaves_the_id_unknown(log, caplog, content) 
     assert reopen(log, recover=False).topic_id == TOPIC_ID
 
 
-def test_foreign_files_are_named_and_left_alone(log, caplog) -> None:
+def test_unknown_files_are_logged_and_kept(log, caplog) -> None:
     directory = Path(log.directory)
     names = ("notes.txt", "notes.log", "5.log", "00000000000000000000.bak")
     foreign = [directory / name for name in names]
@@ -148,7 +148,7 @@ def test_foreign_files_are_named_and_left_alone(log, caplog) -> None:
     assert "00000000000000000099.log" in caplog.text
 
 
-def test_what_a_kill_left_half_done_is_removed(log) -> None:
+def test_files_of_interrupted_operations_are_removed(log) -> None:
     directory = Path(log.directory)
     left = [
         directory / name
@@ -165,7 +165,7 @@ def test_what_a_kill_left_half_done_is_removed(log) -> None:
     assert not any(path.exists() for path in left)
 
 
-def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_there(log, caplog) -> None:
+def test_damaged_batch_above_the_recovery_point_ends_the_log(log, caplog) -> None:
     file = files(log, ".log")[1]
     content = bytearray(file.read_bytes())
     content[content.index(VALUES[30])] ^= 1
@@ -179,8 +179,8 @@ def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_there(log, caplog)
     assert len(files(log, ".log")) == 2
 
 
-def test_a_segment_that_lost_its_end_ends_the_log_though_the_next_one_is_there(log, caplog) -> None:
-    """A follower with a hole would never ask its leader for what is missing."""
+def test_segment_without_its_last_batches_ends_the_log(log, caplog) -> None:
+    """A follower would never fetch the records in such a gap."""
     first, second, _ = files(log, ".log")
     batches = list(iter_batches(first.read_bytes()))
     os.truncate(first, batches[10][0])
@@ -191,7 +191,7 @@ def test_a_segment_that_lost_its_end_ends_the_log_though_the_next_one_is_there(l
     assert f"cut log={first} offset=10" in caplog.text
 
 
-def test_a_flipped_bit_below_the_recovery_point_is_served_as_it_is(log) -> None:
+def test_damaged_batch_below_the_recovery_point_is_served_unchanged(log) -> None:
     """As Kafka does: the client's crc finds it."""
     file = files(log, ".log")[0]
     content = bytearray(file.read_bytes())
@@ -201,7 +201,7 @@ def test_a_flipped_bit_below_the_recovery_point_is_served_as_it_is(log) -> None:
     assert again.log_end_offset == 60
 
 
-def test_a_damaged_length_answers_corrupt_message(log) -> None:
+def test_read_of_a_damaged_length_raises_corrupt_message(log) -> None:
     file = files(log, ".log")[0]
     content = bytearray(file.read_bytes())
     content[8:12] = (3).to_bytes(4, "big")
@@ -210,12 +210,12 @@ def test_a_damaged_length_answers_corrupt_message(log) -> None:
     with pytest.raises(KafkaError) as raised:
         again.read(1, 1000, upper_bound=60)
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
-    assert again.volume.failure is None, "the disk is not to blame"
+    assert again.volume.failure is None, "the volume stays online"
     assert again.read(45, 1000, upper_bound=60).size > 0
 
 
 def old_message(offset: int, magic: int) -> bytes:
-    """A message as Kafka wrote it before 0.11, without a key."""
+    """Return a message without a key, as Kafka wrote it before 0.11."""
     time = struct.pack(">q", 1000) if magic else b""
     body = bytes([magic, 0]) + time + struct.pack(">ii", -1, 5) + b"value"
     message = struct.pack(">I", zlib.crc32(body)) + body
@@ -225,10 +225,10 @@ def old_message(offset: int, magic: int) -> bytes:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("count", [1, 10])
 @pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
-def test_messages_of_an_old_format_are_refused_and_not_cut(
+def test_messages_of_formats_0_and_1_are_refused_and_kept(
     log, caplog, magic, count, recover
 ) -> None:
-    """Apache Kafka serves them; a clean start finds them by what lies behind the last batch."""
+    """Apache Kafka serves them; a clean start finds them after the last batch."""
     active = files(log, ".log")[-1]
     content = b"".join(old_message(60 + number, magic) for number in range(count))
     active.write_bytes(active.read_bytes() + content)
@@ -238,10 +238,10 @@ def test_messages_of_an_old_format_are_refused_and_not_cut(
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
     assert active.stat().st_size == size
     assert "barnabas does not read this format" in caplog.text
-    assert log.volume.failure is None, "the disk is not to blame"
+    assert log.volume.failure is None, "the volume stays online"
 
 
-def test_what_only_looks_like_an_old_message_is_cut(log) -> None:
+def test_damaged_message_of_format_1_is_cut(log) -> None:
     active = files(log, ".log")[-1]
     torn = bytearray(old_message(60, 1) * 3)
     torn[20] ^= 1
@@ -249,8 +249,8 @@ def test_what_only_looks_like_an_old_message_is_cut(log) -> None:
     is_whole(reopen(log, recover=True))
 
 
-def test_a_torn_tail_is_cut_even_after_a_clean_stop(log, caplog) -> None:
-    """Otherwise the next batch would lie behind bytes that nobody reads past."""
+def test_torn_batch_after_a_clean_stop_is_cut(log, caplog) -> None:
+    """Otherwise no reader could read past these bytes to the next batch."""
     with files(log, ".log")[-1].open("ab") as file:
         file.write(b"\0" * 30)
     again = reopen(log, recover=False)
@@ -259,7 +259,7 @@ def test_a_torn_tail_is_cut_even_after_a_clean_stop(log, caplog) -> None:
     assert read_values(again) == [*VALUES, b"more"]
 
 
-def test_aborted_transactions_are_indexed_again_by_recovery(tmp_path) -> None:
+def test_recovery_rebuilds_the_transaction_index(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), SMALL)
     append(log, b"x", producer=(9, 0, 0), transactional=True)
     append_marker(log, 9, commit=False)
@@ -271,7 +271,7 @@ def test_aborted_transactions_are_indexed_again_by_recovery(tmp_path) -> None:
         assert reopen(log, recover=True).aborted_transactions(0, 9) == before
 
 
-def test_a_damaged_transaction_index_is_made_again_after_a_clean_stop_too(tmp_path, caplog) -> None:
+def test_damaged_transaction_index_after_a_clean_stop_is_rebuilt(tmp_path, caplog) -> None:
     logging.getLogger("barnabas").propagate = True
     log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_bytes=300))
     for number in range(6):
@@ -290,10 +290,10 @@ def test_a_damaged_transaction_index_is_made_again_after_a_clean_stop_too(tmp_pa
     assert f"rebuilding transaction index segment={indexes[1].with_suffix('.log')}" in caplog.text
 
 
-# The index files by themselves
+# Index files
 
 
-def test_a_search_gives_the_last_entry_at_most_the_value(tmp_path) -> None:
+def test_index_search_finds_the_last_entry_up_to_the_value(tmp_path) -> None:
     volume = open_volume(tmp_path / "data")
     index = OffsetIndex(f"{tmp_path}/x.index", volume.files)
     entries = [(number * 3, number * 100 + 61) for number in range(1000)]
@@ -312,7 +312,7 @@ def test_a_search_gives_the_last_entry_at_most_the_value(tmp_path) -> None:
     assert again.last() == entries[299]
 
 
-def test_a_time_index_keeps_only_later_timestamps(tmp_path) -> None:
+def test_time_index_ignores_timestamps_that_are_not_later(tmp_path) -> None:
     volume = open_volume(tmp_path / "data")
     index = TimeIndex(f"{tmp_path}/x.timeindex", volume.files)
     for timestamp, offset in ((0, 0), (10, 1), (10, 2), (5, 3), (11, 4)):
@@ -320,7 +320,7 @@ def test_a_time_index_keeps_only_later_timestamps(tmp_path) -> None:
     assert [index.entry(number) for number in range(len(index))] == [(0, 0), (10, 1), (11, 4)]
 
 
-def test_a_single_entry_of_zeros_is_a_record_of_1970(tmp_path) -> None:
+def test_time_index_with_one_zero_entry_has_timestamp_0(tmp_path) -> None:
     volume = open_volume(tmp_path / "data")
     log = new_log(volume)
     append(log, b"x", timestamps=[0])
@@ -328,7 +328,7 @@ def test_a_single_entry_of_zeros_is_a_record_of_1970(tmp_path) -> None:
     assert reopen(log, recover=False).offset_for_timestamp(0) == (0, 0, 0)
 
 
-def test_a_transaction_index_is_judged_as_kafka_does(tmp_path) -> None:
+def test_transaction_index_check_finds_the_faults_that_kafka_finds(tmp_path) -> None:
     index = TransactionIndex(f"{tmp_path}/x.txnindex")
     assert index.fault(0) is None
     index.append(AbortedTxn(1, 0, 5, 6))
@@ -340,17 +340,17 @@ def test_a_transaction_index_is_judged_as_kafka_does(tmp_path) -> None:
     assert index.read() == [AbortedTxn(1, 0, 5, 6)]
 
 
-def test_records_without_timestamps_roll_by_the_time_of_their_segment(tmp_path) -> None:
+def test_records_without_timestamps_roll_by_the_age_of_their_segment(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(segment_ms=1000))
     append(log, b"x", timestamps=[-1])
     log = reopen(log, recover=False)
     append(log, b"y", timestamps=[-1])
-    assert len(log.segments) == 1, "a start is no reason to roll"
+    assert len(log.segments) == 1, "a start does not cause a roll"
     assert NOW_MS > 0
 
 
-def test_an_append_behind_a_damaged_first_batch_is_refused_and_nothing_else_is(log, caplog) -> None:
-    """By its timestamp rolls are timed: `LogSegment.loadFirstBatchTimestamp` throws there."""
+def test_append_after_a_damaged_first_batch_is_refused_and_reads_work(log, caplog) -> None:
+    """Rolls use its timestamp; `LogSegment.loadFirstBatchTimestamp` throws there."""
     last = files(log, ".log")[-1]
     with last.open("r+b") as file:
         os.pwrite(file.fileno(), b"\xff" * 4, 8)  # its length

@@ -1,4 +1,4 @@
-"""A log does what a list of batches does, whatever is cut, rolled, lost or opened again."""
+"""`PartitionLog` equals a list of batches after any truncation, roll, loss or restart."""
 
 import os
 import shutil
@@ -30,14 +30,14 @@ TIMESTAMPS = st.integers(0, 40)
 
 
 def unsynced(log: PartitionLog) -> list[Segment]:
-    """The segments that a loss of power may damage."""
+    """Return the segments that a power loss may damage."""
     segments = log.segments
     complete = [a for a, b in pairwise(segments) if b.base_offset > log.recovery_point]
     return [*complete, segments[-1]]
 
 
 class Kept:
-    """One batch of the reference: its offsets, epoch, bytes in the log, timestamps."""
+    """One batch of the reference: offsets, epoch, bytes, timestamps."""
 
     def __init__(self, first: int, data: bytes, timestamps: list[int], epoch: int) -> None:
         self.first, self.data, self.timestamps, self.epoch = first, data, timestamps, epoch
@@ -45,7 +45,7 @@ class Kept:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Every step is done to a `PartitionLog` and to `self.batches`."""
+    """Applies every step to a `PartitionLog` and to `self.batches`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class LogMachine(RuleBasedStateMachine):
     def end(self) -> int:
         return self.log.log_end_offset
 
-    # What happens to a log
+    # Steps
 
     @rule(
         timestamps=st.lists(TIMESTAMPS, min_size=1, max_size=5),
@@ -137,7 +137,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def retain(self) -> None:
-        """Nothing is too old or too much: only what lies below the log's start goes."""
+        """No segment is too old or too large, so only those below the log start are deleted."""
         self.log.config = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_ms=-1)
         self.log.apply_retention(NOW_MS)
         self.log.config = CONFIG
@@ -153,12 +153,12 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def kill_and_start(self) -> None:
-        """The page cache survives a kill, what had not left the process does not."""
+        """The page cache survives a kill; bytes not yet written do not."""
         self.log = reopen(self.log, recover=True, files_max=self.files_max)
 
     @rule(data=st.data(), garbage=st.binary(max_size=90))
     def lose_power(self, data: st.DataObject, garbage: bytes) -> None:
-        """A file ends anywhere behind what was synced, perhaps in garbage."""
+        """A file ends at any position after the synced part, perhaps with garbage."""
         synced = self.log.recovery_point
         torn = data.draw(st.sampled_from(unsynced(self.log)))
         held = [each for each in self.batches if each.first >= torn.base_offset]
@@ -182,7 +182,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epochs = [each for each in self.epochs if each[1] < offset]
         self.start = min(self.start, offset)
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def its_ends_are_right(self) -> None:
@@ -205,7 +205,7 @@ class LogMachine(RuleBasedStateMachine):
         assert expected.startswith(found)
         if expected:
             whole = list(iter_batches(found))
-            assert whole, "the first batch comes whole"
+            assert whole, "the first batch is complete"
             assert len(found) <= max(max_bytes, whole[0][1].size)
 
     @rule(beyond=st.integers(1, 5))
@@ -243,7 +243,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def indexes_are_sane(self, data: st.DataObject) -> None:
-        """Every index entry names a batch, and none before it is later than its timestamp."""
+        """Every index entry points to a batch, and no record before it has a later timestamp."""
         firsts = [each.first for each in self.batches]
         for segment in self.log.segments:
             held = [header for _, header in segment.headers()]

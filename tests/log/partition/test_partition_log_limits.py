@@ -1,4 +1,4 @@
-"""Offsets and times at the ends of their ranges, and cuts that do not reach their end."""
+"""`PartitionLog` at the limits of offsets and times, and after interrupted truncations."""
 
 import errno
 import os
@@ -42,16 +42,16 @@ def log(tmp_path: Path) -> Iterator[PartitionLog]:
 
 
 def copied(log: PartitionLog, offset: int, key: bytes, value: bytes = b"v" * 40) -> None:
-    """Append a record as a follower does whose leader compacted what lay before `offset`."""
+    """Append a record as a follower does when the leader compacted the records below `offset`."""
     made = build_batch([Record(offset, NOW_MS, key, value)], base_offset=offset, leader_epoch=0)
     log.append_as_follower(made, now_ms=NOW_MS)
     log.advance_high_watermark(log.log_end_offset)
 
 
-# The log's start and transactions
+# Log start and transactions
 
 
-def test_the_last_stable_offset_is_not_below_the_start_of_the_log(log) -> None:
+def test_last_stable_offset_is_not_below_the_log_start(log) -> None:
     """`UnifiedLog.maybeIncrementFirstUnstableOffset` takes the later of the two."""
     for number in range(6):
         append(log, b"open", producer=(7, 0, number), transactional=True)
@@ -67,7 +67,7 @@ def test_the_last_stable_offset_is_not_below_the_start_of_the_log(log) -> None:
 # Cuts
 
 
-def test_a_cut_that_a_kill_interrupts_leaves_no_hole(log, tmp_path, monkeypatch) -> None:
+def test_truncation_killed_at_any_step_leaves_no_gap(log, tmp_path, monkeypatch) -> None:
     for number in range(30):
         append(log, b"%02d" % number * 20)
     log.flush()
@@ -98,14 +98,14 @@ def test_a_cut_that_a_kill_interrupts_leaves_no_hole(log, tmp_path, monkeypatch)
 
 
 def log_at(path: Path) -> PartitionLog:
-    """A log that was all synced when its node was killed."""
+    """Return a log whose batches were all synced before a kill."""
     log = PartitionLog(Volume(path, FileCache(20)), "t", 0, SMALL)
     log.recovery_point = log.high_watermark = 30
     return log
 
 
-def test_after_a_cut_the_checkpoint_claims_no_more_than_is_there(log) -> None:
-    """What is appended in its place is not on the disk yet (`LogManager.truncateTo`)."""
+def test_truncation_lowers_the_checkpointed_recovery_point(log) -> None:
+    """Batches appended there later are not synced yet (`LogManager.truncateTo`)."""
     for number in range(30):
         append(log, b"%02d" % number * 20)
     log.flush()
@@ -119,8 +119,8 @@ def test_after_a_cut_the_checkpoint_claims_no_more_than_is_there(log) -> None:
 # Offsets that do not fit
 
 
-def test_segments_that_are_compacted_into_one_fit_its_relative_offsets(log) -> None:
-    """Their offsets, not their sizes, may be what keeps neighbours apart."""
+def test_compacted_group_of_segments_fits_relative_offsets(log) -> None:
+    """The offsets, not the sizes, may limit a group."""
     log.update_config(attrs.evolve(SMALL, is_compacted=True, is_deleted=False))
     log.update_config(attrs.evolve(log.config, segment_bytes=100_000))
     for offsets in ((0, 1), (2, 3), (4, 5, OFFSETS + 3), (OFFSETS + 4, OFFSETS + 5)):
@@ -145,8 +145,8 @@ def test_segments_that_are_compacted_into_one_fit_its_relative_offsets(log) -> N
     assert len(read_values(log)) == 9
 
 
-def test_a_batch_cannot_say_to_hold_more_records_than_it_may_unpack_to(log) -> None:
-    """It would use up offsets that no record has, and with them a segment for each batch."""
+def test_batch_with_more_records_than_bytes_is_refused(log) -> None:
+    """It would use offsets without records, and then one segment per batch."""
     log.update_config(attrs.evolve(SMALL, unpacked_max=7000))
     sound = batch(*[b"x"] * 10, codec=Codec.GZIP)
     for count, fits in ((1000, True), (1001, False), ((1 << 31) - 1, False)):
@@ -165,7 +165,7 @@ def test_a_batch_cannot_say_to_hold_more_records_than_it_may_unpack_to(log) -> N
 
 
 @pytest.mark.parametrize("timestamp", [-1, -2, -(1 << 62), 0, (1 << 63) - 1])
-def test_any_timestamp_is_kept_and_found_after_any_stop(log, timestamp) -> None:
+def test_any_timestamp_is_found_after_any_stop(log, timestamp) -> None:
     log.update_config(attrs.evolve(SMALL, timestamp_after_max_ms=1 << 63, retention_ms=-1))
     for number in range(8):
         append(log, b"%d" % number * 60, timestamps=[timestamp])
@@ -183,8 +183,8 @@ def test_any_timestamp_is_kept_and_found_after_any_stop(log, timestamp) -> None:
         assert found == (timestamp, 0, 0)
 
 
-def test_a_segment_of_the_future_and_one_without_times_are_kept_as_long_as_asked(log) -> None:
-    """Kafka goes by the file's time where the records have none."""
+def test_segments_with_future_or_no_timestamps_are_kept_for_the_retention(log) -> None:
+    """Kafka uses the file's time for records without timestamps."""
     log.update_config(attrs.evolve(SMALL, timestamp_after_max_ms=1 << 62))
     for timestamp in (-1, NOW_MS + 10**9):
         append(log, b"x" * 300, timestamps=[timestamp])
@@ -204,10 +204,10 @@ def test_a_segment_of_the_future_and_one_without_times_are_kept_as_long_as_asked
     assert append(log, b"more") == 2
 
 
-# A disk that takes a part
+# Partial writes
 
 
-def test_what_a_refused_append_left_goes_when_its_segment_ends(log, monkeypatch) -> None:
+def test_bytes_of_a_failed_append_are_cut_when_the_segment_ends(log, monkeypatch) -> None:
     append(log, b"x" * 10)
     pwrite = os.pwrite
 
@@ -227,7 +227,7 @@ def test_what_a_refused_append_left_goes_when_its_segment_ends(log, monkeypatch)
     assert read_values(reopen(log, recover=False)) == [b"x" * 10, b"z"]
 
 
-def test_an_abort_that_is_indexed_in_part_only_takes_the_directory_offline(
+def test_partly_written_transaction_index_entry_takes_the_directory_offline(
     log, monkeypatch
 ) -> None:
     append(log, b"gone", producer=(7, 0, 0), transactional=True)

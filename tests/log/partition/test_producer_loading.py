@@ -1,4 +1,4 @@
-"""What a start after a kill knows of producers, and what it must not read to know it."""
+"""`producer_loading`: the producer state after a kill, and the batches that are read for it."""
 
 import random
 from pathlib import Path
@@ -25,8 +25,8 @@ def log(tmp_path: Path) -> PartitionLog:
     log.volume.unlock()
 
 
-def test_a_torn_transaction_index_is_made_again_though_the_snapshot_behind_it_is_there(log) -> None:
-    """A roll's snapshot may reach the disk before the index of the segment that ended."""
+def test_torn_transaction_index_below_a_snapshot_is_rebuilt(log) -> None:
+    """A roll's snapshot may be on the disk before the index of the finished segment."""
     for number in range(3):
         append(log, b"gone", producer=(8, 0, number), transactional=True)
         append_marker(log, 8, commit=False)
@@ -41,8 +41,8 @@ def test_a_torn_transaction_index_is_made_again_though_the_snapshot_behind_it_is
 
 
 @pytest.mark.parametrize("torn", [b"\xff" * 100, b"\0" * 100], ids=["noise", "zeros"])
-def test_a_torn_batch_behind_a_clean_stop_is_cut_and_not_read_for_its_producer(log, torn) -> None:
-    """The stop left a snapshot inside the segment, at the recovery point."""
+def test_torn_batch_after_a_clean_stop_is_cut_and_not_applied(log, torn) -> None:
+    """The stop wrote a snapshot inside the segment, at the recovery point."""
     for number in range(20):
         append(log, b"%d" % number, producer=(5, 0, number))
     log.close()
@@ -55,8 +55,8 @@ def test_a_torn_batch_behind_a_clean_stop_is_cut_and_not_read_for_its_producer(l
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_a_kill_leaves_is_known_as_if_all_batches_were_read_anew(log, seed) -> None:
-    """Files behind the recovery point are cut or filled with noise; those below are on the disk."""
+def test_producer_state_after_any_kill_equals_a_full_replay(log, seed) -> None:
+    """Files above the recovery point are cut or overwritten; those below are synced."""
     chance = random.Random(seed)
     log.config = LogConfig(segment_bytes=chance.choice([600, 1500, 10**6]), index_interval_bytes=50)
     write_transactions(log, chance)

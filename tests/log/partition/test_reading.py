@@ -1,4 +1,4 @@
-"""How much a read gives: whole batches first, a last one that may be cut off."""
+"""`reading`: the size of a read; the first batch is complete, the last one may be cut off."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tests.log.logs import append, batch, new_log, open_volume
         (9.0, False, 2.0),
     ],
 )
-def test_the_first_batch_comes_whole_or_not_at_all(
+def test_read_returns_the_first_batch_whole_or_nothing(
     tmp_path: Path, max_bytes: float, min_one_message: bool, expected: float
 ) -> None:
     log = new_log(open_volume(tmp_path / "data"))

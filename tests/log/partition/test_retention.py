@@ -1,4 +1,4 @@
-"""Which segments go, and when a new one begins."""
+"""`retention` and `rolling`: which segments are deleted, and when a new one starts."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ BASE = LogConfig(segment_bytes=200, retention_ms=-1, file_delete_delay_ms=500)
 
 @pytest.fixture
 def log(tmp_path: Path) -> PartitionLog:
-    """Ten segments of two records, a minute apart."""
+    """Return a log of ten segments with two records each, one minute apart."""
     log = new_log(open_volume(tmp_path / "data"), BASE)
     for number in range(20):
         append(log, b"%02d" % number * 8, timestamps=[NOW_MS + number * 60_000])
@@ -28,13 +28,13 @@ def retain(log: PartitionLog, now_ms: int = NOW_MS, **changes: object) -> int:
     return log.apply_retention(now_ms)
 
 
-def test_segments_whose_last_record_is_too_old_go(log) -> None:
+def test_segments_with_only_old_records_are_deleted(log) -> None:
     assert retain(log, NOW_MS + 10 * 60_000, retention_ms=5 * 60_000) == 2
     assert log.log_start_offset == 4
     assert len(read_values(log)) == 16
 
 
-def test_the_active_segment_goes_too_once_it_is_old(log) -> None:
+def test_active_segment_is_deleted_when_it_is_old(log) -> None:
     assert retain(log, NOW_MS + 10**9, retention_ms=1000) == 10
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (20, 20, 0)
     append(log, b"more")
@@ -42,12 +42,12 @@ def test_the_active_segment_goes_too_once_it_is_old(log) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (20, 21)
 
 
-def test_an_old_segment_behind_a_young_one_stays(log) -> None:
+def test_old_segment_after_a_young_one_is_kept(log) -> None:
     append(log, b"old" * 30, timestamps=[5])
     assert retain(log, NOW_MS, retention_ms=1000) == 0
 
 
-def test_the_oldest_go_while_the_rest_is_still_as_large_as_asked(log) -> None:
+def test_oldest_segments_are_deleted_down_to_the_retention_size(log) -> None:
     size = log.size_bytes
     each = log.segments[0].size
     assert retain(log, retention_bytes=size - each + 1) == 0
@@ -56,20 +56,20 @@ def test_the_oldest_go_while_the_rest_is_still_as_large_as_asked(log) -> None:
     assert retain(log, retention_bytes=0) == 7
 
 
-def test_only_what_is_committed_goes(log) -> None:
+def test_uncommitted_segments_are_kept(log) -> None:
     log.high_watermark = 7
     assert retain(log, NOW_MS + 10**9, retention_ms=0, retention_bytes=0) == 3
     assert log.log_start_offset == 6
 
 
-def test_below_the_logs_start_segments_go_whatever_the_policy(log) -> None:
+def test_segments_below_the_log_start_are_deleted_with_any_policy(log) -> None:
     log.advance_log_start(7)
     assert retain(log, NOW_MS + 10**9, is_deleted=False, is_compacted=True, retention_ms=0) == 3
     assert log.segments[0].base_offset == 6
     assert read_values(log)[0] == b"07" * 8
 
 
-def test_records_without_timestamps_are_as_old_as_their_file(tmp_path) -> None:
+def test_records_without_timestamps_have_the_age_of_their_file(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "other"), BASE)
     append(log, b"x", timestamps=[-1])
     written_ms = int(os.stat(log.active.path).st_mtime * 1000)
@@ -77,7 +77,7 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path) -> None:
     assert retain(log, written_ms + 1100, retention_ms=1000) == 1
 
 
-def test_files_are_renamed_at_once_and_removed_after_the_delay(log) -> None:
+def test_deleted_segments_are_renamed_at_once_and_removed_after_the_delay(log) -> None:
     directory = Path(log.directory)
     on_its_way = log.read(0, 1000, upper_bound=20)
     expected = on_its_way.read()
@@ -91,10 +91,10 @@ def test_files_are_renamed_at_once_and_removed_after_the_delay(log) -> None:
     for remove in deletions.due(NOW_MS + 500):
         remove()
     assert not list(directory.glob("*.deleted"))
-    assert on_its_way.read() == expected, "a fetch may still be sending it"
+    assert on_its_way.read() == expected, "a fetch may still send it"
 
 
-def test_a_segment_is_rolled_by_size_and_by_age(tmp_path) -> None:
+def test_segment_rolls_by_size_and_by_age(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "other"), LogConfig(segment_bytes=10_000, segment_ms=1000))
     append(log, b"x", timestamps=[NOW_MS])
     append(log, b"x", timestamps=[NOW_MS + 1000])
@@ -106,7 +106,7 @@ def test_a_segment_is_rolled_by_size_and_by_age(tmp_path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2, 3, 4]
 
 
-def test_a_segment_is_rolled_when_an_index_is_full(tmp_path) -> None:
+def test_segment_rolls_when_an_index_is_full(tmp_path) -> None:
     config = LogConfig(segment_index_bytes=40, index_interval_bytes=0)
     log = new_log(open_volume(tmp_path / "other"), config)
     for number in range(20):
@@ -116,7 +116,7 @@ def test_a_segment_is_rolled_when_an_index_is_full(tmp_path) -> None:
     assert all(len(segment.time_index) <= 3 for segment in log.segments)
 
 
-def test_jitter_rolls_earlier_never_later(tmp_path) -> None:
+def test_roll_jitter_rolls_earlier_never_later(tmp_path) -> None:
     config = LogConfig(segment_ms=1000, segment_jitter_ms=900)
     log = new_log(open_volume(tmp_path / "other"), config)
     assert 0 <= log.active.roll_jitter_ms < 900
@@ -125,7 +125,7 @@ def test_jitter_rolls_earlier_never_later(tmp_path) -> None:
     assert len(log.segments) == 2
 
 
-def test_flush_ms_asks_for_a_sync_when_its_time_has_come(tmp_path) -> None:
+def test_flush_ms_requires_a_sync_after_its_time(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "other"), LogConfig(flush_ms=1000))
     assert not log.needs_flush(NOW_MS)
     append(log, b"x")
@@ -135,7 +135,7 @@ def test_flush_ms_asks_for_a_sync_when_its_time_has_come(tmp_path) -> None:
     assert not log.needs_flush(NOW_MS + 5000)
 
 
-def test_a_preallocated_segment_takes_its_room_at_once_and_gives_the_rest_back(tmp_path) -> None:
+def test_preallocated_segment_reserves_space_and_releases_the_rest(tmp_path) -> None:
     config = LogConfig(segment_bytes=100_000, preallocate=True)
     log = new_log(open_volume(tmp_path / "other"), config)
     append(log, b"x")
@@ -156,7 +156,7 @@ def test_a_preallocated_segment_takes_its_room_at_once_and_gives_the_rest_back(t
 @pytest.mark.parametrize("retention_bytes", [-1, 0, 10, 700, 10**6])
 @pytest.mark.parametrize("minutes", [-1, 0, 5, 100])
 @pytest.mark.parametrize("policy", [True, False])
-def test_a_log_that_is_not_loaded_tells_whether_retention_is_due(
+def test_retention_is_due_for_an_unloaded_log_reads_names_and_sizes(
     log, deleted_below, retention_bytes, minutes, policy
 ) -> None:
     log.advance_log_start(deleted_below)
@@ -178,7 +178,7 @@ def test_a_log_that_is_not_loaded_tells_whether_retention_is_due(
     assert due == (again.apply_retention(now_ms) > 0)
 
 
-def test_a_log_without_its_time_index_is_looked_at_closer(log) -> None:
+def test_retention_is_due_for_a_log_without_time_index(log) -> None:
     log.close()
     log.release()
     for file in Path(log.directory).glob("*.timeindex"):
@@ -187,7 +187,7 @@ def test_a_log_without_its_time_index_is_looked_at_closer(log) -> None:
     assert log.retention_is_due(NOW_MS)
 
 
-def test_nothing_is_due_of_a_log_that_holds_nothing(tmp_path) -> None:
+def test_retention_is_not_due_for_an_empty_log(tmp_path) -> None:
     log = new_log(open_volume(tmp_path / "empty"), attrs.evolve(BASE, retention_ms=0))
     log.close()
     log.release()

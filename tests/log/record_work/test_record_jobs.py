@@ -1,4 +1,4 @@
-"""Record work in the loop and in the helper process: one result, whatever the batch is."""
+"""`record_jobs`: the loop and the helper process have equal outcomes for any batch."""
 
 import signal
 import struct
@@ -54,7 +54,7 @@ def frame(job: Job, data: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def helper() -> "Iterator[Ask]":
-    """Has a job done by the real program."""
+    """Runs jobs in the real helper program."""
     with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         given, taken = process.stdin, process.stdout
         assert given is not None
@@ -69,11 +69,11 @@ def helper() -> "Iterator[Ask]":
 
         yield ask
         given.close()
-        assert process.wait(10) == 0, "it ends with what it is given"
+        assert process.wait(10) == 0, "it ends with its input"
 
 
 def outcome_of(call: Callable[[], Outcome]) -> object:
-    """What a job gives, or what it is refused with."""
+    """Return a job's outcome, or the parts of its error."""
     try:
         return call()
     except RecordsRefusedError as error:
@@ -98,7 +98,7 @@ records = st.lists(
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    """Sound batches, and such as bits were changed in."""
+    """Draw valid batches, and batches with changed bits."""
     made = [
         Record(number, timestamp, key, value, headers)
         for number, (timestamp, key, value, headers) in enumerate(draw(records))
@@ -135,7 +135,7 @@ find_jobs = st.builds(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(complete_jobs | find_jobs, batches())
-def test_the_helper_gives_what_the_loop_gives(helper: Ask, job: Job, data: bytes) -> None:
+def test_helper_and_loop_have_equal_outcomes(helper: Ask, job: Job, data: bytes) -> None:
     here = outcome_of(lambda: job.run(data))
     assert outcome_of(lambda: helper(job, data)) == here
     with suppress(RecordWorkNeeded):
@@ -169,8 +169,8 @@ longs = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 2)
         lambda times: build_batch([Record(at, time, None, b"") for time, at in times])[61:]
     ),
 )
-def test_any_bytes_have_an_outcome(job: Job, header: BatchHeader, body: bytes) -> None:
-    """Another exception would end the helper, and the next, and be tried again for ever."""
+def test_job_on_any_bytes_has_an_outcome(job: Job, header: BatchHeader, body: bytes) -> None:
+    """Another exception would end each helper process and be retried forever."""
     data = pack_batch(header, body)
     with suppress(KafkaError):
         outcome = job.run(data)
@@ -182,7 +182,7 @@ def test_any_bytes_have_an_outcome(job: Job, header: BatchHeader, body: bytes) -
 
 @settings(max_examples=100, deadline=None)
 @given(batches(), st.none() | timestamps, st.integers(0, 100))
-def test_a_time_is_found_where_reading_every_record_finds_it(
+def test_find_time_equals_a_search_of_all_records(
     data: bytes, timestamp: int | None, start: int
 ) -> None:
     header = read_header(data)
@@ -200,7 +200,7 @@ def test_a_time_is_found_where_reading_every_record_finds_it(
     assert job.run(data) == expected
 
 
-# What is too large for the loop
+# Batches that are too large for the loop
 
 LZ4 = CompleteBatch(is_checked=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
 
@@ -218,7 +218,7 @@ LZ4 = CompleteBatch(is_checked=True, codec=Codec.LZ4, max_message_bytes=1 << 20)
         (batch(b"x" * LOOP_BYTES_MAX, codec=Codec.SNAPPY), False),
     ],
 )
-def test_the_loop_looks_at_small_batches_alone(data: bytearray, fits: bool) -> None:
+def test_loop_examines_small_batches_only(data: bytearray, fits: bool) -> None:
     if fits:
         run_in_loop(LZ4, data, read_header(data))
     else:
@@ -226,14 +226,14 @@ def test_the_loop_looks_at_small_batches_alone(data: bytearray, fits: bool) -> N
             run_in_loop(LZ4, data, read_header(data))
 
 
-def test_the_loop_does_not_pack_as_tightly_as_zstd_can() -> None:
+def test_loop_does_not_compress_at_slow_levels() -> None:
     data = batch(b"x")
     job = CompleteBatch(is_checked=True, codec=Codec.ZSTD, codec_level=19, max_message_bytes=1000)
     with pytest.raises(RecordWorkNeeded):
         run_in_loop(job, data, read_header(data))
 
 
-def test_the_outcome_for_one_configuration_is_not_used_for_another(tmp_path: Path) -> None:
+def test_outcome_is_not_used_after_a_change_of_the_configuration(tmp_path: Path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(codec=Codec.LZ4))
     data = batch(*[b"x" * 20] * 1000, codec=Codec.GZIP)
 
@@ -255,7 +255,7 @@ def test_the_outcome_for_one_configuration_is_not_used_for_another(tmp_path: Pat
     log.volume.unlock()
 
 
-def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
+def test_time_inside_a_large_batch_raises_record_work_needed(tmp_path: Path) -> None:
     log = new_log(open_volume(tmp_path / "data"))
     for start in (0, 1000):
         times = range(NOW_MS + start, NOW_MS + start + 1000)
@@ -277,15 +277,15 @@ def test_a_time_inside_a_large_batch_is_asked_for(tmp_path: Path) -> None:
         look = resolved(lambda done, at=NOW_MS + asked: log.offset_for_timestamp(at, done))
         assert look == ((NOW_MS + found, found, 0), 1)
     assert resolved(log.offset_of_max_timestamp) == ((NOW_MS + 1999, 1999, 0), 1)
-    assert log.offset_for_timestamp(NOW_MS + 2000, {}) is None, "the header tells that"
+    assert log.offset_for_timestamp(NOW_MS + 2000, {}) is None, "the header is enough"
     log.volume.unlock()
 
 
-# What the header says wrongly
+# Wrong header fields
 
 
 def patched(data: bytearray, at: int, form: str, value: int) -> bytearray:
-    """The batch with a field of its header changed, and its crc right."""
+    """Return the batch with one header field changed and a valid crc."""
     struct.pack_into(form, data, at, value)
     struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
     return data
@@ -296,7 +296,7 @@ ANY_TIME = (1 << 63) - 1
 
 
 @pytest.mark.parametrize("codec", [None, Codec.LZ4])
-def test_the_largest_timestamp_becomes_that_of_the_records(codec: Codec | None) -> None:
+def test_wrong_max_timestamp_is_replaced_by_that_of_the_records(codec: Codec | None) -> None:
     data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 5], codec=Codec.GZIP)
     job = CompleteBatch(is_checked=True, codec=codec, max_message_bytes=1000)
     made = job.run(patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS + 9))
@@ -307,7 +307,7 @@ def test_the_largest_timestamp_becomes_that_of_the_records(codec: Codec | None) 
     assert read_records(made, 0, header) == read_records(data, 0, read_header(data))
 
 
-def test_a_timestamp_beyond_all_time_is_refused() -> None:
+def test_timestamp_out_of_range_is_refused() -> None:
     data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 5])
     job = CompleteBatch(
         is_checked=True,
@@ -323,7 +323,7 @@ def test_a_timestamp_beyond_all_time_is_refused() -> None:
         FindTime(base_offset=0, crc=0, start_offset=1).run(data)
 
 
-def test_every_record_is_looked_at_where_the_node_is_told_to(tmp_path: Path) -> None:
+def test_validate_records_examines_every_record(tmp_path: Path) -> None:
     log = new_log(open_volume(tmp_path / "data"), LogConfig(validate_records=True))
     data = batch(b"x", b"y", timestamps=[NOW_MS, NOW_MS + 7_200_000])
     lying = patched(bytearray(data), MAX_TIMESTAMP, ">q", NOW_MS)
@@ -339,7 +339,7 @@ def test_every_record_is_looked_at_where_the_node_is_told_to(tmp_path: Path) -> 
     log.volume.unlock()
 
 
-def test_the_node_is_told_what_a_batch_may_unpack_to(tmp_path: Path) -> None:
+def test_decompression_max_bytes_limits_the_unpacked_size(tmp_path: Path) -> None:
     config = NodeConfig.load(None, {"barnabas.decompression.max.bytes": "2000"})
     topic = TopicConfig(config, {"compression.type": "lz4"})
     log = new_log(open_volume(tmp_path / "data"), LogConfig.from_topic(topic))
@@ -354,23 +354,25 @@ def test_the_node_is_told_what_a_batch_may_unpack_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-def test_a_bomb_ends_neither_the_helper_nor_the_memory(helper: Ask, codec: Codec) -> None:
+def test_helper_refuses_a_batch_that_unpacks_to_too_much_and_continues(
+    helper: Ask, codec: Codec
+) -> None:
     bomb = bytes(batch(b"\0" * (UNPACKED_MAX + 1), codec=codec))
     with pytest.raises(RecordsRefusedError) as raised:
         helper(LZ4, bomb)
     assert raised.value.code is ErrorCode.INVALID_RECORD
     sound = bytes(batch(b"x" * 1000, codec=codec))
-    assert isinstance(helper(LZ4, sound), bytearray), "it goes on"
+    assert isinstance(helper(LZ4, sound), bytearray), "it continues"
 
 
-def test_no_more_faults_are_told_than_help_a_client(helper: Ask) -> None:
+def test_helper_reports_a_limited_number_of_faults(helper: Ask) -> None:
     data = bytes(batch(*[b""] * (2 * FAULTS_MAX), codec=Codec.ZSTD))
     with pytest.raises(RecordsRefusedError) as raised:
         helper(CompleteBatch(is_checked=True, is_compacted=True), data)
     assert [index for index, _ in raised.value.record_errors] == list(range(FAULTS_MAX))
 
 
-def test_more_than_the_limit_is_not_taken() -> None:
+def test_helper_ends_at_a_payload_above_the_limit() -> None:
     with subprocess.Popen(
         PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -379,7 +381,7 @@ def test_more_than_the_limit_is_not_taken() -> None:
         assert process.returncode == 1
 
 
-def test_the_program_ends_when_nobody_reads_what_it_found() -> None:
+def test_helper_ends_when_its_output_is_closed() -> None:
     with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -391,7 +393,7 @@ def test_the_program_ends_when_nobody_reads_what_it_found() -> None:
         process.stdin.close()
 
 
-def test_the_program_stays_small() -> None:
+def test_helper_uses_little_memory() -> None:
     with subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

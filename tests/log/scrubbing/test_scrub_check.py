@@ -1,4 +1,4 @@
-"""Bit rot is found: in a stopped directory at once, in a running node by the scrubber."""
+"""`scrub_check`: finds bit rot in a stopped directory, and by the scrubber in a node."""
 
 import errno
 import fcntl
@@ -44,7 +44,7 @@ def change(path: str, at: int, to: bytes) -> None:
         file.write(to)
 
 
-def test_a_sound_log_is_read_whole_and_nothing_is_said(log) -> None:
+def test_check_of_a_valid_log_reads_all_bytes_without_a_fault(log) -> None:
     read: list[int] = []
     found = list(check_log(log.directory, read.append, with_active=True))
     assert [each.path for each in found] == [segment.path for segment in log.segments]
@@ -56,7 +56,7 @@ def test_a_sound_log_is_read_whole_and_nothing_is_said(log) -> None:
     ("at", "to", "fault"),
     [(70, b"!!", "wrong crc"), (8, b"\x7f", "no batch"), (16, b"\x01", "no batch")],
 )
-def test_each_damage_is_told_with_its_segment(log, at, to, fault) -> None:
+def test_check_reports_each_damage_with_its_segment(log, at, to, fault) -> None:
     victim = log.segments[1]
     change(victim.path, at, to)
     [(name, told)] = faults(log)
@@ -64,7 +64,7 @@ def test_each_damage_is_told_with_its_segment(log, at, to, fault) -> None:
     assert fault in told
 
 
-def test_what_was_cut_or_follows_in_no_order_is_told(log) -> None:
+def test_check_reports_cut_files_and_offsets_out_of_order(log) -> None:
     first, second, third = (segment.path for segment in log.segments[:3])
     content = Path(first).read_bytes()
     Path(first).write_bytes(content[:-5])
@@ -80,7 +80,7 @@ def evict(path: str) -> None:
 
 
 def is_cached(path: str) -> bool:
-    """Whether it was: the system may begin to read it, now that it is asked for."""
+    """Return True when the file is cached. The system may start to read it because of this call."""
     with open(path, "rb") as file:
         try:
             return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
@@ -88,7 +88,7 @@ def is_cached(path: str) -> bool:
             return False
 
 
-def test_the_disk_is_read_and_the_page_cache_left_as_it_is(log, tmp_path) -> None:
+def test_check_reads_the_disk_and_keeps_the_page_cache(log, tmp_path) -> None:
     cold, hot = (segment.path for segment in log.segments[:2])
     other = shutil.copy(cold, tmp_path / "other")
     for path in (cold, other):
@@ -99,7 +99,7 @@ def test_the_disk_is_read_and_the_page_cache_left_as_it_is(log, tmp_path) -> Non
     assert (is_cached(cold), is_cached(hot)) == (False, True)
 
 
-def test_batches_larger_than_what_is_read_at_a_time_are_checked(log) -> None:
+def test_check_reads_batches_larger_than_its_buffer(log) -> None:
     log.update_config(LogConfig(max_message_bytes=9 << 20))
     for _ in range(2):
         append(log, os.urandom(3 << 20), b"small")
@@ -110,7 +110,7 @@ def test_batches_larger_than_what_is_read_at_a_time_are_checked(log) -> None:
     assert [name for name, _ in faults(log)] == [Path(victim.path).name]
 
 
-def test_a_file_system_without_direct_reads_is_read_as_any_other(log, monkeypatch) -> None:
+def test_check_works_on_a_file_system_without_direct_reads(log, monkeypatch) -> None:
     real = os.preadv
 
     def preadv(fd: int, *arguments: object) -> int:
@@ -124,14 +124,14 @@ def test_a_file_system_without_direct_reads_is_read_as_any_other(log, monkeypatc
     assert [name for name, _ in faults(log)] == [Path(log.segments[1].path).name]
 
 
-def test_the_segment_that_is_written_to_may_end_anywhere(log) -> None:
+def test_check_of_the_active_segment_is_optional(log) -> None:
     with open(log.active.path, "ab") as file:
         file.write(b"half a batch")
     assert faults(log) == []
     assert len(faults(log, with_active=True)) == 1
 
 
-def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
+def test_scrubber_of_a_node_logs_bit_rot(caplog) -> None:
     config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
     with Node(config=config) as node:
         assert node.server is not None
@@ -151,7 +151,7 @@ def test_the_scrubber_of_a_node_finds_rot_and_says_so(caplog) -> None:
         assert f"bit rot found segment={first}" in line
 
 
-def test_a_node_without_processes_left_scrubs_later(monkeypatch) -> None:
+def test_scrubber_continues_when_a_helper_cannot_be_started(monkeypatch) -> None:
     refused = refuse_first(monkeypatch, "scrubbing")
     config = {"barnabas.scrub.interval.ms": "50", "log.segment.bytes": "1048576"}
     with Node(config=config) as node:
@@ -166,7 +166,7 @@ def test_a_node_without_processes_left_scrubs_later(monkeypatch) -> None:
 
 
 def wait_for_a_round(scrubber) -> None:
-    """One that begins from now on, to its end."""
+    """Wait for a round that starts after this call."""
     rounds, deadline = scrubber.rounds, time.monotonic() + 20
     while scrubber.rounds < rounds + 2:
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers, as a partition remembers them."""
+"""`ProducerState`: idempotent and transactional producers of a partition."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def refusal(log: PartitionLog, sequence: int, **settings: int) -> ErrorCode:
     return raised.value.code
 
 
-def test_each_of_the_last_five_batches_is_recognised_and_the_sixth_is_not(log) -> None:
+def test_duplicates_of_the_last_five_batches_are_found(log) -> None:
     offsets = [send(log, number * 2, 2).first_offset for number in range(6)]
     end = log.log_end_offset
     for number in range(1, 6):
@@ -45,7 +45,7 @@ def test_each_of_the_last_five_batches_is_recognised_and_the_sixth_is_not(log) -
 
 
 @pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
-def test_the_window_of_five_survives_a_restart(log, recover) -> None:
+def test_duplicates_of_the_last_five_batches_are_found_after_a_restart(log, recover) -> None:
     offsets = [send(log, number * 2, 2).first_offset for number in range(6)]
     if not recover:
         log.close()
@@ -57,19 +57,19 @@ def test_the_window_of_five_survives_a_restart(log, recover) -> None:
     assert not send(log, 12).duplicate
 
 
-def test_a_gap_and_another_length_are_out_of_order(log) -> None:
+def test_sequence_gap_or_other_length_is_out_of_order(log) -> None:
     send(log, 0, 3)
     assert refusal(log, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(log, 2, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_unknown_producer_begins_anywhere(log) -> None:
+def test_unknown_producer_may_start_with_any_sequence(log) -> None:
     assert send(log, 100).first_offset == 0
     assert send(log, 101).first_offset == 1
 
 
-def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(log) -> None:
+def test_new_epoch_starts_at_zero_and_fences_the_old_one(log) -> None:
     send(log, 0, 5)
     assert refusal(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not send(log, 0, epoch=1).duplicate
@@ -77,7 +77,7 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one(log) -> None:
     assert send(log, 0, epoch=1).duplicate
 
 
-def test_sequences_wrap_behind_the_largest(log) -> None:
+def test_sequence_after_the_largest_is_zero(log) -> None:
     send(log, SEQUENCE_MAX - 1, 2)
     first = send(log, 0).first_offset
     assert send(log, 0).first_offset == first
@@ -88,13 +88,13 @@ def test_sequences_wrap_behind_the_largest(log) -> None:
     assert not across.duplicate
 
 
-def test_a_batch_may_itself_wrap(log) -> None:
+def test_sequence_may_wrap_inside_a_batch(log) -> None:
     send(log, SEQUENCE_MAX, 3)
     assert not send(log, 2).duplicate
     assert send(log, SEQUENCE_MAX, 3).duplicate
 
 
-def test_silent_producers_are_forgotten_unless_in_a_transaction(log) -> None:
+def test_idle_producers_expire_unless_in_a_transaction(log) -> None:
     send(log, 0)
     data = batch(b"x", producer=(8, 0, 0), transactional=True)
     log.append_as_leader(data, leader_epoch=0, now_ms=NOW_MS)
@@ -104,7 +104,7 @@ def test_silent_producers_are_forgotten_unless_in_a_transaction(log) -> None:
     assert send(log, 77).first_offset == 2
 
 
-def test_a_transaction_index_is_read_once_until_it_changes(log, monkeypatch) -> None:
+def test_transaction_index_is_cached_until_it_changes(log, monkeypatch) -> None:
     append(log, b"a", producer=(1, 0, 0), transactional=True)
     first = append_marker(log, 1, commit=False)
     assert len(log.aborted_transactions(0, 99)) == 1
@@ -122,7 +122,7 @@ def test_a_transaction_index_is_read_once_until_it_changes(log, monkeypatch) -> 
     assert [each.last_offset for each in log.aborted_transactions(0, 99)] == [first]
 
 
-def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed(log) -> None:
+def test_open_transactions_hold_the_last_stable_offset(log) -> None:
     append(log, b"plain")
     append(log, b"a", producer=(1, 0, 0), transactional=True)
     append(log, b"b", producer=(2, 0, 0), transactional=True)
@@ -130,7 +130,7 @@ def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed(log) ->
     aborted = append_marker(log, 1, commit=False)
     assert log.last_stable_offset == 1, "its marker is not committed yet"
     log.advance_high_watermark(aborted)
-    assert log.last_stable_offset == 1, "what is committed ends before the marker"
+    assert log.last_stable_offset == 1, "committed records end before the marker"
     log.advance_high_watermark(log.log_end_offset)
     assert log.last_stable_offset == 2
     append_marker(log, 2, commit=True)
@@ -143,7 +143,7 @@ def test_transactions_hold_the_stable_offset_and_aborted_ones_are_listed(log) ->
     assert log.aborted_transactions(4, 5) == []
 
 
-def test_markers_of_older_epochs_and_coordinators_are_fenced(log) -> None:
+def test_markers_of_older_epochs_or_coordinators_are_refused(log) -> None:
     append(log, b"a", producer=(1, 3, 0), transactional=True)
     with pytest.raises(KafkaError) as raised:
         append_marker(log, 1, epoch=2, commit=True)
@@ -154,12 +154,12 @@ def test_markers_of_older_epochs_and_coordinators_are_fenced(log) -> None:
     assert raised.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_producer_in_a_transaction_may_not_write_outside_it(log) -> None:
+def test_producer_in_a_transaction_may_not_write_outside_of_it(log) -> None:
     append(log, b"a", producer=(1, 0, 0), transactional=True)
     assert refusal(log, 1, pid=1) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_snapshot_that_is_damaged_says_so() -> None:
+def test_damaged_snapshot_raises_an_error() -> None:
     whole = ProducerState().encode()
     for damaged in (
         b"",
@@ -196,7 +196,7 @@ STEPS = st.lists(
 
 
 class Producers:
-    """Clients that keep their own epochs and sequences."""
+    """Producers with their own epochs and sequences."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -213,7 +213,7 @@ class Producers:
                 log.close()
             self.log = reopen(log, recover=what == "kill")
         elif what == "cut":
-            # Back to the last segment's start; its producers go on from what is left.
+            # Truncate to the last segment's start; its producers continue from there.
             log.truncate_to(log.active.base_offset)
             self.sequences = {p: e.last_sequence + 1 for p, e in log.producers.producers.items()}
             self.epochs = {p: e.epoch for p, e in log.producers.producers.items()}
@@ -259,7 +259,7 @@ def state_of(log: PartitionLog) -> dict[int, tuple[int, ...]]:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=STEPS)
-def test_snapshot_and_tail_give_what_a_full_replay_gives(steps, tmp_path_factory) -> None:
+def test_snapshot_and_later_batches_equal_a_full_replay(steps, tmp_path_factory) -> None:
     volume = open_volume(tmp_path_factory.mktemp("data"))
     producers = Producers(new_log(volume, SMALL))
     for step in steps:

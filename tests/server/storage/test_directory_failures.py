@@ -1,4 +1,4 @@
-"""A whole node on disks that fail: one of two goes offline alone, the last one ends the node."""
+"""A node with failing disks: one of two directories goes offline alone, the last ends the node."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ EXIT_TIMEOUT_S = 10
 
 
 def produce(bootstrap: str, partition: int, value: bytes, timeout_ms: int = 8000) -> str | None:
-    """Write one record; the error's name, None when it was acknowledged."""
+    """Write one record. Return the error's name, None when it was acknowledged."""
     outcome: list[str | None] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "message.timeout.ms": timeout_ms, "log_level": 0}
@@ -64,7 +64,7 @@ def create_compacted(bootstrap: str, partitions: int) -> None:
 
 
 def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
-    """By a client's Metadata request: the leader of each partition, and the error's name."""
+    """Return the leader and the error name of each partition from a Metadata request."""
     topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", timeout=10).topics["t"]
     return {
         number: (partition.leader, partition.error.name() if partition.error else None)
@@ -87,7 +87,9 @@ def values(bootstrap: str, count: int, partition: int = 0) -> list[bytes | None]
     return found
 
 
-def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch, caplog) -> None:
+def test_failure_of_one_directory_does_not_affect_the_other(
+    tmp_path: Path, monkeypatch, caplog
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
@@ -112,7 +114,7 @@ def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch, caplog)
         assert produce(node.bootstrap, bad, b"lost", timeout_ms=1500) is not None
         monkeypatch.undo()
         assert produce(node.bootstrap, bad, b"lost", timeout_ms=1500) is not None, (
-            "offline for good"
+            "offline until a restart"
         )
         assert produce(node.bootstrap, good, b"fine") is None
         assert leaders(node.bootstrap) == {good: (1, None), bad: (-1, "LEADER_NOT_AVAILABLE")}
@@ -122,7 +124,7 @@ def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch, caplog)
         assert not node.server.is_stopping
         assert caplog.text.count("log directory offline") == 1
         for told in ("retention failed", "cannot compact", "flush failed"):
-            assert told not in caplog.text, "what is offline is left alone"
+            assert told not in caplog.text, "offline logs are skipped"
     assert (first / ".kafka_cleanshutdown").exists()
     assert not (second / ".kafka_cleanshutdown").exists()
     with node:
@@ -130,7 +132,7 @@ def test_one_of_two_directories_fails_alone(tmp_path: Path, monkeypatch, caplog)
         assert produce(node.bootstrap, bad, b"again") is None, "a disk that works again is used"
 
 
-def test_the_metadata_says_where_each_replica_is(tmp_path: Path) -> None:
+def test_metadata_have_the_directory_of_each_replica(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
@@ -147,7 +149,7 @@ def test_the_metadata_says_where_each_replica_is(tmp_path: Path) -> None:
         wait_until(lambda: assigned(node) == {**before, 0: there})
     with node:
         assert assigned(node) == {**before, 0: there}
-    # A directory that is gone, for as long as it is.
+    # Remove a directory within the block.
     second.rename(tmp_path / "away")
     second.write_text("a file, not a directory")
     with node:
@@ -168,8 +170,8 @@ def test_the_metadata_says_where_each_replica_is(tmp_path: Path) -> None:
             assert produce(node.bootstrap, partition, b"y") is None
 
 
-def test_a_directory_that_comes_back_hides_no_topic_that_was_created_again(tmp_path: Path) -> None:
-    """Its log of the topic that was deleted meanwhile goes further than the new one."""
+def test_directory_that_comes_back_does_not_hide_a_topic_created_again(tmp_path: Path) -> None:
+    """Its log of the deleted topic has more records than the log of the new topic."""
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
@@ -198,15 +200,15 @@ def lies(path: Path, number: int) -> bool:
 
 
 def assigned(node: Node) -> dict[int, Path | None]:
-    """By the metadata: the directory of each partition."""
+    """Return the directory of each partition in the metadata."""
     assert node.server is not None
     paths = {volume.directory_id: volume.path for volume in node.server.logs.volumes}
     partitions = node.server.image.topics_by_name["t"].partitions
     return {number: paths.get(image.directory(1)) for number, image in partitions.items()}
 
 
-def test_without_a_working_directory_the_node_ends_and_acknowledges_nothing() -> None:
-    """A file size limit stands for a full disk: every write behind it fails."""
+def test_node_without_an_online_directory_ends_and_acknowledges_nothing() -> None:
+    """A file size limit simulates a full disk: every write above it fails."""
     with NodeProcess() as node:
         create(node.bootstrap, 1)
         for number in range(20):
@@ -231,7 +233,7 @@ def test_without_a_working_directory_the_node_ends_and_acknowledges_nothing() ->
         assert produce(node.bootstrap, 0, b"after") is None
 
 
-def test_a_node_whose_quorum_cannot_write_says_so_in_one_line(tmp_path, monkeypatch) -> None:
+def test_node_whose_quorum_cannot_write_logs_one_line(tmp_path, monkeypatch) -> None:
     def refuse(segment: Segment) -> None:
         raise OSError(errno.EIO, "I/O error")
 
@@ -240,7 +242,7 @@ def test_a_node_whose_quorum_cannot_write_says_so_in_one_line(tmp_path, monkeypa
         Node(tmp_path).start()
 
 
-def test_a_directory_that_cannot_be_used_is_left_out_at_the_start(tmp_path: Path) -> None:
+def test_start_skips_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     second.write_text("a file, not a directory")
     node = Node(first)
@@ -271,7 +273,7 @@ def ask_to_move(port: int, path: Path, number: int = 0, code: int = 0) -> None:
     assert [p.error_code for p in answer.results[0].partitions] == [code]
 
 
-def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
+def test_move_interrupted_by_a_kill_resumes(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     with NodeProcess(f"{first},{second}", {"log.segment.bytes": "4194304"}) as node:
         create(node.bootstrap, 1)
@@ -301,10 +303,10 @@ def test_a_move_that_a_kill_interrupts_is_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["told", "switched"])
-def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_anew(
+def test_kill_during_a_move_with_a_failed_directory_creates_no_new_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """KIP-858: from before the switch on, the metadata name the new directory."""
+    """KIP-858: the metadata name the new directory before the switch."""
     first, second = tmp_path / "first", tmp_path / "second"
     node, finish = Node(first), LogRelocation.finish
     node._properties["log.dirs"] = f"{first},{second}"
@@ -324,7 +326,7 @@ def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_an
         for number in (0, 1):
             for value in (b"one", b"two"):
                 assert produce(node.bootstrap, number, value) is None
-        # Of the two directories, the one that is lost is not that of the quorum's log.
+        # The lost directory is not the one with the metadata log.
         number = next(n for n in (0, 1) if lies(first if moment == "switched" else second, n))
         ask_to_move(node.port, second if moment == "switched" else first, number)
         wait_until(lambda: lies(second if moment == "switched" else first, number))
@@ -342,7 +344,7 @@ def test_a_kill_within_a_move_and_a_directory_that_fails_with_it_begin_no_log_an
             assert values(again.bootstrap, 3, number) == [b"one", b"two", b"three"]
 
 
-def test_a_move_is_begun_that_was_asked_for_before_the_mover_ran(tmp_path, monkeypatch) -> None:
+def test_move_requested_before_the_worker_runs_is_started(tmp_path, monkeypatch) -> None:
     asked = threading.Event()
     run = RelocationWorker.run
 
@@ -364,7 +366,7 @@ def test_a_move_is_begun_that_was_asked_for_before_the_mover_ran(tmp_path, monke
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_flush_messages_is_kept_whatever_acks_are_asked_for(acks) -> None:
+def test_flush_messages_applies_to_any_acks(acks) -> None:
     with Node(config={"log.flush.interval.messages": "1"}) as node:
         create(node.bootstrap, 1)
         producer = Producer({"bootstrap.servers": node.bootstrap, "acks": acks})
@@ -402,7 +404,7 @@ def test_flush_that_runs_when_the_node_stops_ends_before_the_logs_close(monkeypa
     assert order == ["flushed", "logs closed"]
 
 
-def test_a_topic_id_that_cannot_be_written_at_the_start_takes_its_directory_alone(tmp_path) -> None:
+def test_failed_write_of_a_topic_id_takes_only_its_directory_offline(tmp_path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
@@ -420,7 +422,7 @@ def test_a_topic_id_that_cannot_be_written_at_the_start_takes_its_directory_alon
         assert produce(node.bootstrap, 1 - bad, b"after") is None
 
 
-def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Path) -> None:
+def test_partition_written_meanwhile_moves_between_directories(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     node = Node(first)
     node._properties["log.dirs"] = f"{first},{second}"
@@ -458,7 +460,7 @@ def test_a_partition_moves_between_directories_while_it_is_written(tmp_path: Pat
         "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
     ],
 )
-def test_what_keeps_a_directory_from_being_used_is_named(tmp_path: Path, name: str) -> None:
+def test_unusable_directory_is_named_in_the_error(tmp_path: Path, name: str) -> None:
     with Node(tmp_path):
         pass
     (tmp_path / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The disk worker: blocking calls in threads, and syncs that are shared."""
+"""`DiskThreads`: blocking calls in threads, and shared fsyncs."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 
 class Disk:
-    """Counts syncs; the first one waits until it is let go."""
+    """Counts syncs; the first one waits until it is released."""
 
     def __init__(self) -> None:
         self.began = 0
@@ -32,7 +32,7 @@ class Disk:
 
 
 @in_trio
-async def test_syncs_asked_for_during_one_share_the_next() -> None:
+async def test_fsync_calls_during_one_share_the_next() -> None:
     worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         for _ in range(20):
@@ -43,7 +43,7 @@ async def test_syncs_asked_for_during_one_share_the_next() -> None:
 
 
 @in_trio
-async def test_a_sync_never_counts_for_writes_made_after_it_began() -> None:
+async def test_fsync_does_not_cover_writes_made_after_its_start() -> None:
     worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(worker.fsync, "log", disk.sync)
@@ -56,7 +56,7 @@ async def test_a_sync_never_counts_for_writes_made_after_it_began() -> None:
 
 
 @in_trio
-async def test_files_of_different_logs_are_synced_at_once() -> None:
+async def test_fsync_of_different_logs_runs_concurrently() -> None:
     worker, disk = DiskThreads(), Disk()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(worker.fsync, "slow", disk.sync)
@@ -66,7 +66,7 @@ async def test_files_of_different_logs_are_synced_at_once() -> None:
 
 
 @in_trio
-async def test_everybody_who_shared_a_failed_sync_learns_of_it() -> None:
+async def test_failed_fsync_raises_in_each_caller_that_shares_it() -> None:
     worker, disk = DiskThreads(), Disk()
     failed = 0
 
@@ -90,7 +90,7 @@ async def test_everybody_who_shared_a_failed_sync_learns_of_it() -> None:
 
 
 @in_trio
-async def test_a_cancelled_leader_does_not_take_the_round_of_others_with_it() -> None:
+async def test_cancelled_leader_completes_the_fsync_of_other_callers() -> None:
     worker, disk = DiskThreads(), Disk()
     leader = trio.CancelScope()
 
@@ -111,5 +111,5 @@ async def test_a_cancelled_leader_does_not_take_the_round_of_others_with_it() ->
 
 
 @in_trio
-async def test_a_call_gives_its_result() -> None:
+async def test_run_returns_the_result_of_the_call() -> None:
     assert await DiskThreads().run(pow, 2, 10) == 1024

@@ -1,4 +1,4 @@
-"""`flush.messages`: what coordinators write is on the disk before they say so."""
+"""`flush.messages`: the records of coordinators are synced before the answer."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ EACH = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
 
 
 def behind(node: Node) -> list[str]:
-    """Logs of which something is not on the disk."""
+    """Return the logs with unsynced records."""
     assert node.server is not None
     return [
         f"{log.topic}-{log.partition}"
@@ -22,7 +22,7 @@ def behind(node: Node) -> list[str]:
     ]
 
 
-def test_a_transaction_leaves_nothing_that_is_not_on_the_disk() -> None:
+def test_transaction_with_flush_messages_leaves_no_unsynced_record() -> None:
     with Node(config={**EACH, "transaction.state.log.num.partitions": "1"}) as node:
         settings = {"bootstrap.servers": node.bootstrap, "group.id": "g"}
         consumer = Consumer(settings)
@@ -40,7 +40,9 @@ def test_a_transaction_leaves_nothing_that_is_not_on_the_disk() -> None:
             time.sleep(0.01)
 
 
-def test_a_commit_of_offsets_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offset_commit_with_flush_messages_waits_for_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Node(config=EACH) as node:
         producer = Producer({"bootstrap.servers": node.bootstrap})
         producer.produce("t", b"v")

@@ -17,7 +17,7 @@ from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
 from tests.processes import refuse_first
 
-# A segment's names begin with its base offset.
+# The base offset at the start of a segment's file names.
 FIRST = "0" * 20
 
 

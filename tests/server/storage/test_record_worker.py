@@ -1,4 +1,4 @@
-"""The helper process seen from the node: asked in order, killed at will, never waited for twice."""
+"""`RecordWorker`: order of jobs, killed processes, costly jobs, and a node that uses it."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def large_batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     transactional: bool = False,
 ) -> bytes:
-    """A batch that the loop leaves to the helper; each record tells whose it is."""
+    """Return a batch that is too large for the loop; each value starts with its name."""
     made = [Record(number, NOW_MS, key, b"%s-%d" % (name, number)) for number in range(LARGE)]
     return bytes(
         build_batch(
@@ -68,11 +68,11 @@ def large_batch(
     )
 
 
-# The helper by itself
+# The worker alone
 
 
 def with_helper(story: Callable[[RecordWorker], Awaitable[None]]) -> None:
-    """Tell the story with a helper that runs meanwhile; its process is gone afterwards."""
+    """Run the story with a record worker, and check that its processes end."""
 
     async def main() -> None:
         pool = HelperPool()
@@ -102,14 +102,14 @@ async def done_by(helper: RecordWorker, batch: bytes) -> Outcome:
 
 
 async def stopped(helper: RecordWorker) -> int:
-    """The pid of its process, which stands still from now on."""
+    """Return the pid of its process, which is stopped now."""
     await done_by(helper, large_batch(b"first"))
     [pid] = helper.pids
     os.kill(pid, signal.SIGSTOP)
     return pid
 
 
-def test_it_starts_with_the_first_job_and_stays() -> None:
+def test_worker_starts_a_process_with_the_first_job_and_keeps_it() -> None:
     async def story(helper: RecordWorker) -> None:
         await trio.lowlevel.checkpoint()
         assert helper.pids == []
@@ -121,7 +121,7 @@ def test_it_starts_with_the_first_job_and_stays() -> None:
     with_helper(story)
 
 
-def test_a_refusal_is_raised_and_the_next_job_done() -> None:
+def test_worker_raises_a_refusal_and_runs_the_next_job() -> None:
     async def story(helper: RecordWorker) -> None:
         with pytest.raises(KafkaError) as raised:
             await done_by(helper, large_batch(b"a", key=None))
@@ -131,7 +131,7 @@ def test_a_refusal_is_raised_and_the_next_job_done() -> None:
     with_helper(story)
 
 
-def test_jobs_are_done_in_the_order_in_which_they_are_asked_for() -> None:
+def test_worker_runs_jobs_in_the_order_of_requests() -> None:
     async def story(helper: RecordWorker) -> None:
         ended: list[int] = []
 
@@ -148,7 +148,7 @@ def test_jobs_are_done_in_the_order_in_which_they_are_asked_for() -> None:
     with_helper(story)
 
 
-def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
+def test_job_of_a_killed_process_is_run_by_the_next() -> None:
     async def story(helper: RecordWorker) -> None:
         pid = await stopped(helper)
         async with trio.open_nursery() as nursery:
@@ -162,7 +162,7 @@ def test_a_job_in_which_the_process_is_killed_is_done_by_the_next() -> None:
     with_helper(story)
 
 
-def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_ends_two_processes_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/bin/false")
 
     async def story(helper: RecordWorker) -> None:
@@ -172,7 +172,7 @@ def test_a_job_that_ends_two_processes_is_given_up(monkeypatch: pytest.MonkeyPat
     with_helper(story)
 
 
-def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_fails_when_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/nowhere")
 
     async def story(helper: RecordWorker) -> None:
@@ -182,7 +182,7 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
     with_helper(story)
 
 
-def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
+def test_job_that_takes_too_long_fails_and_the_next_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(helper: RecordWorker) -> None:
@@ -197,10 +197,10 @@ def test_a_job_that_takes_too_long_is_given_up_and_the_next_done(
 
 
 @pytest.mark.parametrize(("records_max", "starts"), [(1 << 31, 4), (100_000, 2)])
-def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
+def test_ordinary_jobs_do_not_wait_for_costly_batches(
     monkeypatch: pytest.MonkeyPatch, records_max: int, starts: int
 ) -> None:
-    """Whether a batch says how many records it has, or time tells."""
+    """A costly batch is found by its record count or by its CPU time."""
     limited = attrs.evolve(ORDINARY_RECORDS, cpu_s_max=0.06)
     monkeypatch.setattr("barnabas.server.storage.record_worker.ORDINARY_RECORDS", limited)
     monkeypatch.setattr("barnabas.server.storage.record_worker._ORDINARY_RECORDS_MAX", records_max)
@@ -227,7 +227,7 @@ def test_ordinary_jobs_do_not_wait_for_batches_that_were_made_to_cost_much(
     with_helper(story)
 
 
-def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
+def test_caller_that_stops_waiting_does_not_affect_the_next_outcome() -> None:
     async def story(helper: RecordWorker) -> None:
         pid = await stopped(helper)
         with trio.move_on_after(0.05):
@@ -247,7 +247,7 @@ def test_who_stops_waiting_keeps_nobody_from_the_next_outcome() -> None:
     with_helper(story)
 
 
-def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_ends_after_a_time_without_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_pool._IDLE_S", 0.05)
 
     async def story(helper: RecordWorker) -> None:
@@ -259,7 +259,7 @@ def test_it_ends_when_nothing_is_asked_for_a_while(monkeypatch: pytest.MonkeyPat
     with_helper(story)
 
 
-# A node with it
+# The worker in a node
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def answered(response: Any) -> tuple[ErrorCode, int]:
 
 
 def stored(connection: Connection, topic: str) -> list[bytes]:
-    """The names of the large batches in the log, in their order; each must be whole."""
+    """Return the names of the large batches in the log in order; each must be complete."""
     partition = FetchRequest.FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=1 << 24
     )
@@ -335,7 +335,7 @@ def warmed_up(connection: Connection) -> None:
 
 
 def is_waiting(node: Node) -> bool:
-    """Whether a request waits for the helper."""
+    """Return True when a request waits for the helper."""
     assert node.server is not None
     return node.server.records.waiting > 0
 
@@ -347,7 +347,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_pipelined_batches_are_appended_in_their_order(connection: Connection) -> None:
+def test_pipelined_batches_are_appended_in_order(connection: Connection) -> None:
     small = bytes(build_batch([Record(0, NOW_MS, b"k", b"small-0")]))
     names = [b"a", b"small", b"b", b"c", b"small", b"d"]
     for name in names:
@@ -358,7 +358,7 @@ def test_pipelined_batches_are_appended_in_their_order(connection: Connection) -
     assert stored(connection, "recoded") == names
 
 
-def test_a_compacted_topic_tells_which_records_of_a_large_batch_have_no_key(
+def test_compacted_topic_refuses_records_of_a_large_batch_without_keys(
     connection: Connection,
 ) -> None:
     assert answered(connection.ask(produce_request("table", large_batch(b"a")), 9)) == (0, 0)
@@ -369,7 +369,7 @@ def test_a_compacted_topic_tells_which_records_of_a_large_batch_have_no_key(
     assert stored(connection, "table") == [b"a"]
 
 
-def test_others_are_served_while_the_helper_stands_still(node: Node) -> None:
+def test_other_clients_are_served_while_the_helper_is_stopped(node: Node) -> None:
     first, other = Connection(node.bootstrap), Connection(node.bootstrap)
     warmed_up(first)
     pid = pid_of(node)
@@ -385,20 +385,20 @@ def test_others_are_served_while_the_helper_stands_still(node: Node) -> None:
     other.close()
 
 
-def test_a_killed_helper_loses_and_repeats_nothing(node: Node, connection: Connection) -> None:
+def test_killed_helper_loses_and_repeats_no_batch(node: Node, connection: Connection) -> None:
     warmed_up(connection)
     names = [b"%d" % number for number in range(1, 7)]
     for number, name in enumerate(names):
         pid = pid_of(node)
         os.kill(pid, signal.SIGSTOP)
         connection.send(produce_request("recoded", large_batch(name)), 9)
-        time.sleep(0.004 * number)  # it may not have been sent, or in part
+        time.sleep(0.004 * number)  # the batch may be sent in part only
         os.kill(pid, signal.SIGKILL)
         assert answered(connection.receive()) == (ErrorCode.NONE, LARGE * (number + 1))
     assert stored(connection, "recoded") == [b"0", *names]
 
 
-def test_without_a_helper_the_client_is_told_to_try_again(
+def test_produce_without_a_helper_is_answered_with_a_retriable_error(
     node: Node, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barnabas.server.storage.helper_process.sys.executable", "/bin/false")
@@ -412,7 +412,7 @@ def test_without_a_helper_the_client_is_told_to_try_again(
 def while_it_waits(
     node: Node, connection: Connection, request: ProduceRequest, change: Callable[[], None]
 ) -> Any:
-    """The answer to a request during whose record work something changes."""
+    """Return the answer to a request; `change` runs while it waits for the helper."""
     warmed_up(connection)
     pid = pid_of(node)
     os.kill(pid, signal.SIGSTOP)
@@ -423,9 +423,7 @@ def while_it_waits(
     return connection.receive()
 
 
-def test_a_sequence_is_judged_when_the_batch_is_appended(
-    node: Node, connection: Connection
-) -> None:
+def test_sequence_is_checked_when_the_batch_is_appended(node: Node, connection: Connection) -> None:
     """The same batch over two connections is appended once."""
     twin = Connection(node.bootstrap)
     request = produce_request("recoded", large_batch(b"a", producer=(7, 0, 0)))
@@ -435,7 +433,7 @@ def test_a_sequence_is_judged_when_the_batch_is_appended(
     twin.close()
 
 
-def test_the_configuration_at_the_append_counts(node: Node, connection: Connection) -> None:
+def test_configuration_at_the_append_applies(node: Node, connection: Connection) -> None:
     def alter() -> None:
         entry = ConfigEntry(
             "compression.type", "snappy", incremental_operation=AlterConfigOpType.SET
@@ -454,7 +452,7 @@ def test_the_configuration_at_the_append_counts(node: Node, connection: Connecti
     assert [header.codec for _, header in iter_batches(data)] == [Codec.LZ4, Codec.SNAPPY]
 
 
-def test_a_topic_deleted_meanwhile_takes_nothing(node: Node, connection: Connection) -> None:
+def test_topic_deleted_meanwhile_gets_no_record(node: Node, connection: Connection) -> None:
     def delete() -> None:
         client = admin(node)
         client.delete_topics(["recoded"])["recoded"].result(10)
@@ -466,9 +464,7 @@ def test_a_topic_deleted_meanwhile_takes_nothing(node: Node, connection: Connect
     assert stored(connection, "recoded") == []
 
 
-def test_a_client_that_goes_leaves_the_helper_to_the_others(
-    node: Node, connection: Connection
-) -> None:
+def test_disconnected_client_does_not_block_the_helper(node: Node, connection: Connection) -> None:
     warmed_up(connection)
     pid = pid_of(node)
     os.kill(pid, signal.SIGSTOP)
@@ -483,7 +479,9 @@ def test_a_client_that_goes_leaves_the_helper_to_the_others(
     assert [name for name in stored(connection, "recoded") if name != b"gone"] == [b"0", b"a"]
 
 
-def test_without_acks_a_batch_is_appended_and_a_bad_one_closes(connection: Connection) -> None:
+def test_produce_without_acks_appends_and_closes_on_an_invalid_batch(
+    connection: Connection,
+) -> None:
     connection.send(produce_request("recoded", large_batch(b"a"), acks=0), 9)
     connection._open.clear()
     assert answered(connection.ask(produce_request("recoded", large_batch(b"b")), 9)) == (0, LARGE)
@@ -492,7 +490,7 @@ def test_without_acks_a_batch_is_appended_and_a_bad_one_closes(connection: Conne
         connection.receive()
 
 
-def test_a_bomb_of_one_client_is_answered(connection: Connection) -> None:
+def test_batch_that_unpacks_to_too_much_is_refused(connection: Connection) -> None:
     bomb = bytes(build_batch([Record(0, NOW_MS, b"k", bytes(UNPACKED_MAX))], codec=Codec.ZSTD))
     assert answered(connection.ask(produce_request("recoded", bomb), 9))[0] == (
         ErrorCode.INVALID_RECORD
@@ -504,7 +502,7 @@ def test_a_bomb_of_one_client_is_answered(connection: Connection) -> None:
     )
 
 
-def test_times_are_found_inside_large_batches(node: Node, connection: Connection) -> None:
+def test_list_offsets_finds_times_inside_large_batches(node: Node, connection: Connection) -> None:
     for start in (0, LARGE):
         made = [Record(n, NOW_MS + start + n, b"k", b"x") for n in range(LARGE)]
         data = bytes(build_batch(made, codec=Codec.ZSTD))
@@ -525,7 +523,7 @@ def test_times_are_found_inside_large_batches(node: Node, connection: Connection
     assert offset(NOW_MS + 4) == (0, NOW_MS + 4, 4)
 
 
-def test_a_transaction_of_large_batches_is_read_once_it_is_committed(node: Node) -> None:
+def test_transaction_of_large_batches_is_read_after_its_commit(node: Node) -> None:
     settings = {"bootstrap.servers": node.bootstrap, "log_level": 0}
     packing = {"compression.type": "gzip", "linger.ms": 50, "transactional.id": "t"}
     producer = Producer({**settings, **packing})
@@ -547,10 +545,10 @@ def test_a_transaction_of_large_batches_is_read_once_it_is_committed(node: Node)
 
 
 @pytest.mark.parametrize("has_written", [True, False])
-def test_a_transaction_that_is_ended_meanwhile_takes_nothing(
+def test_transaction_ended_meanwhile_gets_no_record(
     node: Node, connection: Connection, has_written: bool
 ) -> None:
-    """With the first write the broker itself adds the partition to the transaction (v12)."""
+    """With the first write, the broker adds the partition to the transaction (v12)."""
     other = Connection(node.bootstrap)
     begin = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
     other.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 4)
@@ -585,5 +583,5 @@ def test_a_transaction_that_is_ended_meanwhile_takes_nothing(
     os.kill(pid, signal.SIGCONT)
     code, _ = answered(connection.receive())
     assert code in (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
-    assert log.log_end_offset == LARGE + 1, "the marker is the last"
+    assert log.log_end_offset == LARGE + 1, "the marker is the last batch"
     other.close()
