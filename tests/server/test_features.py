@@ -1,4 +1,4 @@
-"""A node at an older metadata.version writes no more than that knows, and follows when it rises."""
+"""A node at an older metadata.version writes only its records, and follows an upgrade."""
 
 import socket
 import struct
@@ -24,14 +24,14 @@ from barnabas.server.node import data_directories
 from barnabas.server.quorum.quorum_files import format_metadata_directory
 from barnabas.testing import Node
 
-# IBP_3_4_IV0: controllers do not register, and nothing is said of directories.
+# IBP_3_4_IV0: no registrations of controllers, and no directories.
 OLD = 8
 SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "300"}
 
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that will be formatted for an older release."""
+    """A directory to format for an older release."""
     formatted = partial(format_metadata_directory, features={METADATA_VERSION: OLD})
     monkeypatch.setattr(data_directories, "format_metadata_directory", formatted)
     return tmp_path
@@ -74,10 +74,10 @@ def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
             frame = stream.read(size)
-    return UpdateFeaturesResponse.decode(frame[5:], 2)  # behind the response header
+    return UpdateFeaturesResponse.decode(frame[5:], 2)  # after the response header
 
 
-def test_a_node_says_only_what_its_level_knows_and_all_once_that_is_raised(old: Path) -> None:
+def test_metadata_version_limits_registrations_until_it_is_raised(old: Path) -> None:
     with Node(old) as node:
         create(node, "before")
         write(node, "before")
@@ -103,7 +103,7 @@ def test_a_node_says_only_what_its_level_knows_and_all_once_that_is_raised(old: 
         assert {"before", "after"} <= image_of(node).topics_by_name.keys()
 
 
-def test_a_snapshot_says_only_what_its_level_knows(old: Path) -> None:
+def test_snapshot_has_only_what_its_metadata_version_supports(old: Path) -> None:
     with Node(old, SNAPSHOTS) as node:
         for number in range(10):
             create(node, f"topic-{number}")

@@ -1,4 +1,4 @@
-"""The quorum's log is summed up in snapshots, and starts from them; what Kafka left is ended."""
+"""Snapshots of the quorum's log, starts from them, and what an earlier controller left open."""
 
 import time
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def topics(node: Node) -> set[str]:
     return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10).topics)
 
 
-def test_a_snapshot_is_written_after_so_many_bytes(tmp_path: Path) -> None:
+def test_snapshot_is_written_when_enough_bytes_were_appended(tmp_path: Path) -> None:
     with Node(tmp_path, SMALL) as node:
         for number in range(20):
             create(node, f"topic-{number}")
@@ -60,7 +60,7 @@ def test_a_snapshot_is_written_after_so_many_bytes(tmp_path: Path) -> None:
     assert len(named) >= 15
 
 
-def test_a_start_goes_on_from_the_snapshot_when_the_log_below_is_gone(tmp_path: Path) -> None:
+def test_start_resumes_from_the_snapshot_without_the_log_below_it(tmp_path: Path) -> None:
     wanted = {f"topic-{number}" for number in range(20)}
     with Node(tmp_path, SMALL) as node:
         for name in sorted(wanted):
@@ -80,7 +80,7 @@ def test_a_start_goes_on_from_the_snapshot_when_the_log_below_is_gone(tmp_path: 
         assert "another" in topics(node)
 
 
-def test_without_changes_there_is_no_new_snapshot(tmp_path: Path) -> None:
+def test_snapshot_is_not_repeated_without_changes(tmp_path: Path) -> None:
     with Node(tmp_path, {"metadata.log.max.record.bytes.between.snapshots": "1"}) as node:
         create(node, "one")
         server = node.server
@@ -91,7 +91,7 @@ def test_without_changes_there_is_no_new_snapshot(tmp_path: Path) -> None:
         assert snapshots(tmp_path) == before
 
 
-def test_old_snapshots_go_when_the_size_is_limited(tmp_path: Path) -> None:
+def test_snapshots_above_the_retention_size_are_removed(tmp_path: Path) -> None:
     with Node(tmp_path, {**SMALL, "metadata.max.retention.bytes": "100"}) as node:
         for number in range(30):
             create(node, f"topic-{number}")
@@ -101,14 +101,14 @@ def test_old_snapshots_go_when_the_size_is_limited(tmp_path: Path) -> None:
 
 
 def leave(data: Path, *records: Message) -> None:
-    """Append what a former controller wrote last."""
+    """Append the last records of an earlier controller."""
     (path,) = (data / "__cluster_metadata-0").glob("*.log")
     *_, (_, last) = iter_batches(path.read_bytes())
     with path.open("ab") as file:
         file.write(metadata_batch(records, last.next_offset, last.partition_leader_epoch, 0))
 
 
-def test_a_transaction_that_the_former_controller_left_open_is_aborted(tmp_path: Path) -> None:
+def test_start_aborts_the_open_transaction_of_an_earlier_controller(tmp_path: Path) -> None:
     with Node(tmp_path) as node:
         create(node, "before")
     leave(
@@ -122,7 +122,7 @@ def test_a_transaction_that_the_former_controller_left_open_is_aborted(tmp_path:
         assert topics(node) == {"before", "after"}
 
 
-def test_brokers_that_the_cluster_had_before_have_nothing_and_get_nothing(tmp_path: Path) -> None:
+def test_start_fences_the_other_brokers_of_the_log(tmp_path: Path) -> None:
     with Node(tmp_path) as node:
         create(node, "before")
         assert node.server is not None

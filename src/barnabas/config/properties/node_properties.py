@@ -51,9 +51,11 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(0), has_effect=True),
     P("initial.broker.registration.timeout.ms", INT, 60000, MEDIUM,
       "Milliseconds in which a starting broker must have registered with the controller; after "
-      "that it stops."),
+      "that it stops.",
+      has_effect=True),
     P("broker.heartbeat.interval.ms", INT, 2000, MEDIUM,
-      "Milliseconds between the heartbeats that a broker sends to the active controller."),
+      "Milliseconds between the heartbeats that a broker sends to the active controller.",
+      has_effect=True),
     P("broker.session.timeout.ms", INT, 9000, MEDIUM,
       "Milliseconds without a heartbeat after which the controller fences a broker."),
     P("controller.listener.names", LIST, REQUIRED, HIGH,

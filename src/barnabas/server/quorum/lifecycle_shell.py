@@ -63,21 +63,24 @@ class LifecycleShell:
         lifecycle.start(self._now_ms())
         while lifecycle.state is not BrokerState.SHUTTING_DOWN:
             self._woken = trio.Event()
-            request = lifecycle.poll(self._now_ms(), self._metadata_offset())
-            if request is None:
-                await self._sleep()
-                continue
             before = (lifecycle.state, lifecycle.identity)
-            await self._send(request)
+            request = lifecycle.poll(self._now_ms(), self._metadata_offset())
+            if lifecycle.is_registration_overdue:
+                raise self._overdue()
+            if request is not None:
+                await self._send(request)
+            elif lifecycle.state is before[0]:
+                await self._sleep()
             if before != (lifecycle.state, lifecycle.identity):
-                await self._tell_waiters()
-        await self._tell_waiters()
-        if lifecycle.is_registration_overdue:
-            error = lifecycle.last_error
-            raise StartupError(
-                "the controller did not register this broker within "
-                f"initial.broker.registration.timeout.ms (last error: {error and error.name})"
-            )
+                await self._notify_waiters()
+        await self._notify_waiters()
+
+    def _overdue(self) -> StartupError:
+        error = self._lifecycle.last_error
+        return StartupError(
+            "the controller did not register this broker within "
+            f"initial.broker.registration.timeout.ms (last error: {error and error.name})"
+        )
 
     async def wait_for(self, state: BrokerState) -> None:
         """Return when the broker has reached a state, or a later one."""
@@ -137,6 +140,6 @@ class LifecycleShell:
                 lifecycle.last_error.name,
             )
 
-    async def _tell_waiters(self) -> None:
+    async def _notify_waiters(self) -> None:
         async with self._changed:
             self._changed.notify_all()
