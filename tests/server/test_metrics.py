@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,7 @@ from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.monitoring.metrics import Metrics
-from barnabas.server.monitoring.metrics_http import serve_http
+from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
 
@@ -33,7 +32,6 @@ def fake_node() -> Any:
     topic = SimpleNamespace(partitions={0: None, 1: None})
     node = SimpleNamespace(
         ready=True,
-        metrics_port=None,
         dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
         image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
@@ -52,6 +50,7 @@ def fake_node() -> Any:
         scrubber=Scrubber(unused, unused, unused),
     )
     node.metrics = Metrics(node)
+    node.pages = NodePages(node.metrics, lambda: node.ready, node.groups.rebalance_causes)
     return node
 
 
@@ -74,11 +73,9 @@ async def get(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 async def with_endpoint(node: Any, ask: Callable[[int], Awaitable[None]]) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(serve_http, node, "127.0.0.1", 0))
+        port = await nursery.start(serve_http, node.pages, "127.0.0.1", 0)
         with trio.fail_after(10):
-            while node.metrics_port is None:  # noqa: ASYNC110 - there is no event for it
-                await trio.sleep(0.005)
-            await ask(node.metrics_port)
+            await ask(port)
         nursery.cancel_scope.cancel()
 
 
@@ -115,7 +112,7 @@ async def test_http_endpoint_health_follows_the_node() -> None:
     node = fake_node()
 
     async def ask(port: int) -> None:
-        request = b"GET /healthz HTTP/1.1\r\n\r\n"
+        request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
         assert (await get(port, request))[0].startswith(b"HTTP/1.1 200")
         node.ready = False
         assert (await get(port, request))[0].startswith(b"HTTP/1.1 503")
@@ -126,10 +123,11 @@ async def test_http_endpoint_health_follows_the_node() -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /else HTTP/1.1\r\n\r\n", b"404"),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
-        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"405"),
-        (b"\x16\x03\x01\r\n\r\n", b"405"),
+        (b"GET /else HTTP/1.0\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.0\r\n\r\n", b"405"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"400"),  # without a Host header
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9000, b"431"),
+        (b"\x16\x03\x01\r\n\r\n", b"400"),
     ],
 )
 def test_http_endpoint_other_requests_are_refused(request_: bytes, status: bytes) -> None:
@@ -185,12 +183,34 @@ def test_json_line_contains_the_traceback() -> None:
 @in_trio
 async def test_http_endpoint_group_rebalances_are_the_coordinators_causes() -> None:
     async def ask(port: int) -> None:
-        head, body = await get(port, b"GET /groups/%C3%A4%2Fb/rebalances HTTP/1.1\r\n\r\n")
+        head, body = await get(port, b"GET /groups/%C3%A4%2Fb/rebalances HTTP/1.0\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK")
         cause = {"time_ms": 7, "epoch": 2, "reason": "member ä joined"}
         assert json.loads(body) == {"group": "ä/b", "rebalances": [cause]}
-        head, body = await get(port, b"GET /groups/other/rebalances HTTP/1.1\r\n\r\n")
+        head, body = await get(port, b"GET /groups/other/rebalances HTTP/1.0\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 404 Not Found")
         assert json.loads(body)["error"] == "NOT_COORDINATOR"
+
+    await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_http_endpoint_head_has_the_length_and_no_body() -> None:
+    async def ask(port: int) -> None:
+        head, body = await get(port, b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert b"Content-Length: 3" in head
+        assert body == b""
+
+    await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_http_endpoint_client_that_closes_at_once_leaves_it_serving() -> None:
+    async def ask(port: int) -> None:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        await stream.aclose()
+        head, _ = await get(port, b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
 
     await with_endpoint(fake_node(), ask)

@@ -1,85 +1,134 @@
 """The node's HTTP endpoint: `/metrics`, `/healthz`, and `/groups/GROUP/rebalances`.
 
-One request a connection, GET or HEAD, within a few seconds and 8 KiB; everything else is refused.
+h11 reads the requests and writes the responses. The endpoint takes GET and HEAD, one request per
+connection, within a few seconds and 8 KiB.
 """
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
+import attrs
+import h11
 import trio
 
 from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.coordinator.groups.rebalance_history import Cause
+    from barnabas.server.monitoring.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-_REQUEST_BYTES_MAX = 8192
-_REQUEST_TIMEOUT_S = 5.0
+_REQUEST_BYTES_MAX: Final = 8192
+_REQUEST_TIMEOUT_S: Final = 5.0
+_RECEIVE_BYTES: Final = 4096
+_TEXT: Final = "text/plain; charset=utf-8"
+_BEFORE_GROUP, _AFTER_GROUP = "/groups/", "/rebalances"
 
 
-async def serve_http(node: "Node", host: str, port: int) -> None:
-    """Answer until cancelled."""
+class HttpAnswer(NamedTuple):
+    """Status, body and content type of a response."""
 
-    async def answer(stream: trio.SocketStream) -> None:
+    status: int
+    body: bytes
+    content_type: str = _TEXT
+
+
+@attrs.frozen
+class NodePages:
+    """The pages of the endpoint and the parts of the node that they show."""
+
+    metrics: "Metrics"
+    is_ready: Callable[[], bool]
+    rebalance_causes: "Callable[[str], Sequence[Cause]]"
+    """Returns the last causes of a group's rebalances, the oldest first; raises KafkaError."""
+
+    def answer(self, method: str, target: str) -> HttpAnswer:
+        """Return the response to a request."""
+        if method not in ("GET", "HEAD"):
+            return HttpAnswer(405, b"only GET and HEAD\n")
+        path = target.partition("?")[0]
+        if path == "/metrics":
+            return HttpAnswer(200, self.metrics.text(), self.metrics.content_type)
+        if path in ("/healthz", "/health"):
+            return HttpAnswer(200, b"ok\n") if self.is_ready() else HttpAnswer(503, b"no\n")
+        if path.startswith(_BEFORE_GROUP) and path.endswith(_AFTER_GROUP):
+            return self._rebalances(unquote(path[len(_BEFORE_GROUP) : -len(_AFTER_GROUP)]))
+        return HttpAnswer(404, b"see /metrics, /healthz and /groups/GROUP/rebalances\n")
+
+    def _rebalances(self, group_id: str) -> HttpAnswer:
         try:
-            with trio.move_on_after(_REQUEST_TIMEOUT_S):
-                await stream.send_all(_response(node, await _request_line(stream)))
-        except trio.BrokenResourceError:
-            logger.debug("metrics reader went away")
-        finally:
-            await trio.aclose_forcefully(stream)
+            causes = self.rebalance_causes(group_id)
+        except KafkaError as error:
+            return _json(404, {"error": error.code.name, "message": error.message})
+        rebalances = [{"time_ms": c.time_ms, "epoch": c.epoch, "reason": c.reason} for c in causes]
+        return _json(200, {"group": group_id, "rebalances": rebalances})
 
+
+def _json(status: int, value: object) -> HttpAnswer:
+    return HttpAnswer(status, json.dumps(value).encode() + b"\n", "application/json")
+
+
+async def serve_http(
+    pages: NodePages,
+    host: str,
+    port: int,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until cancelled; it has started with the port that it listens on."""
     listeners = await trio.open_tcp_listeners(port, host=host)
     bound = listeners[0].socket.getsockname()[1]
     logger.info("serving metrics url=http://%s:%d/metrics", host, bound)
-    node.metrics_port = bound
-    await trio.serve_listeners(answer, listeners)
+    task_status.started(bound)
+    await trio.serve_listeners(partial(_serve_connection, pages), listeners)
 
 
-async def _request_line(stream: trio.SocketStream) -> bytes:
-    head = b""
-    while b"\r\n\r\n" not in head:
-        data = await stream.receive_some(4096)
-        head += data
-        if not data or len(head) > _REQUEST_BYTES_MAX:
-            return b""
-    return head.split(b"\r\n", 1)[0]
-
-
-def _rebalances(node: "Node", group_id: str) -> tuple[bytes, bytes]:
-    """Return status and body: the last causes of a group's rebalances, the oldest first."""
+async def _serve_connection(pages: NodePages, stream: trio.SocketStream) -> None:
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_REQUEST_BYTES_MAX)
     try:
-        causes = node.groups.rebalance_causes(group_id)
-    except KafkaError as error:
-        body = {"error": error.code.name, "message": error.message}
-        return b"404 Not Found", json.dumps(body).encode() + b"\n"
-    rebalances = [{"time_ms": c.time_ms, "epoch": c.epoch, "reason": c.reason} for c in causes]
-    return b"200 OK", json.dumps({"group": group_id, "rebalances": rebalances}).encode() + b"\n"
+        with trio.move_on_after(_REQUEST_TIMEOUT_S):
+            await _serve_request(pages, connection, stream)
+    except (trio.BrokenResourceError, h11.LocalProtocolError):
+        logger.debug("the HTTP client closed the connection")
+    finally:
+        await trio.aclose_forcefully(stream)
 
 
-def _response(node: "Node", request_line: bytes) -> bytes:
-    method, _, rest = request_line.partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
-    kind = b"text/plain; charset=utf-8"
-    if method not in (b"GET", b"HEAD"):
-        status, body = b"405 Method Not Allowed", b"only GET\n"
-    elif path == b"/metrics":
-        status, body = b"200 OK", node.metrics.text()
-        kind = node.metrics.content_type.encode()
-    elif path in (b"/healthz", b"/health"):
-        status, body = (b"200 OK", b"ok\n") if node.ready else (b"503 Service Unavailable", b"no\n")
-    elif path.startswith(b"/groups/") and path.endswith(b"/rebalances"):
-        kind = b"application/json"
-        status, body = _rebalances(node, unquote(path[len(b"/groups/") : -len(b"/rebalances")]))
-    else:
-        status, body = b"404 Not Found", b"see /metrics, /healthz and /groups/GROUP/rebalances\n"
-    head = b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (
-        status,
-        kind,
-        len(body),
-    )
-    return head if method == b"HEAD" else head + body
+async def _serve_request(
+    pages: NodePages, connection: h11.Connection, stream: trio.SocketStream
+) -> None:
+    method = ""
+    try:
+        request = await _receive(connection, stream)
+        if request is None:
+            return
+        method = request.method.decode("ascii")
+        answer = pages.answer(method, request.target.decode("ascii"))
+    except h11.RemoteProtocolError as error:
+        answer = HttpAnswer(error.error_status_hint, f"{error}\n".encode())
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "close"),
+    ]
+    events: list[h11.Event] = [
+        h11.Response(
+            status_code=answer.status, reason=HTTPStatus(answer.status).phrase, headers=headers
+        )
+    ]
+    if method != "HEAD":
+        events.append(h11.Data(data=answer.body))
+    events.append(h11.EndOfMessage())
+    await stream.send_all(b"".join(connection.send(event) or b"" for event in events))
+
+
+async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> h11.Request | None:
+    """Return the request; None when the client closes instead."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await stream.receive_some(_RECEIVE_BYTES))
+    return event if isinstance(event, h11.Request) else None

@@ -244,9 +244,11 @@ class Node:
     async def _start_metrics(self, nursery: trio.Nursery) -> None:
         port = self.config.get_int("barnabas.metrics.port")
         if port >= 0:
-            from barnabas.server.monitoring.metrics_http import serve_http
+            from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 
-            nursery.start_soon(serve_http, self, self.config.get("barnabas.metrics.host"), port)
+            pages = NodePages(self.metrics, lambda: self.ready, self.groups.rebalance_causes)
+            host = self.config.get("barnabas.metrics.host")
+            self.metrics_port = await nursery.start(serve_http, pages, host, port)
 
     def _say_ready(self) -> None:
         self.ready = True
