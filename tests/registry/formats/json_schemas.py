@@ -76,6 +76,17 @@ def draw_object(draw: st.DrawFn, below: st.SearchStrategy[Any], *, is_sound: boo
     return schema
 
 
+@st.composite
+def sound_pairs(draw: st.DrawFn) -> tuple[Any, Any]:
+    """Draw two sound schemas, the second mostly derived from the first."""
+    old, other = draw(json_schemas(is_sound=True)), draw(json_schemas(is_sound=True))
+    changes = [other, {"anyOf": [other, old]}]
+    if isinstance(old, dict):
+        changes.append({key: old[key] for key in old if key == "type" or draw(st.booleans())})
+        changes.append({**old, **other} if isinstance(other, dict) else old)
+    return old, draw(st.sampled_from(changes))
+
+
 JSON_VALUES = st.recursive(
     st.none()
     | st.booleans()
