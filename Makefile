@@ -67,6 +67,7 @@ docs: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -m tests.registry.registry_fuzz --count 100000
 
 soak: $(DEV)
 	$(BIN)/python -m tests.crash --cycles $(CYCLES) $(SOAK_SECONDS) $(ARGS)

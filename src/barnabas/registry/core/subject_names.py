@@ -1,5 +1,7 @@
 """Names of subjects and contexts: ``:.context:subject``, bare in the default context."""
 
+import re
+
 import attrs
 
 DEFAULT_CONTEXT = "."
@@ -7,6 +9,7 @@ GLOBAL_CONTEXT = ".__GLOBAL"
 WILDCARD_PREFIX = ":*:"
 
 _PREFIX = ":."
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 _RESERVED = ("__GLOBAL", "__EMPTY")
 
 
@@ -64,7 +67,7 @@ def normalize_context(text: str) -> str:
 
 def has_control_characters(text: str) -> bool:
     """True when a name has characters that no name may have."""
-    return any(ord(character) < 32 or ord(character) == 127 for character in text)
+    return _CONTROL_CHARACTER.search(text) is not None
 
 
 def is_valid_subject(text: str, *, for_settings: bool = False) -> bool:

@@ -31,10 +31,11 @@ class RestRoute:
     errors: tuple[int, ...]
     writes: bool
     summary: str
+    segments: tuple[str, ...] = attrs.field(init=False)
+    """The segments of the path; places are in braces."""
 
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """Return the segments of the path; places are in braces."""
+    @segments.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
+    def _path_segments(self) -> tuple[str, ...]:
         return tuple(segment for segment in self.path.split("/") if segment)
 
 
@@ -129,7 +130,7 @@ class RouteTable:
 def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:
     places: dict[str, str] = {}
     for expected, found in zip(pattern, segments, strict=True):
-        if expected.startswith("{"):
+        if expected[0] == "{":
             places[expected[1:-1]] = found
         elif expected != found:
             return None
