@@ -25,6 +25,7 @@ from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.core.api_negotiation import ApiTable
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.sasl_authenticate import (
@@ -344,6 +345,31 @@ def test_connections_of_several_lanes_open_at_once() -> None:
         assert broker.connections == 3
 
     with_fake(lambda request, version: None, test)
+
+
+def test_create_topic_with_a_lost_controller_goes_to_another_broker() -> None:
+    def handler(request: Message, version: int) -> Message | None:
+        if isinstance(request, MetadataRequest):
+            response = metadata(broker)
+            response.controller_id = 2
+            lost = MetadataResponse.MetadataResponseBroker(
+                node_id=2, host="127.0.0.1", port=lost_port
+            )
+            response.brokers.append(lost)
+            return response
+        if isinstance(request, CreateTopicsRequest):
+            name = request.topics[0].name
+            created = CreateTopicsResponse.CreatableTopicResult(name=name, configs=[])
+            return CreateTopicsResponse(topics=[created])
+        return None
+
+    async def test(client: KafkaClient, fake: FakeBroker) -> None:
+        await create_topic(client, "t")
+        assert isinstance(fake.requests[-1], CreateTopicsRequest)
+
+    lost_port = free_port()
+    broker = FakeBroker(handler)
+    with_fake_broker(broker, test, default_api_timeout_ms="5000")
 
 
 class StuckStream(trio.abc.Stream):

@@ -98,14 +98,21 @@ class KafkaClient:
         return sorted(known, key=self.pool.failures)
 
     async def ask_controller(self, request: Message, answer: type[R]) -> R:
-        """Return the response of the broker that Metadata names as controller."""
+        """Return the response of the broker that Metadata names as controller.
+
+        After a failure of that broker, the next call goes to any broker, which forwards it.
+        """
         if not self.metadata.brokers:
             await self.refresh_metadata()
         address = self.metadata.brokers.get(self.metadata.controller_id)
         if address is None:
             return await self.ask_any(request, answer)
-        connection = await self.pool.connection(address)
-        return await connection.ask(request, answer)
+        try:
+            connection = await self.pool.connection(address)
+            return await connection.ask(request, answer)
+        except ConnectionFailureError:
+            self.metadata.controller_id = -1
+            raise
 
     async def leader(self, topic: str, partition: int) -> PartitionLeader:
         """Return a partition's leader, after one refresh of the metadata if it is unknown.
