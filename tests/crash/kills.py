@@ -1,9 +1,9 @@
-"""A node killed with -9 at random moments under load: what was acknowledged is there, unchanged.
+"""Kill a node with SIGKILL at random moments under load; check that acknowledged records remain.
 
-Two data directories, tiny segments, and a cleaner, retention and checkpoints that never rest, so
-that kills fall into rolls, index writes, swaps, deletions and checkpoints too. A part of the kills
-comes while the node still recovers from the one before. After some kills everything is read, and
-held to what the loads were told.
+The node has two data directories, tiny segments, and runs the cleaner, retention and checkpoints
+all the time. So kills also happen during rolls, index writes, swaps, deletions and checkpoints, and
+some during the recovery from an earlier kill. After some kills, all records are read and compared
+with the answers that the loads received.
 """
 
 import os

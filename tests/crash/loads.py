@@ -1,7 +1,7 @@
-"""What clients do to a node while it is killed: each load is a thread that notes every outcome.
+"""Clients of a node that is killed: each load is a thread that records the outcome of every call.
 
-Values are written once in a whole history (`barnabas.testing.history`), so that a lost, changed,
-doubled or resurrected one shows.
+Each value is written only once in a history (`barnabas.testing.history`), so a lost, changed,
+duplicate or resurrected value is found.
 """
 
 import random
@@ -124,10 +124,10 @@ class Idempotent(Load):
 
 
 class Transactional(Load):
-    """A producer whose transactions write to several partitions; a quarter of them it aborts.
+    """A producer whose transactions write to several partitions; it aborts a quarter of them.
 
-    They commit no group's offsets: after a reconnect librdkafka 2.16 may wait for ever, without
-    asking anybody, for the connection on which it would send them.
+    The transactions do not commit offsets of a group: after a reconnect, librdkafka 2.16 may wait
+    forever for the connection that it needs for that, without a request.
     """
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:

@@ -1,10 +1,9 @@
-"""A disk that loses power: what a session did to its files, and what may be left of it.
+"""Simulate a power loss: record the file operations of a session, and create what may remain.
 
-A `Recorder` notes the file operations of a session. `left_after` makes the files as they may be
-when the power goes after so many of them: what was synced is there, and of everything else a
-beginning. The unsynced writes and cuts of a file are kept up to some point, the last one torn at
-any byte; names (creations, renames, removals) up to some point of their common journal, never less
-than what a sync of their directory promised.
+A `Recorder` records the operations. `left_after` creates the files as a power loss after a given
+number of operations may leave them. Synced bytes and names remain. The unsynced writes and cuts of
+a file remain up to some point, where the last write may be torn at any byte. Unsynced changes of
+names (creations, renames, removals) remain up to some point of their common journal.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""A recorded session, cut off after each of its file operations: what was synced is always there.
+"""Simulated power losses after each file operation of a session: synced records always remain.
 
-With `flush.messages=1` each append is synced before it is acknowledged; here a flush after some of
-them stands for it. Whatever of the rest the disk kept or tore, the log opens, holds a beginning of
-what was appended, and goes on.
+With `flush.messages=1`, each append is synced before it is acknowledged; here a flush after some
+appends stands for that. With any remains of the other writes, the log opens, has the first part of
+the appended records, and accepts new ones.
 """
 
 import os
