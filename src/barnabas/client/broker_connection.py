@@ -5,6 +5,7 @@ request that times out, or is cancelled while its bytes are being sent, closes t
 that is cancelled later does not, and its response is dropped when it comes.
 """
 
+import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -307,7 +308,14 @@ async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
 def _connect_reason(error: OSError) -> str:
     """Return why a connection failed, in a few words."""
     causes = [item for item in _attempts(error.__cause__) if isinstance(item, OSError)] or [error]
-    return "; ".join(dict.fromkeys(item.strerror or str(item) for item in causes))
+    return "; ".join(dict.fromkeys(_reason(item) for item in causes))
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's text for an error; those of address look-ups have their own."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _attempts(cause: BaseException | None) -> tuple[BaseException | None, ...]:

@@ -25,7 +25,7 @@ from barnabas.client.core.group_membership import (
     MemberState,
     Revoked,
 )
-from barnabas.client.failures import ClientError, ConnectionFailureError
+from barnabas.client.failures import ClientError, ConnectionFailureError, error_code
 from barnabas.client.kafka_client import KafkaClient, is_retriable
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
@@ -123,6 +123,8 @@ class GroupSession:
         try:
             with trio.move_on_at(member.session_ends):
                 response = await self._ask(request)
+                if response.error_code:
+                    error = KafkaError(error_code(response.error_code))
                 self._pass_on(member.receive(response))
         except (KafkaError, ConnectionFailureError) as failure:
             if member.state is MemberState.LEFT or not is_retriable(failure):
