@@ -19,7 +19,7 @@ from barnabas.config import NodeConfig
 from barnabas.coordinator.core.coordinator_output import Caller
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.server.coordinators import coordinator_turns
 from barnabas.server.coordinators.internal_topics import create_internal_topic
 from barnabas.server.node.node import Node
@@ -84,9 +84,7 @@ async def _create_topics(node: Node, names: list[str]) -> None:
                 for name in names[start : start + _TOPICS_IN_A_REQUEST]
             ]
         )
-        await node.quorum.submit(
-            lambda controller, _now_ms, request=request: controller.create_topics(request)
-        )
+        await node.channel.send(request, CreateTopicsResponse)
 
 
 async def _join_all(node: Node, names: list[str], count: int) -> None:
@@ -102,7 +100,7 @@ async def _run(node: Node, topics: int, count: int) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
         await _create_topics(node, names)
-        await create_internal_topic(node, "__consumer_offsets")
+        await create_internal_topic(node.channel, node.settings, "__consumer_offsets")
         while True:
             try:
                 await node.groups.describe_consumer_group("g")

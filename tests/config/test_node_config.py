@@ -31,6 +31,7 @@ def test_configuration_without_a_file_is_a_single_node() -> None:
         Listener("CONTROLLER", "127.0.0.1", 9093, "PLAINTEXT"),
     )
     assert config.get("offsets.topic.replication.factor") == 1
+    assert config.get("group.initial.rebalance.delay.ms") == 0
     assert config.get("transaction.state.log.min.isr") == 1
 
 
@@ -39,6 +40,7 @@ def test_configuration_with_a_file_has_kafkas_defaults(tmp_path: Path) -> None:
     assert config.node_id == 5
     assert config.get("broker.id") == 5
     assert config.get("offsets.topic.replication.factor") == 3
+    assert config.get("group.initial.rebalance.delay.ms") == 3000
     assert config.log_dirs == (Path("/tmp/kafka-logs"),)
 
 

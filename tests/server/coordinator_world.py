@@ -35,7 +35,12 @@ class World:
     def __init__(self, path: Path) -> None:
         volume = open_volume(path)
         self.config = NodeConfig.load(
-            None, {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+            None,
+            {
+                "transaction.state.log.num.partitions": "1",
+                "offsets.topic.num.partitions": "1",
+                "group.initial.rebalance.delay.ms": "3000",  # a first join waits
+            },
         )
         self.settings = ConfigSubscriptions(self.config)
         cluster = Cluster(brokers=2)

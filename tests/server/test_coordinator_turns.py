@@ -124,7 +124,14 @@ def test_no_offset_of_a_transaction_is_left_behind_by_its_marker(
     """Whenever the marker comes: the offsets are before it, or they are refused."""
     world.transactions = Verified(world.transactions.guards)  # type: ignore[assignment]
     group_id = group_here(world)
-    context: Any = SimpleNamespace(node=world, version=3)
+    services = SimpleNamespace(
+        image=lambda: world.image,
+        transactions=world.transactions,
+        groups=world.groups,
+        replicas=world.replicas,
+        settings=world.settings,
+    )
+    context: Any = SimpleNamespace(services=services, version=3)
 
     async def test(led: GroupPartition) -> None:
         async def commit(offset: int) -> int:

@@ -24,8 +24,9 @@ from barnabas.config.schema import ConfigError, Property
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The values of Kafka's shipped single-node server.properties, with two differences: the listeners
-# are on the loopback address (nothing is authenticated), the data is in the working directory.
+# The values of Kafka's shipped single-node server.properties, with three differences: the listeners
+# are on the loopback address (nothing is authenticated), the data is in the working directory, and
+# the first member of a group does not wait for others.
 SINGLE_NODE: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -34,6 +35,7 @@ SINGLE_NODE: Mapping[str, str] = {
     "inter.broker.listener.name": "PLAINTEXT",
     "log.dirs": "data",
     "num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",

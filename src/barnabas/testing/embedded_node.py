@@ -17,10 +17,8 @@ from barnabas.server.node.startup_checks import first_error
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 
-# A test's group has few members: the first one does not wait three seconds for more.
 _DEFAULTS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-    "group.initial.rebalance.delay.ms": "0",
 }
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from barnabas.server.api.dispatch import Route
-    from barnabas.server.node.node import Node
 
 
 class Peer(Protocol):
@@ -61,14 +60,8 @@ class RequestContext(Generic[ServicesT]):
         self.request = request
         self.started_at = 0.0
 
-    @property
-    def node(self) -> ServicesT:
-        """The node, for families of handlers that take all of it."""
-        return self.services
-
 
 AnyContext: TypeAlias = RequestContext[Any]
-NodeContext: TypeAlias = RequestContext["Node"]
 
 
 class Deferred:

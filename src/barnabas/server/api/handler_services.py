@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
+    from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.transaction_service import (
+        TransactionCoordinator,
+    )
     from barnabas.server.coordinators.transactions.transaction_verification import (
         Admission,
         Support,
@@ -64,6 +68,17 @@ class DataServices:
 
 
 @attrs.frozen
+class GroupServices:
+    """For the apis of groups and their offsets, and FindCoordinator."""
+
+    image: "Callable[[], MetadataImage]"
+    """Returns the committed metadata."""
+    groups: "GroupCoordinator"
+    create_internal_topic: Callable[[str], Awaitable[None]]
+    """Creates a coordinator's topic, if it does not exist."""
+
+
+@attrs.frozen
 class LogDirServices:
     """For DescribeLogDirs and AlterReplicaLogDirs."""
 
@@ -88,8 +103,22 @@ class MetadataServices:
     """Creates topics with default settings; returns the error of each that was not created."""
 
 
+@attrs.frozen
+class TransactionServices:
+    """For the apis of idempotent producers and transactions."""
+
+    image: "Callable[[], MetadataImage]"
+    """Returns the committed metadata."""
+    transactions: "TransactionCoordinator"
+    groups: "GroupCoordinator"
+    replicas: "ReplicaManager"
+    settings: "ConfigSubscriptions"
+
+
 AdminContext: TypeAlias = RequestContext[AdminServices]
 ConfigContext: TypeAlias = RequestContext[ConfigServices]
 DataContext: TypeAlias = RequestContext[DataServices]
+GroupsContext: TypeAlias = RequestContext[GroupServices]
 LogDirContext: TypeAlias = RequestContext[LogDirServices]
 MetadataContext: TypeAlias = RequestContext[MetadataServices]
+TransactionsContext: TypeAlias = RequestContext[TransactionServices]

@@ -11,7 +11,9 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.config import NodeConfig
+    from barnabas.config.subscriptions import ConfigSubscriptions
+    from barnabas.server.quorum.controller_channel import ControllerChannel
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 
@@ -29,17 +31,19 @@ _INTERNAL = {
 }
 
 
-async def create_topics(node: "Node", names: list[str]) -> dict[str, ErrorCode]:
+async def create_topics(
+    channel: "ControllerChannel", settings: "ConfigSubscriptions", names: list[str]
+) -> dict[str, ErrorCode]:
     """Create topics; return, by name, the error that a client gets for a missing one.
 
     A topic that lacks brokers will be created later, so the client gets UNKNOWN_TOPIC_OR_PARTITION
     and retries, as with Kafka. A bad name gets its own error.
     """
     request = CreateTopicsRequest(
-        topics=[creatable(node, name) for name in names if refusal(name) is None]
+        topics=[creatable(settings.current, name) for name in names if refusal(name) is None]
     )
     try:
-        answer = await node.channel.send(request, CreateTopicsResponse)
+        answer = await channel.send(request, CreateTopicsResponse)
     except KafkaError as error:
         return dict.fromkeys(names, _client_error(error.code))
     return {
@@ -55,13 +59,12 @@ def _client_error(code: ErrorCode) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def creatable(node: "Node", name: str) -> CreatableTopic:
+def creatable(config: "NodeConfig", name: str) -> CreatableTopic:
     """Return a topic as it is created on first use."""
-    config = node.config
     sizes = _INTERNAL.get(name)
     if sizes is None:
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-    configs = _internal_configs(node, name)
+    configs = _internal_configs(config, name)
     return CreatableTopic(
         name=name,
         num_partitions=config.get_int(sizes[0]),
@@ -73,12 +76,11 @@ def creatable(node: "Node", name: str) -> CreatableTopic:
     )
 
 
-def _internal_configs(node: "Node", name: str) -> dict[str, str]:
+def _internal_configs(config: "NodeConfig", name: str) -> dict[str, str]:
     """Return the properties of an internal topic.
 
     As `GroupCoordinatorService.groupMetadataTopicConfigs` and its siblings in Kafka.
     """
-    config = node.config
     if name == "__consumer_offsets":
         return {
             "cleanup.policy": "compact",

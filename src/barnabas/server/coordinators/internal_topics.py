@@ -8,7 +8,8 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest, Create
 from barnabas.server.coordinators.auto_topics import creatable
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.config.subscriptions import ConfigSubscriptions
+    from barnabas.server.quorum.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
 
@@ -16,15 +17,17 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 
 
-async def create_internal_topic(node: "Node", name: str) -> None:
+async def create_internal_topic(
+    channel: "ControllerChannel", settings: "ConfigSubscriptions", name: str
+) -> None:
     """Create a coordinator's topic with the node's properties, if it does not exist.
 
     Raises KafkaError COORDINATOR_NOT_AVAILABLE when that is not possible (yet).
     """
-    topic = creatable(node, name)
+    topic = creatable(settings.current, name)
     request = CreateTopicsRequest(topics=[topic])
     try:
-        response = await node.channel.send(request, CreateTopicsResponse)
+        response = await channel.send(request, CreateTopicsResponse)
     except KafkaError as error:
         raise _not_available(name) from error
     (result,) = response.topics

@@ -9,16 +9,15 @@ from barnabas.server.api.handler_services import (
     AdminServices,
     ConfigServices,
     DataServices,
+    GroupServices,
     LogDirServices,
     MetadataServices,
+    TransactionServices,
 )
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
-
-# Families whose handlers take the whole node.
-_OF_NODE = ("groups", "transactions")
 
 
 def broker_dispatcher(node: "Node") -> Dispatcher:
@@ -27,10 +26,11 @@ def broker_dispatcher(node: "Node") -> Dispatcher:
         "admin": AdminServices(node.node_id, node.channel),
         "configs": _config_services(node),
         "data": _data_services(node),
+        "groups": _group_services(node),
         "log_dirs": _log_dir_services(node),
         "metadata": _metadata_services(node),
         "security": None,
-        **dict.fromkeys(_OF_NODE, node),
+        "transactions": _transaction_services(node),
     }
     return Dispatcher("broker", services, slow_request_s=_slow_request_s(node))
 
@@ -71,6 +71,26 @@ def _data_services(node: "Node") -> DataServices:
     )
 
 
+def _group_services(node: "Node") -> GroupServices:
+    from barnabas.server.coordinators.internal_topics import create_internal_topic
+
+    return GroupServices(
+        image=lambda: node.quorum.image,
+        groups=node.groups,
+        create_internal_topic=partial(create_internal_topic, node.channel, node.settings),
+    )
+
+
+def _transaction_services(node: "Node") -> TransactionServices:
+    return TransactionServices(
+        image=lambda: node.quorum.image,
+        transactions=node.transactions,
+        groups=node.groups,
+        replicas=node.replicas,
+        settings=node.settings,
+    )
+
+
 def _log_dir_services(node: "Node") -> LogDirServices:
     return LogDirServices(
         node_id=node.node_id,
@@ -88,5 +108,5 @@ def _metadata_services(node: "Node") -> MetadataServices:
         image=lambda: node.quorum.image,
         kraft_version=lambda: node.quorum.core.kraft_version,
         settings=node.settings,
-        create_topics=partial(create_topics, node),
+        create_topics=lambda names: create_topics(node.channel, node.settings, names),
     )

@@ -167,7 +167,9 @@ class Node:
             shared = self.replicas, metadata, lambda: self.config, self.commits, self.now_ms
             self.groups = GroupCoordinator(*shared, assignors=self.assignors)
             self.transactions = TransactionCoordinator(
-                *shared, groups=self.groups, producer_ids=ProducerIds(self)
+                *shared,
+                groups=self.groups,
+                producer_ids=ProducerIds(lambda: self.quorum.identity, self.channel),
             )
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)

@@ -12,14 +12,20 @@ from barnabas.protocol.messages.allocate_producer_ids import (
 from barnabas.server.quorum.controller_channel import raise_error
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from collections.abc import Callable
+
+    from barnabas.cluster.broker.broker_identity import BrokerIdentity
+    from barnabas.server.quorum.controller_channel import ControllerChannel
 
 
 class ProducerIds:
     """Returns producer ids, each once in the life of the cluster."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(
+        self, identity: "Callable[[], BrokerIdentity]", channel: "ControllerChannel"
+    ) -> None:
+        self._identity = identity
+        self._channel = channel
         self._next = 0
         self._end = 0
         self._lock = trio.Lock()
@@ -33,11 +39,10 @@ class ProducerIds:
             return self._next - 1
 
     async def _take_block(self) -> None:
-        node = self._node
-        broker = node.quorum.identity
+        broker = self._identity()
         request = AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         try:
-            block = await node.channel.send(request, AllocateProducerIdsResponse)
+            block = await self._channel.send(request, AllocateProducerIdsResponse)
             raise_error(block)
         except KafkaError as error:
             # On this error every producer retries (Kafka: RPCProducerIdManager).

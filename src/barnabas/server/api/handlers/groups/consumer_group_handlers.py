@@ -12,18 +12,18 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import GroupsContext
 from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller
 
 
 async def consumer_group_heartbeat(
-    ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
+    ctx: GroupsContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """Decide on a heartbeat; an error has a message, which clients show."""
-    if not ctx.node.groups.serves_consumer_groups:
+    if not ctx.services.groups.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        return await ctx.node.groups.consumer_heartbeat(request, caller(ctx))
+        return await ctx.services.groups.consumer_heartbeat(request, caller(ctx))
     except KafkaError as error:
         return ConsumerGroupHeartbeatResponse(
             error_code=error.code, error_message=error.message or None
@@ -31,10 +31,10 @@ async def consumer_group_heartbeat(
 
 
 async def consumer_group_describe(
-    ctx: RequestContext, request: ConsumerGroupDescribeRequest
+    ctx: GroupsContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Return each group with its members, or its error."""
-    enabled = ctx.node.groups.serves_consumer_groups
+    enabled = ctx.services.groups.serves_consumer_groups
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = []
     for group_id in request.group_ids:
         group = ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id)
@@ -44,7 +44,7 @@ async def consumer_group_describe(
             group.error_code = ErrorCode.INVALID_GROUP_ID
         else:
             try:
-                group = await ctx.node.groups.describe_consumer_group(group_id)
+                group = await ctx.services.groups.describe_consumer_group(group_id)
             except KafkaError as error:
                 group.error_code = error.code
         if request.include_authorized_operations and not group.error_code:

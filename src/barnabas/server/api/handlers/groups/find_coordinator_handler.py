@@ -13,11 +13,10 @@ from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import GroupsContext
 from barnabas.server.coordinators.internal_topics import (
     OFFSETS_TOPIC,
     TRANSACTION_TOPIC,
-    create_internal_topic,
 )
 
 logger = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ BATCHED_VERSION = 4
 
 
 async def find_coordinator(
-    ctx: RequestContext, request: FindCoordinatorRequest
+    ctx: GroupsContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Return the coordinator of each key, or an error."""
     if ctx.version >= BATCHED_VERSION:
@@ -48,9 +47,7 @@ async def find_coordinator(
     )
 
 
-async def _find(
-    ctx: RequestContext, key_type: int, key: str
-) -> FindCoordinatorResponse.Coordinator:
+async def _find(ctx: GroupsContext, key_type: int, key: str) -> FindCoordinatorResponse.Coordinator:
     try:
         node_id, endpoint = await _coordinator_of(ctx, key_type, key)
     except KafkaError as error:
@@ -67,14 +64,14 @@ async def _find(
     )
 
 
-async def _coordinator_of(ctx: RequestContext, key_type: int, key: str) -> tuple[int, Endpoint]:
+async def _coordinator_of(ctx: GroupsContext, key_type: int, key: str) -> tuple[int, Endpoint]:
     name = TOPICS.get(key_type)
     if name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
-    node = ctx.node
-    if name not in node.image.topics_by_name:
-        await create_internal_topic(node, name)
-    image = node.image
+    services = ctx.services
+    if name not in services.image().topics_by_name:
+        await services.create_internal_topic(name)
+    image = services.image()
     topic = image.topics_by_name.get(name)
     if topic is not None:
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader

@@ -16,16 +16,16 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import GroupsContext
 from barnabas.server.api.handlers.groups.group_errors import GROUP_OPERATIONS, caller
 
 
-async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+async def join_group(ctx: GroupsContext, request: JoinGroupRequest) -> JoinGroupResponse:
     """Join a group; waits for the other members."""
     if ctx.version < 1:
         request.rebalance_timeout_ms = request.session_timeout_ms
     try:
-        response = await ctx.node.groups.join_group(request, caller(ctx))
+        response = await ctx.services.groups.join_group(request, caller(ctx))
     except KafkaError as error:
         response = JoinGroupResponse(error_code=error.code, protocol_name=None)
     if ctx.version < 7 and response.protocol_name is None:
@@ -33,32 +33,32 @@ async def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGrou
     return response
 
 
-async def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+async def sync_group(ctx: GroupsContext, request: SyncGroupRequest) -> SyncGroupResponse:
     """Sync; waits for the leader. Since v5 a member must send its protocol (KIP-559)."""
     if ctx.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
-        return await ctx.node.groups.sync_group(request)
+        return await ctx.services.groups.sync_group(request)
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)
 
 
-async def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+async def heartbeat(ctx: GroupsContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Renew a session; while groups are loading every heartbeat succeeds."""
     try:
-        return await ctx.node.groups.heartbeat(request)
+        return await ctx.services.groups.heartbeat(request)
     except KafkaError as error:
         loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error.code)
 
 
-async def leave_group(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def leave_group(ctx: GroupsContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove members; before v3 one member leaves, and its error is the response's."""
     single = ctx.version < 3
     if single:
         request.members = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
     try:
-        response = await ctx.node.groups.leave_group(request)
+        response = await ctx.services.groups.leave_group(request)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
             response = _no_such_group(request)
@@ -83,23 +83,23 @@ def _no_such_group(request: LeaveGroupRequest) -> LeaveGroupResponse:
     )
 
 
-async def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(ctx: GroupsContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Return the groups of this node in the requested states and of the requested types."""
     try:
-        groups = await ctx.node.groups.list_groups(request.states_filter, request.types_filter)
+        groups = await ctx.services.groups.list_groups(request.states_filter, request.types_filter)
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     return ListGroupsResponse(groups=groups)
 
 
 async def describe_groups(
-    ctx: RequestContext, request: DescribeGroupsRequest
+    ctx: GroupsContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Return each group with its members, or its error."""
     groups: list[DescribeGroupsResponse.DescribedGroup] = []
     for group_id in request.groups:
         try:
-            group = await ctx.node.groups.describe_group(group_id, ctx.version)
+            group = await ctx.services.groups.describe_group(group_id, ctx.version)
         except KafkaError as error:
             group = DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error.code)
         if request.include_authorized_operations and not group.error_code:
@@ -108,12 +108,12 @@ async def describe_groups(
     return DescribeGroupsResponse(groups=groups)
 
 
-async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def delete_groups(ctx: GroupsContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete groups without members; each has its own error."""
     results: list[DeleteGroupsResponse.DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
         try:
-            result = await ctx.node.groups.delete_group(group_id)
+            result = await ctx.services.groups.delete_group(group_id)
         except KafkaError as error:
             result = DeleteGroupsResponse.DeletableGroupResult(
                 group_id=group_id, error_code=error.code

@@ -12,7 +12,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import GroupsContext
 
 CommitTopic: TypeAlias = OffsetCommitRequest.OffsetCommitRequestTopic
 CommitPartition: TypeAlias = OffsetCommitRequest.OffsetCommitRequestPartition
@@ -31,7 +31,7 @@ FETCH_TOP_LEVEL_ERROR_VERSION = 2
 # OffsetCommit
 
 
-async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def offset_commit(ctx: GroupsContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Commit offsets; partitions that do not exist are refused here.
 
     As with Kafka the refused partitions come first in the response.
@@ -39,12 +39,12 @@ async def offset_commit(ctx: RequestContext, request: OffsetCommitRequest) -> Of
     answers: list[CommittedTopic] = []
     accepted: list[CommitTopic] = []
     for topic in request.topics:
-        _split_known(ctx.node.image, ctx.version, topic, accepted, answers)
+        _split_known(ctx.services.image(), ctx.version, topic, accepted, answers)
     if not accepted:
         return OffsetCommitResponse(topics=answers)
     request.topics = accepted
     try:
-        response = await ctx.node.groups.commit_offsets(request, ctx.version)
+        response = await ctx.services.groups.commit_offsets(request, ctx.version)
         decided = response.topics
     except KafkaError as error:
         decided = [_answer(topic, topic.partitions, error.code) for topic in accepted]
@@ -105,7 +105,7 @@ def _same(one: CommittedTopic, other: CommittedTopic) -> bool:
 # OffsetFetch
 
 
-async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def offset_fetch(ctx: GroupsContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Return each group's offsets, or its error."""
     if ctx.version >= BATCHED_FETCH_VERSION:
         return OffsetFetchResponse(
@@ -126,15 +126,15 @@ async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> Offs
 
 
 async def _fetch_group(
-    ctx: RequestContext, group: FetchGroup, *, require_stable: bool
+    ctx: GroupsContext, group: FetchGroup, *, require_stable: bool
 ) -> FetchedGroup:
-    image = ctx.node.image
+    image = ctx.services.image()
     by_id = ctx.version >= TOPIC_ID_VERSION
     asked = group.topics
     if by_id and asked is not None:
         group.topics = _named(image, asked)
     try:
-        fetched = await ctx.node.groups.fetch_offsets(group, require_stable=require_stable)
+        fetched = await ctx.services.groups.fetch_offsets(group, require_stable=require_stable)
     except KafkaError as error:
         return FetchedGroup(group_id=group.group_id, topics=[], error_code=error.code)
     if by_id:
@@ -230,12 +230,12 @@ def _single_group_response(
 # OffsetDelete
 
 
-async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def offset_delete(ctx: GroupsContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Delete offsets; partitions that do not exist are refused here."""
     answers: dict[str, DeletedTopic] = {}
     accepted: list[DeleteTopic] = []
     for topic in request.topics:
-        known = ctx.node.image.topics_by_name.get(topic.name)
+        known = ctx.services.image().topics_by_name.get(topic.name)
         existing = frozenset[int]() if known is None else known.partitions.keys()
         there = [p for p in topic.partitions if p.partition_index in existing]
         if there:
@@ -254,7 +254,7 @@ async def offset_delete(ctx: RequestContext, request: OffsetDeleteRequest) -> Of
             )
     request.topics = accepted
     try:
-        response = await ctx.node.groups.delete_offsets(request)
+        response = await ctx.services.groups.delete_offsets(request)
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
     for topic in response.topics:

@@ -13,11 +13,11 @@ from barnabas.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import GroupsContext
 
 
 def share_group_describe(
-    ctx: RequestContext, request: ShareGroupDescribeRequest
+    ctx: GroupsContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
     """Return an error for each group."""
     groups: list[ShareGroupDescribeResponse.DescribedGroup] = []
@@ -34,7 +34,7 @@ def share_group_describe(
 
 
 def streams_group_describe(
-    ctx: RequestContext, request: StreamsGroupDescribeRequest
+    ctx: GroupsContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse:
     """Return an error for each group."""
     groups: list[StreamsGroupDescribeResponse.DescribedGroup] = []
@@ -48,11 +48,11 @@ def streams_group_describe(
     return StreamsGroupDescribeResponse(groups=groups)
 
 
-def _error(ctx: RequestContext, group_id: str, kind: str) -> tuple[ErrorCode, str | None]:
+def _error(ctx: GroupsContext, group_id: str, kind: str) -> tuple[ErrorCode, str | None]:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID, None
     try:
-        exists = ctx.node.groups.has_group(group_id)
+        exists = ctx.services.groups.has_group(group_id)
     except KafkaError as error:
         return error.code, None
     problem = f"is not {kind}." if exists else "not found."

@@ -9,19 +9,19 @@ from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import TransactionsContext
 
 # Older clients do not support PRODUCER_FENCED (KIP-588).
 _FENCED_VERSION = 4
 
 
 async def init_producer_id(
-    context: RequestContext, request: InitProducerIdRequest
+    context: TransactionsContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Return a producer id with an epoch."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
-    transactions = context.node.transactions
+    transactions = context.services.transactions
     try:
         if request.transactional_id is None:
             producer_id = await transactions.producer_ids.next()

@@ -13,21 +13,21 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import TransactionsContext
 from barnabas.server.coordinators.transactions.marker_writer import write_and_wait
 
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 
 
 async def write_txn_markers(
-    context: RequestContext, request: WriteTxnMarkersRequest
+    context: TransactionsContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """End transactions in partitions, on behalf of their coordinator or of an administrator."""
-    return await write_and_wait(context.node.transactions.local_markers, request)
+    return await write_and_wait(context.services.transactions.local_markers, request)
 
 
 def describe_producers(
-    context: RequestContext, request: DescribeProducersRequest
+    context: TransactionsContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Return the producers that each partition knows."""
     return DescribeProducersResponse(
@@ -43,9 +43,9 @@ def describe_producers(
     )
 
 
-def _described(context: RequestContext, topic: str, number: int) -> PartitionResponse:
+def _described(context: TransactionsContext, topic: str, number: int) -> PartitionResponse:
     try:
-        producers = context.node.replicas.partition(topic, number).log.producers.producers
+        producers = context.services.replicas.partition(topic, number).log.producers.producers
     except KafkaError as error:
         return PartitionResponse(partition_index=number, error_code=error.code)
     return PartitionResponse(

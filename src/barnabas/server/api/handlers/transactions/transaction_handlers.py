@@ -31,7 +31,7 @@ from barnabas.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import TransactionsContext
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 
 AskedTopic: TypeAlias = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -56,7 +56,7 @@ def _known_to(version: int, code: ErrorCode) -> ErrorCode:
 
 
 async def add_partitions_to_txn(
-    context: RequestContext, request: AddPartitionsToTxnRequest
+    context: TransactionsContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
     """Add partitions to transactions, or verify that they are in them."""
     if context.version >= _BATCHED_VERSION:
@@ -81,11 +81,11 @@ async def add_partitions_to_txn(
 
 
 async def _add(
-    context: RequestContext, asked: AskedTransaction, client_version: int
+    context: TransactionsContext, asked: AskedTransaction, client_version: int
 ) -> list[TopicResult]:
     """Return one transaction's results; when a partition does not exist, none is added."""
     partitions = [(topic.name, each) for topic in asked.topics for each in topic.partitions]
-    image = context.node.image
+    image = context.services.image()
     missing = {each for each in partitions if image.partition(*each) is None}
     if missing:
         return _results(
@@ -97,7 +97,7 @@ async def _add(
             ),
         )
     producer = asked.transactional_id, asked.producer_id, asked.producer_epoch
-    transactions = context.node.transactions
+    transactions = context.services.transactions
     outcomes: dict[TopicPartition, ErrorCode] = {}
     common = ErrorCode.NONE
     try:
@@ -131,19 +131,19 @@ def _results(
 
 
 async def add_offsets_to_txn(
-    context: RequestContext, request: AddOffsetsToTxnRequest
+    context: TransactionsContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     """Add the partition of `__consumer_offsets` that holds a group's offsets."""
-    node = context.node
-    topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
+    services = context.services
+    topic = services.image().topics_by_name.get(OFFSETS_TOPIC)
     count = (
-        node.config.get_int("offsets.topic.num.partitions")
+        services.settings.current.get_int("offsets.topic.num.partitions")
         if topic is None
         else len(topic.partitions)
     )
     code = ErrorCode.NONE
     try:
-        await node.transactions.add_partitions(
+        await services.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -158,11 +158,11 @@ async def add_offsets_to_txn(
 # EndTxn
 
 
-async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def end_txn(context: TransactionsContext, request: EndTxnRequest) -> EndTxnResponse:
     """Commit or abort; answered when the outcome is committed, before the markers are written."""
     client_version = TV_2 if context.version >= _EPOCH_BUMP_VERSION else TV_0
     try:
-        return await context.node.transactions.end_transaction(request, client_version)
+        return await context.services.transactions.end_transaction(request, client_version)
     except KafkaError as error:
         return EndTxnResponse(error_code=_known_to(context.version, error.code))
 
@@ -171,13 +171,13 @@ async def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResp
 
 
 async def describe_transactions(
-    context: RequestContext, request: DescribeTransactionsRequest
+    context: TransactionsContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Return each transactional id's state, or its error."""
     states: list[DescribeTransactionsResponse.TransactionState] = []
     for transactional_id in request.transactional_ids:
         try:
-            states.append(await context.node.transactions.describe(transactional_id))
+            states.append(await context.services.transactions.describe(transactional_id))
         except KafkaError as error:
             states.append(
                 DescribeTransactionsResponse.TransactionState(
@@ -188,7 +188,7 @@ async def describe_transactions(
 
 
 async def list_transactions(
-    context: RequestContext, request: ListTransactionsRequest
+    context: TransactionsContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """Return the transactional ids that this node coordinates."""
     matches = None
@@ -196,7 +196,7 @@ async def list_transactions(
         matches = _matcher(request.transactional_id_pattern)
     filters = Filters.of(request, matches)
     try:
-        states = await context.node.transactions.list_transactions(filters)
+        states = await context.services.transactions.list_transactions(filters)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     return ListTransactionsResponse(

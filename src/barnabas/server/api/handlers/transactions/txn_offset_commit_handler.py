@@ -12,7 +12,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from barnabas.server.api.context import NodeContext as RequestContext
+from barnabas.server.api.handler_services import TransactionsContext
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import (
     Admission,
@@ -39,10 +39,10 @@ _CODES = {
 
 
 async def txn_offset_commit(
-    context: RequestContext, request: TxnOffsetCommitRequest
+    context: TransactionsContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Commit offsets; partitions that do not exist are refused here."""
-    image = context.node.image
+    image = context.services.image()
     accepted: list[AskedTopic] = []
     answers: list[AnsweredTopic] = []
     for topic in request.topics:
@@ -73,16 +73,16 @@ async def txn_offset_commit(
 
 
 async def _commit(
-    context: RequestContext, request: TxnOffsetCommitRequest
+    context: TransactionsContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    node = context.node
+    services = context.services
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    index = node.groups.partition_for_key(request.group_id).index
-    partition = node.replicas.partition(OFFSETS_TOPIC, index)
+    index = services.groups.partition_for_key(request.group_id).index
+    partition = services.replicas.partition(OFFSETS_TOPIC, index)
     producer = request.producer_id, request.producer_epoch
     support = _support(context.version)
-    verifies = node.config.get("transaction.partition.verification.enable")
+    verifies = services.settings.current.get("transaction.partition.verification.enable")
     asks = verifies or support is Support.ADDS
     asked = (OFFSETS_TOPIC, index)
     async with AsyncExitStack() as stack:
@@ -90,8 +90,8 @@ async def _commit(
         if asks and not is_in_transaction(partition, *producer):
             admission = await stack.enter_async_context(
                 Admission(
-                    node.transactions,
-                    node.settings,
+                    services.transactions,
+                    services.settings,
                     support,
                     request.transactional_id,
                     *producer,
@@ -109,7 +109,7 @@ async def _commit(
             if entry is not None:  # the log checks only the epochs of client writes
                 partition.log.producers.check_epoch(entry, request.producer_epoch)
 
-        return await node.groups.commit_transactional_offsets(request, check)
+        return await services.groups.commit_transactional_offsets(request, check)
 
 
 def _support(version: int) -> Support:
