@@ -157,7 +157,7 @@ class Simulation:
         core = replica.core
         if core is None:
             return
-        ready: Ready = core.take_ready()
+        ready = self.take_ready(replica, core)
         if ready.quorum_state is not None:
             self._check_state(replica, ready.quorum_state)
             replica.state = ready.quorum_state
@@ -174,6 +174,9 @@ class Simulation:
             self._check_committed(replica, ready.high_watermark)
         for message in ready.messages:
             self._send(replica, message)
+
+    def take_ready(self, replica: Replica, core: RaftCore) -> Ready:
+        return core.take_ready()
 
     def _check_leader(self, replica: Replica, core: RaftCore) -> None:
         assert self.leaders.setdefault(core.epoch, replica.id) == replica.id, "two leaders"
@@ -275,4 +278,8 @@ class Simulation:
             replica.log += entries
             replica.synced = len(replica.log)
             batches = [(entry.epoch, entry.base_offset, entry.next_offset) for entry in entries]
+            self.appended(replica, entries)
             core.on_appended(batches, response.high_watermark)
+
+    def appended(self, replica: Replica, entries: list[Entry]) -> None:
+        """Entries from the leader are in the log of a replica."""

@@ -18,11 +18,14 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Ready
+from barnabas.cluster.quorum.raft_state import Entry, Ready
 from barnabas.cluster.quorum.voters_history import VotersHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata_records import AbortTransactionRecord
+from barnabas.protocol.records.metadata_records import (
+    AbortTransactionRecord,
+    decode_metadata_record,
+)
 
 
 @attrs.frozen(slots=True)
@@ -129,13 +132,30 @@ class ControllerStateMachine:
         if not stated:
             return
         entry = core.propose([encode_at(record, metadata_version) for record in stated], now_ms)
-        delta = MetadataDelta(controller.image)
-        for record in stated:
+        image = self._replay(controller.image, entry, stated)
+        controller.image, controller.next_offset = image, entry.next_offset
+
+    def replicate(self, entries: Iterable[Entry]) -> None:
+        """Replay batches of another leader, or of the log at start-up; publish them when committed.
+
+        The shell calls it before `RaftCore.on_appended`.
+        """
+        for entry in entries:
+            self.voters_history.take(entry.control, entry.base_offset)
+            if entry.records:
+                records = [decode_metadata_record(value) for value in entry.records]
+                self._replay(self._latest_image(), entry, records)
+
+    def _replay(
+        self, image: MetadataImage, entry: Entry, records: Iterable[Message]
+    ) -> MetadataImage:
+        delta = MetadataDelta(image)
+        for record in records:
             delta.replay(record)
-        controller.image = delta.apply(entry.next_offset - 1, entry.epoch)
-        controller.next_offset = entry.next_offset
-        batch = CommittedBatch(controller.image, delta, entry.timestamp_ms)
+        image = delta.apply(entry.next_offset - 1, entry.epoch)
+        batch = CommittedBatch(image, delta, entry.timestamp_ms)
         self._appended.append(_AppendedBatch(entry.epoch, entry.next_offset, batch))
+        return image
 
     def take_effects(self, now_ms: int) -> Effects:
         """Return the effects since the last call."""

@@ -8,8 +8,10 @@ does (`ImageWriterOptions`).
 
 import copy
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
+from barnabas.protocol.fields import Field
 from barnabas.protocol.messages_base import Message, default_value, is_default
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -55,11 +57,17 @@ def _version(record: Message, metadata_version: int) -> int | None:
     return next((version for since, version in versions if metadata_version >= since), None)
 
 
+@cache
+def _later_fields(record_type: type[Message], version: int) -> list[tuple[str, Field]]:
+    fields = record_type.FIELDS.items()
+    return [(name, field) for name, field in fields if not field.versions.has(version)]
+
+
 def _without_later_fields(record: Message, version: int) -> Message:
     later = [
         (name, field)
-        for name, field in record.FIELDS.items()
-        if not field.versions.has(version) and not is_default(record, field, getattr(record, name))
+        for name, field in _later_fields(type(record), version)
+        if not is_default(record, field, getattr(record, name))
     ]
     if not later:
         return record
