@@ -21,7 +21,7 @@ CONFIG = NodeConfig.load(None, {})
 
 
 class ControllerSimulation(Simulation):
-    """Each operation registers one broker under an id of its own."""
+    """Each operation registers one broker, with an unused id."""
 
     def __init__(
         self,
