@@ -8,7 +8,7 @@ ALLOWED = {
     "client": 33,
     "cluster": 19,
     "config": 104,
-    "docs": 34,
+    "docs": 32,
     "project": 1,
     "registry": 6,
     "server": 128,

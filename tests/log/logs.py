@@ -1,60 +1,14 @@
-"""Batches and logs for the tests of the log."""
+"""Logs for the tests of the log; `barnabas.testing.batches` has the batches."""
 
-import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas.log import FileCache, LogConfig, PartitionLog, Volume
-from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.batch_header import iter_batches
-from barnabas.protocol.batches.compression import Codec
-from barnabas.protocol.batches.record_decoding import Record, read_records
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.types import Uuid
+from barnabas.testing.batches import NOW_MS, batch, marker
 
 TOPIC_ID = Uuid(b"\x07" * 16)
-NOW_MS = 1_800_000_000_000
-
-
-def batch(
-    *values: bytes | None,
-    timestamps: Sequence[int] = (),
-    keys: Sequence[bytes | None] = (),
-    codec: Codec = Codec.NONE,
-    producer: tuple[int, int, int] = (-1, -1, -1),
-    transactional: bool = False,
-) -> bytearray:
-    """Return a batch as a client sends it; `producer` is its id, epoch and base sequence."""
-    return build_batch(
-        [
-            Record(
-                number,
-                timestamps[number] if timestamps else NOW_MS,
-                keys[number] if keys else None,
-                value,
-            )
-            for number, value in enumerate(values)
-        ],
-        codec=codec,
-        producer_id=producer[0],
-        producer_epoch=producer[1],
-        base_sequence=producer[2],
-        is_transactional=transactional,
-    )
-
-
-def marker(
-    producer_id: int, epoch: int = 0, *, commit: bool, coordinator_epoch: int = 0, ms: int = NOW_MS
-) -> bytearray:
-    """Return the control batch that ends a transaction."""
-    key = struct.pack(">hh", 0, int(commit))
-    value = struct.pack(">hi", 0, coordinator_epoch)
-    return build_batch(
-        [Record(0, ms, key, value)],
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        is_transactional=True,
-        is_control=True,
-    )
 
 
 def open_volume(path: Path, files_max: int = 100) -> Volume:

@@ -9,7 +9,8 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, Volume
 from barnabas.log.file_cache import OpenFile
-from tests.log.logs import NOW_MS, TOPIC_ID, append, read_values
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import TOPIC_ID, append, read_values
 
 LOGS = 1500
 OPEN_FILES = 96

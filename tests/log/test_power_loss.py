@@ -17,8 +17,9 @@ import pytest
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import read_records
+from barnabas.testing.batches import NOW_MS, batch, marker
 from tests.log.compaction.test_cleaner import compact
-from tests.log.logs import NOW_MS, TOPIC_ID, batch, marker
+from tests.log.logs import TOPIC_ID
 from tests.log.power_loss_recorder import Recorder
 
 CONFIG = LogConfig(

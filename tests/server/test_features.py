@@ -2,8 +2,6 @@
 
 import socket
 import struct
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from barnabas.protocol.records.metadata_records import PartitionRecord, Register
 from barnabas.server.node import data_directories
 from barnabas.server.quorum.quorum_files import format_metadata_directory
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 
 # IBP_3_4_IV0: no registrations of controllers, and no directories.
 OLD = 8
@@ -44,13 +43,6 @@ def image_of(node: Node) -> MetadataImage:
 
 def partition_of(node: Node, topic: str) -> PartitionImage:
     return image_of(node).topics_by_name[topic].partitions[0]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def create(node: Node, name: str) -> None:
@@ -97,7 +89,7 @@ def test_metadata_version_limits_registrations_until_it_is_raised(old: Path) -> 
         (directory,) = image.brokers[1].directories
         assert (image.brokers[1].epoch, image.brokers[1].fenced) == (epoch, False)
         assert partition_of(node, "after").directory(1) == directory
-        wait_for(lambda: partition_of(node, "before").directory(1) == directory)
+        wait_until(lambda: partition_of(node, "before").directory(1) == directory)
         node.stop()
         node.start()
         assert {"before", "after"} <= image_of(node).topics_by_name.keys()

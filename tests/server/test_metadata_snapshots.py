@@ -1,7 +1,5 @@
 """Snapshots of the quorum's log, starts from them, and what an earlier controller left open."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,6 +17,7 @@ from barnabas.protocol.records.metadata_records import (
 )
 from barnabas.protocol.types import Uuid
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 
 SMALL = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
 
@@ -32,13 +31,6 @@ def create(node: Node, *names: str) -> None:
 def snapshots(data: Path) -> list[SnapshotId]:
     found = (SnapshotId.parse(path.name) for path in (data / "__cluster_metadata-0").iterdir())
     return sorted(each for each in found if each is not None)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def topics(node: Node) -> set[str]:
@@ -85,7 +77,7 @@ def test_snapshot_is_not_repeated_without_changes(tmp_path: Path) -> None:
         create(node, "one")
         server = node.server
         assert server is not None
-        wait_for(lambda: snapshots(tmp_path)[-1].end_offset > server.image.offset)
+        wait_until(lambda: snapshots(tmp_path)[-1].end_offset > server.image.offset)
         before = snapshots(tmp_path)
         topics(node)
         assert snapshots(tmp_path) == before

@@ -25,7 +25,7 @@ from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.server.coordinators.transactions.transaction_verification import Admission, Support
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 from barnabas.testing import Node
-from tests.log.logs import batch
+from barnabas.testing.batches import batch
 from tests.server.coordinator_world import Asked, World, code_of, marker, run, start
 from tests.server.transaction_transcript import Transcript
 

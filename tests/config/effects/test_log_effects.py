@@ -19,9 +19,10 @@ from barnabas.protocol.batches.batch_layout import CODEC_MASK
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import KafkaError
+from barnabas.testing.batches import NOW_MS, batch
 from tests.config.effects.observed import observes
 from tests.log.compaction.test_cleaner import compact, put
-from tests.log.logs import NOW_MS, append, batch, new_log, open_volume
+from tests.log.logs import append, new_log, open_volume
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

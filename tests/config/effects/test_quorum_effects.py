@@ -11,9 +11,10 @@ from barnabas.log import LogConfig, LogManager
 from barnabas.protocol.records.metadata_records import ConfigRecord
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.testing import Node
+from barnabas.testing.batches import NOW_MS
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import Wire, create
-from tests.log.logs import NOW_MS, open_volume
+from tests.log.logs import open_volume
 
 BYTES = "metadata.log.max.record.bytes.between.snapshots"
 

@@ -18,8 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
-from barnabas.testing import Node
-from tests.log import logs
+from barnabas.testing import Node, batches
 
 RETRIABLE = {14, 15, 16, 51}  # loading, not available, not coordinator, concurrent transactions
 BROKER = 4
@@ -64,7 +63,7 @@ class Wire:
 def batch(*values: bytes, **settings: Any) -> bytearray:
     """Build a batch whose records have the current time."""
     now_ms = int(time.time() * 1000)
-    return logs.batch(*values, timestamps=[now_ms] * len(values), **settings)
+    return batches.batch(*values, timestamps=[now_ms] * len(values), **settings)
 
 
 @contextmanager

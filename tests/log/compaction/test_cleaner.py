@@ -19,7 +19,8 @@ from barnabas.log.directories.log_relocation import LogRelocation
 from barnabas.protocol.batches.batch_header import CorruptBatch, crc_matches, iter_batches
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import Record, read_records
-from tests.log.logs import NOW_MS, append, append_marker, new_log, open_volume, reopen
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import append, append_marker, new_log, open_volume, reopen
 
 DAY_MS = 86_400_000
 CONFIG = LogConfig(

@@ -18,7 +18,8 @@ from barnabas.log import (
 )
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
-from tests.log.logs import NOW_MS, TOPIC_ID, append, open_volume, read_values
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import TOPIC_ID, append, open_volume, read_values
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=1000)
 

@@ -16,7 +16,8 @@ from barnabas.log.partition.log_state import LogState
 from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
-from tests.log.logs import NOW_MS, TOPIC_ID, append, read_values, reopen
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import TOPIC_ID, append, read_values, reopen
 
 SECOND_ID = Uuid(b"\x02" * 16)
 SMALL = LogConfig(segment_bytes=800, index_interval_bytes=150, file_delete_delay_ms=0)

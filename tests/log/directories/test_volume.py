@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import NOW_MS, TOPIC_ID, append, append_marker, new_log, read_values, reopen
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import TOPIC_ID, append, append_marker, new_log, read_values, reopen
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from barnabas.protocol.batches.batch_header import crc_matches, iter_batches, re
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import NOW_MS, append, batch, marker, new_log, open_volume, read_values
+from barnabas.testing.batches import NOW_MS, batch, marker
+from tests.log.logs import append, new_log, open_volume, read_values
 
 
 @pytest.fixture

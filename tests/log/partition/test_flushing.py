@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.log import FileCache, LogConfig, LogManager, PartitionLog, Volume
-from tests.log.logs import (
-    NOW_MS,
-    TOPIC_ID,
-    append,
-    new_log,
-    open_volume,
-    read_values,
-    reopen,
-)
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import TOPIC_ID, append, new_log, open_volume, read_values, reopen
 
 DURATION_S = 1.0
 

@@ -12,8 +12,8 @@ from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.segment.segment_index import AbortedTxn, OffsetIndex, TimeIndex, TransactionIndex
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.testing.batches import NOW_MS
 from tests.log.logs import (
-    NOW_MS,
     TOPIC_ID,
     append,
     append_marker,

@@ -17,7 +17,8 @@ from barnabas.log.segment.log_segment import Segment
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import NOW_MS, batch, new_log, open_volume, reopen
+from barnabas.testing.batches import NOW_MS, batch
+from tests.log.logs import new_log, open_volume, reopen
 
 CONFIG = LogConfig(
     segment_bytes=900,

@@ -19,16 +19,8 @@ from barnabas.protocol.batches.batch_header import read_header
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import (
-    NOW_MS,
-    append,
-    append_marker,
-    batch,
-    new_log,
-    open_volume,
-    read_values,
-    reopen,
-)
+from barnabas.testing.batches import NOW_MS, batch
+from tests.log.logs import append, append_marker, new_log, open_volume, read_values, reopen
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, file_delete_delay_ms=0)
 OFFSETS = 1 << 31

@@ -7,15 +7,8 @@ import pytest
 
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.protocol.batches.batch_header import iter_batches
-from tests.log.logs import (
-    NOW_MS,
-    append,
-    append_marker,
-    new_log,
-    open_volume,
-    read_values,
-    reopen,
-)
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import append, append_marker, new_log, open_volume, read_values, reopen
 
 
 @pytest.fixture

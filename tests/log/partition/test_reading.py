@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.logs import append, batch, new_log, open_volume
+from barnabas.testing.batches import batch
+from tests.log.logs import append, new_log, open_volume
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import attrs
 import pytest
 
 from barnabas.log import LogConfig, PartitionLog
-from tests.log.logs import NOW_MS, append, new_log, open_volume, read_values, reopen
+from barnabas.testing.batches import NOW_MS
+from tests.log.logs import append, new_log, open_volume, read_values, reopen
 
 BASE = LogConfig(segment_bytes=200, retention_ms=-1, file_delete_delay_ms=500)
 

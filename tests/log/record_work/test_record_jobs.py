@@ -42,7 +42,8 @@ from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import Record, read_records, unpack_records
 from barnabas.protocol.batches.record_walk import FAULTS_MAX, record_times
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import NOW_MS, batch, new_log, open_volume
+from barnabas.testing.batches import NOW_MS, batch
+from tests.log.logs import new_log, open_volume
 
 Ask = Callable[[Job, bytes], Outcome]
 PROGRAM = [sys.executable, "-m", "barnabas.log.helper", "test", "5", "0", str(2 << 30)]

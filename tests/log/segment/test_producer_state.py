@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from barnabas.log import LogConfig, PartitionLog
 from barnabas.log.segment.producer_state import ProducerState, SnapshotError
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.log.logs import NOW_MS, append, append_marker, batch, new_log, open_volume, reopen
+from barnabas.testing.batches import NOW_MS, batch
+from tests.log.logs import append, append_marker, new_log, open_volume, reopen
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
 SEQUENCE_MAX = 2**31 - 1

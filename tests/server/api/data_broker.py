@@ -17,8 +17,9 @@ from barnabas.server.api.context import RequestContext
 from barnabas.server.api.handler_services import DataServices
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
+from barnabas.testing.batches import NOW_MS, batch
 from tests.cluster.states import CLUSTER_ID, Cluster
-from tests.log.logs import NOW_MS, batch, open_volume
+from tests.log.logs import open_volume
 
 TOPICS = {"t": [1], "elsewhere": [2], "replicated": [1, 2], "__consumer_offsets": [1]}
 

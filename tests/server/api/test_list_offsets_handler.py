@@ -16,7 +16,7 @@ from barnabas.server.api.handlers.data.list_offsets_handler import (
     MAX_TIMESTAMP,
     list_offsets,
 )
-from tests.log.logs import NOW_MS, batch
+from barnabas.testing.batches import NOW_MS, batch
 from tests.server.api.data_broker import DataBroker
 
 NEWEST = 11

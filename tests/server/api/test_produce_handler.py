@@ -13,7 +13,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.types import Uuid
 from barnabas.server.api.context import Deferred
 from barnabas.server.api.handlers.data.produce_handler import produce
-from tests.log.logs import NOW_MS, batch
+from barnabas.testing.batches import NOW_MS, batch
 from tests.server.api.data_broker import DataBroker
 
 LATEST = 13

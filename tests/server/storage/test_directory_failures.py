@@ -7,7 +7,6 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError, StartupError
 from barnabas.server.storage.relocation_worker import RelocationWorker
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 from barnabas.testing.node_process_control import NodeProcess
 
 EXIT_TIMEOUT_S = 10
@@ -70,13 +70,6 @@ def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
         number: (partition.leader, partition.error.name() if partition.error else None)
         for number, partition in topic.partitions.items()
     }
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def values(bootstrap: str, count: int, partition: int = 0) -> list[bytes | None]:

@@ -1,7 +1,6 @@
 """`LogCleaner` in a running node: logs that it cannot clean, and helper processes that end."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from barnabas.protocol.batches.compression import Buffer
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 from tests.processes import refuse_first
 
 # The base offset at the start of a segment's file names.
@@ -45,13 +45,6 @@ def fill(node: Node, *topics: str, before: Callable[[Path], object] = lambda _: 
                 before(node.data / f"{topic}-0")
             producer.produce(topic, b"%04d" % number * 2000, key=b"k")
         assert producer.flush(10) == 0
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def first_size(node: Node, topic: str) -> int:

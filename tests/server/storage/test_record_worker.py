@@ -37,6 +37,7 @@ from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.storage.helper_pool import ORDINARY_RECORDS, HelperPool
 from barnabas.server.storage.record_worker import RecordWorker, RecordWorkError
 from barnabas.testing import Node
+from barnabas.testing.eventually import wait_until
 from tests.server.group_transcript import Connection
 
 LARGE = 1000
@@ -340,13 +341,6 @@ def is_waiting(node: Node) -> bool:
     return node.server.records.waiting > 0
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_pipelined_batches_are_appended_in_order(connection: Connection) -> None:
     small = bytes(build_batch([Record(0, NOW_MS, b"k", b"small-0")]))
     names = [b"a", b"small", b"b", b"c", b"small", b"d"]
@@ -375,7 +369,7 @@ def test_other_clients_are_served_while_the_helper_is_stopped(node: Node) -> Non
     pid = pid_of(node)
     os.kill(pid, signal.SIGSTOP)
     first.send(produce_request("recoded", large_batch(b"a")), 9)
-    wait_for(lambda: is_waiting(node))
+    wait_until(lambda: is_waiting(node))
     small = bytes(build_batch([Record(0, NOW_MS, b"k", b"small-0")]))
     for topic in ("plain", "table", "recoded"):
         assert answered(other.ask(produce_request(topic, small), 9))[0] is ErrorCode.NONE
@@ -417,7 +411,7 @@ def while_it_waits(
     pid = pid_of(node)
     os.kill(pid, signal.SIGSTOP)
     connection.send(request, 9)
-    wait_for(lambda: is_waiting(node))
+    wait_until(lambda: is_waiting(node))
     change()
     os.kill(pid, signal.SIGCONT)
     return connection.receive()
@@ -559,7 +553,7 @@ def test_transaction_ended_meanwhile_gets_no_record(
         found.append((answer.producer_id, answer.producer_epoch))
         return answer.error_code == ErrorCode.NONE
 
-    wait_for(begun)
+    wait_until(begun)
     producer_id, epoch = found[-1]
     if has_written:
         first = large_batch(b"a", producer=(producer_id, epoch, 0), transactional=True)
@@ -572,14 +566,14 @@ def test_transaction_ended_meanwhile_gets_no_record(
     pid = pid_of(node)
     os.kill(pid, signal.SIGSTOP)
     connection.send(produce_request("recoded", second, transactional_id="t"), 12)
-    wait_for(lambda: is_waiting(node))
+    wait_until(lambda: is_waiting(node))
     abort = EndTxnRequest(
         transactional_id="t", producer_id=producer_id, producer_epoch=epoch, committed=False
     )
     assert other.ask(abort, 5).error_code == ErrorCode.NONE
     log = node.server.logs.get("recoded", 0) if node.server is not None else None
     assert log is not None
-    wait_for(lambda: log.log_end_offset == LARGE + 1)
+    wait_until(lambda: log.log_end_offset == LARGE + 1)
     os.kill(pid, signal.SIGCONT)
     code, _ = answered(connection.receive())
     assert code in (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
