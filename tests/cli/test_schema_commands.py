@@ -121,6 +121,44 @@ def test_values_are_json_here_and_avro_in_kafka(
     assert barnabas("schema", "check", "values-value", str(broken), *against).code == 1
 
 
+PROTOBUF = """syntax = "proto3";
+package p;
+import "google/protobuf/timestamp.proto";
+message A { string s = 1; }
+message B {
+  message C { int32 n = 1; google.protobuf.Timestamp t = 2; }
+  C c = 1;
+}
+"""
+
+
+def test_values_are_json_here_and_protobuf_in_kafka(barnabas: Barnabas, tmp_path: Path) -> None:
+    file = tmp_path / "schema.proto"
+    file.write_text(PROTOBUF)
+    barnabas("topic", "create", "proto")
+    options = ("--value-format", "protobuf", "--value-schema", str(file))
+    first = barnabas("produce", "proto", *options, stdin=b'{"s":"x"}\n')
+    assert first.code == 0
+    nested = ("--message", "p.B.C")
+    line = b'{"n":5,"t":"2026-01-01T00:00:00Z"}\n'
+    assert barnabas("produce", "proto", *options, *nested, stdin=line).code == 0
+    read = barnabas("consume", "proto", "-b", "-e", "--value-format", "protobuf")
+    assert read.lines == ['{"s":"x"}', '{"n":5,"t":"2026-01-01T00:00:00Z"}']
+    against = ("--against-topic", "proto", "--json")
+    assert barnabas("schema", "check", "proto-value", str(file), *against).code == 0
+
+
+def test_values_are_checked_against_a_json_schema(barnabas: Barnabas, tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text('{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}')
+    barnabas("topic", "create", "jsons")
+    options = ("--value-format", "json-schema", "--value-schema", str(file))
+    assert barnabas("produce", "jsons", *options, stdin=b'{"a":1}\n').code == 0
+    assert barnabas("produce", "jsons", *options, stdin=b'{"a":"x"}\n').code == 1
+    read = barnabas("consume", "jsons", "-b", "-e", "--value-format", "json-schema")
+    assert read.lines == ['{"a":1}']
+
+
 def test_registry_that_does_not_answer_is_one_line(barnabas: Barnabas) -> None:
     outcome = barnabas("schema", "list", "--registry", "http://127.0.0.1:1")
     assert outcome.code == 3

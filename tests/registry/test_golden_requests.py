@@ -1,18 +1,14 @@
 """The requests of the reference in order: statuses, answers, reasons and records are equal."""
 
-import json
 import re
 from typing import Any
 
-import pytest
 import trio
 
-import barnabas.registry.core.parsed_schemas as parsed_schemas_module
 from barnabas.registry.core.topic_records import decode_record, encode_key, encode_value
-from barnabas.registry.formats import format_of
 from barnabas.registry.rest.registry_app import RegistryApp
 from tests.registry.asgi_calls import HttpAnswer, ask
-from tests.registry.golden_data import DATA, RecordedFormat, allowed_differences, golden_lines
+from tests.registry.golden_data import DATA, allowed_differences, golden_lines
 from tests.registry.memory_backend import MemoryBackend
 
 _REASON = re.compile(r"\{errorType:'(\w+)'.*?\(path '(.*?)'\)'", re.DOTALL)
@@ -23,27 +19,8 @@ _OLD_VERSION = re.compile(r"\{oldSchemaVersion: (\d+)\}")
 OTHER_RECORDS = {92, 93, 102, 139, 140}
 
 
-def has_format(schema_type: str) -> bool:
-    try:
-        format_of(schema_type)
-    except KeyError:
-        return False
-    return True
-
-
-@pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
-    """A registry in memory; formats that are not there yet answer as the reference did."""
-
-    def either(schema_type: str) -> Any:
-        return format_of(schema_type) if has_format(schema_type) else RecordedFormat(schema_type)
-
-    monkeypatch.setattr(parsed_schemas_module, "format_of", either)
-    return MemoryBackend()
-
-
-def test_requests_in_order_are_answered_as_by_the_reference(backend: MemoryBackend) -> None:
-    differences = trio.run(_differences, backend)
+def test_requests_in_order_are_answered_as_by_the_reference() -> None:
+    differences = trio.run(_differences, MemoryBackend())
     assert differences == []
 
 
@@ -51,7 +28,8 @@ def test_allowed_differences_fit_a_page() -> None:
     assert len((DATA / "allowed_differences.txt").read_text().splitlines()) <= 15
 
 
-def test_records_are_byte_equal_to_those_of_the_reference(backend: MemoryBackend) -> None:
+def test_records_are_byte_equal_to_those_of_the_reference() -> None:
+    backend = MemoryBackend()
     trio.run(_differences, backend)
     expected = [
         (each["key"], each["value"])
@@ -63,8 +41,6 @@ def test_records_are_byte_equal_to_those_of_the_reference(backend: MemoryBackend
         for key, value in backend.records
         if b"RuleSet" not in (value or b"") and b"ruleSet" not in (value or b"")
     ]
-    if not has_format("AVRO"):
-        expected = expected[:-1]  # the last one is made by tagging a field
     assert ours == expected
 
 
@@ -83,8 +59,6 @@ async def _differences(backend: MemoryBackend) -> list[str]:
     for number, request in enumerate(golden_lines("requests")):
         headers = {"content-type": request["request_type"]} if request["request_type"] else {}
         answer = await ask(app, request["method"], request["path"], request["body"], headers)
-        if _is_unanswerable(request):
-            continue
         ours, expected = _ours(answer, request), _expected(request, answer)
         is_equal = answer.status == request["status"] and ours == expected
         allowed = allowed_differences().get(number)
@@ -93,19 +67,6 @@ async def _differences(backend: MemoryBackend) -> list[str]:
         if allowed is None and not is_equal:
             found.append(f"{number} {request['path']}: {ours} is not {expected}")
     return found
-
-
-def _is_unanswerable(request: dict[str, Any]) -> bool:
-    """True when the answer depends on a format that is not there yet."""
-    body, path = request["body"] or "", request["path"]
-    stored = {"p": "PROTOBUF", "j": "JSON"}.get([*path.split("/"), "", ""][2][:1], "AVRO")
-    if "/compatibility/" in path:
-        named = re.search(r'"schemaType": "(\w+)"', body)
-        return not has_format(named[1] if named else "AVRO")
-    if "format=" in path:
-        return not has_format(stored)
-    is_tagged = "/tags" in path or "confluent:tags" in json.dumps(request["answer"])
-    return (is_tagged or request["status"] == 409) and not has_format("AVRO")
 
 
 def _without_times(answer: Any) -> Any:

@@ -104,25 +104,29 @@ class RegistryClient:
         )
 
         schema_type = schema.get("schemaType", "AVRO")
-        references = tuple(self._references(schema, schema_type, {}).items())
+        is_serialized = schema_type == "PROTOBUF"
+        references = tuple(self.reference_texts(schema, serialized=is_serialized).items())
         try:
             return codec_of(PayloadSchema(schema_type, schema["schema"], references), message)
         except PayloadError as error:
             raise CliError(str(error)) from None
 
-    def _references(
-        self, schema: dict[str, Any], schema_type: str, found: dict[str, str]
-    ) -> dict[str, str]:
+    def reference_texts(self, schema: dict[str, Any], *, serialized: bool) -> dict[str, str]:
         """Return the texts of direct and transitive references by name, dependencies first."""
-        text_format = "serialized" if schema_type == "PROTOBUF" else None
+        found: dict[str, str] = {}
+        self._collect_references(schema, "serialized" if serialized else None, found)
+        return found
+
+    def _collect_references(
+        self, schema: dict[str, Any], text_format: str | None, found: dict[str, str]
+    ) -> None:
         for reference in schema.get("references", ()):
             if reference["name"] in found:
                 continue
-            path = f"{version_path(reference['subject'], reference['version'])}"
+            path = version_path(reference["subject"], reference["version"])
             inner = self.ask("GET", path, format=text_format, deleted=True)
-            self._references(inner, schema_type, found)
+            self._collect_references(inner, text_format, found)
             found[reference["name"]] = inner["schema"]
-        return found
 
 
 def _query_text(value: object) -> str:

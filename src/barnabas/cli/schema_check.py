@@ -70,7 +70,7 @@ def check_topic(
 ) -> int:
     """Read the last values of a topic with a schema; 1 when one cannot be read."""
     client = Client(bootstrap, {}, 15.0)
-    reader = registry.codec(_parsed_by(registry, body))
+    reader = registry.codec(_codec_form(registry, body))
     check = _TopicCheck(registry, reader)
     for message in _last_messages(client, topic, last):
         check.take(message)
@@ -98,11 +98,19 @@ def check_topic(
     return _INCOMPATIBLE if check.failures else 0
 
 
-def _parsed_by(registry: RegistryClient, body: dict[str, Any]) -> dict[str, Any]:
+def _codec_form(registry: RegistryClient, body: dict[str, Any]) -> dict[str, Any]:
     """Return a schema in the form that codecs take: Protobuf as a serialized descriptor."""
     if body["schemaType"] != "PROTOBUF":
         return body
-    raise CliError("--against-topic takes Avro and JSON schemas; a Protobuf value always parses")
+    from barnabas.registry.formats import ResolvedReference, SchemaError, format_of
+
+    texts = registry.reference_texts(body, serialized=False)
+    references = [ResolvedReference(name, "", 1, text) for name, text in texts.items()]
+    try:
+        parsed = format_of("PROTOBUF").parse(body["schema"], references)
+    except SchemaError as error:
+        raise CliError(str(error)) from None
+    return {**body, "schema": parsed.formatted("serialized")}
 
 
 class _TopicCheck:
