@@ -159,7 +159,7 @@ class _TopicCheck:
         if name not in self._writers:
             kind = "ids" if isinstance(name, int) else "guids"
             try:
-                found = self._registry.ask("GET", f"/schemas/{kind}/{name}")
+                found = self._registry.ask("GET", f"/schemas/{kind}/{name}", format="serialized")
                 self._writers[name] = self._registry.codec(found)
             except RegistryRefusalError as refusal:
                 self._writers[name] = refusal.message

@@ -63,6 +63,8 @@ def codec_of(schema: PayloadSchema, message: str | None = None) -> PayloadCodec:
                 return ProtobufCodec(schema, message)
             case other:
                 raise PayloadError(f"unknown schema type {other}")
+    except TypeError as error:
+        raise PayloadError(f"the schema cannot be used: {error}") from None
     except ImportError as error:
         raise PayloadError(f"{error.name} is missing: pip install 'barnabas[registry]'") from None
 
