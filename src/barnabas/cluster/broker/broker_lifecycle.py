@@ -68,7 +68,6 @@ class BrokerLifecycle:
     ) -> None:
         self.identity = identity
         self.state = BrokerState.STARTING
-        self.is_fenced = True
         self.last_error: ErrorCode | None = None
         """The error of the last request; None after a success."""
         self._registration = registration
@@ -183,7 +182,6 @@ class BrokerLifecycle:
 
     def _take_heartbeat(self, response: BrokerHeartbeatResponse) -> int:
         """Apply the controller's answer; return the time until the next heartbeat."""
-        self.is_fenced = response.is_fenced
         if self.state is BrokerState.STARTING:
             if not response.is_caught_up:
                 return _CATCH_UP_MS

@@ -49,11 +49,6 @@ class LifecycleShell:
         """The broker's identity; its epoch is -1 before the registration."""
         return self._lifecycle.identity
 
-    @property
-    def state(self) -> BrokerState:
-        """The broker's state."""
-        return self._lifecycle.state
-
     async def run(self) -> None:
         """Register and send heartbeats until cancelled, or until the broker may stop.
 
