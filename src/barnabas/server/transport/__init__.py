@@ -1,5 +1,5 @@
-"""Sockets: accepting, connections, cutting bytes into frames, sending.
+"""Sockets: listeners, connections, splitting bytes into frames, and sending.
 
-A connection gives each frame to `server.api.dispatch` and sends the answers in request order.
-Nothing here knows an api.
+A connection passes each frame to `server.api.dispatch` and sends the responses in request order.
+Nothing here depends on a particular api.
 """

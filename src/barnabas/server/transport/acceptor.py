@@ -1,7 +1,7 @@
-"""The sockets that clients come in through, and the rules for letting them in.
+"""Listening sockets and the limits for accepting connections.
 
-Addresses are bound before anything else of the node is touched, so that a port in use is found
-first; connections are accepted once the node is ready to serve them.
+Addresses are bound before the node opens any file, so that a port in use is found first.
+Connections are accepted once the node is ready to serve them.
 """
 
 import errno
@@ -27,17 +27,17 @@ from barnabas.server.transport.peer_watch import PeerWatch
 
 logger = logging.getLogger(__name__)
 
-# How long accepting rests when the process or the system is out of descriptors.
-_EXHAUSTED_PAUSE_S = 0.2
-_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# After so many accepted connections in a row other tasks get a turn.
+# The pause in accepting when the process or the system is out of descriptors.
+_NO_DESCRIPTORS_PAUSE_S = 0.2
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# The number of connections accepted in a row before other tasks run.
 _ACCEPTED_MAX = 32
-_SWEEPS_PER_IDLE_TIME = 20
-# Kafka's default of 50 is for a thread that does nothing but accept; a client that finds the
-# backlog full tries again only after a second.
+_IDLE_CHECKS_PER_TIMEOUT = 20
+# Kafka's default of 50 is for a thread that only accepts. A client that finds the backlog full
+# retries after a second.
 _BACKLOG_MIN = 1024
-# That connections wait is told once in so many seconds.
-_TOLD_AGAIN_S = 10
+# The interval of the warning that connections wait.
+_WAIT_WARNING_INTERVAL_S = 10
 
 
 # Properties whose changes are applied while the node runs.
@@ -46,7 +46,7 @@ DYNAMIC_LIMITS = ("max.connections", "max.connections.per.ip", "max.connections.
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What one connection and all of them may take; sizes in bytes, -1 leaves it to the system."""
+    """Limits of one connection and of all; sizes in bytes, -1 for the system's default."""
 
     request_bytes_max: int
     idle_ms_max: int
@@ -59,7 +59,7 @@ class Limits:
 
     @classmethod
     def of(cls, config: NodeConfig) -> "Limits":
-        """The limits that a node's configuration sets."""
+        """Return the limits that a node's configuration sets."""
         overrides = config.get("max.connections.per.ip.overrides") or ""
         room = connections_room()
         pairs = (text.rpartition(":") for text in overrides.split(",") if text.strip())
@@ -87,7 +87,10 @@ class Listener:
 
 
 def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:
-    """A socket bound to the endpoint, not listening yet; StartupError when it cannot be had."""
+    """Return a socket bound to the endpoint, not listening yet.
+
+    Raises StartupError when the address is unavailable.
+    """
     host = endpoint.host or None
     try:
         found = socket.getaddrinfo(
@@ -95,7 +98,7 @@ def bind(endpoint: Endpoint, limits: Limits) -> socket.socket:
         )
     except OSError as error:
         raise StartupError(f"listeners: {endpoint}: {error.strerror or error}") from error
-    # Without a host, the address that takes IPv4 and IPv6 alike, where the system has both.
+    # Without a host, prefer the address that accepts both IPv4 and IPv6.
     found.sort(key=lambda info: info[0] == socket.AF_INET6, reverse=host is None)
     problem: OSError | None = None
     for family, kind, protocol, _, address in found:
@@ -115,7 +118,7 @@ def _bound(
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual else 1)
-        # Accepted sockets inherit it; set before listening, it sizes the window offered.
+        # Accepted sockets inherit it; it must be set before listening to size the TCP window.
         if limits.receive_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
         sock.setblocking(False)
@@ -127,7 +130,7 @@ def _bound(
 
 
 class Transport:
-    """All listeners and connections of a node, with what they share."""
+    """All listeners and connections of a node, and what they share."""
 
     def __init__(
         self, limits: Limits, read_ahead: Callable[[int, int, int], Awaitable[object]]
@@ -142,10 +145,10 @@ class Transport:
         self._by_ip: Counter[str] = Counter()
         self._peers = PeerWatch()
         self._slot_free = trio.Event()
-        self._tell_full_again_s = 0.0
+        self._next_wait_warning_s = 0.0
         self._nursery: trio.Nursery | None = None
         self._accepting = trio.CancelScope()
-        self._all_gone: trio.Event | None = None
+        self._all_closed: trio.Event | None = None
 
     def update_limits(self, limits: Limits) -> None:
         """Apply changed limits to connections that are accepted from now on."""
@@ -153,7 +156,7 @@ class Transport:
         self._slot_free.set()
 
     def start_soon(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Run a task as long as the transport runs."""
+        """Run a task for as long as the transport runs."""
         if self._nursery is not None:
             self._nursery.start_soon(work)
 
@@ -163,16 +166,16 @@ class Transport:
         dispatchers: Mapping[ListenerKind, Dispatcher],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Accept and serve until cancelled, or until `stop` has seen all connections off.
+        """Accept and serve until cancelled, or until `stop` has closed all connections.
 
-        It has started once every address takes connections.
+        It has started once every address accepts connections.
         """
         self.dispatchers = dispatchers
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 nursery.start_soon(self._peers.run)
-                nursery.start_soon(self._sweep)
+                nursery.start_soon(self._close_idle)
                 await self._accept_all(listeners, task_status)
                 await trio.sleep_forever()
             finally:
@@ -190,18 +193,20 @@ class Transport:
                 task_status.started()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept no more, answer what is in flight for at most `grace_s`, close everything."""
+        """Stop accepting, answer requests in flight for at most `grace_s`, and close all
+        connections.
+        """
         self._accepting.cancel()
-        self._all_gone = trio.Event()
+        self._all_closed = trio.Event()
         for connection in list(self.connections):
             connection.finish()
         if self.connections:
             with trio.move_on_after(grace_s):
-                await self._all_gone.wait()
+                await self._all_closed.wait()
         for connection in list(self.connections):
             connection.scope.cancel()
         if self.connections:
-            await self._all_gone.wait()
+            await self._all_closed.wait()
 
     async def _accept(self, listener: Listener) -> None:
         sock = listener.sock
@@ -213,8 +218,8 @@ class Transport:
     async def _accept_some(self, listener: Listener, sock: socket.socket) -> None:
         for _ in range(_ACCEPTED_MAX):
             while len(self.connections) >= self.limits.connections_max:
-                # As Kafka: the next one waits in the backlog until another leaves.
-                self._tell_full(listener)
+                # As in Kafka, the next connection waits in the backlog until another one closes.
+                self._warn_of_waiting(listener)
                 self._slot_free = trio.Event()
                 await self._slot_free.wait()
             try:
@@ -222,8 +227,8 @@ class Transport:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    continue  # the client went away before it was accepted
+                if error.errno not in _NO_DESCRIPTORS:
+                    continue  # the client closed before it was accepted
                 logger.error(
                     "cannot accept listener=%s connections=%d error=%s hint=%s",
                     listener.name,
@@ -231,16 +236,16 @@ class Transport:
                     error.strerror,
                     "raise the open-files limit (ulimit -n) or lower max.connections",
                 )
-                await trio.sleep(_EXHAUSTED_PAUSE_S)
+                await trio.sleep(_NO_DESCRIPTORS_PAUSE_S)
                 return
             self._admit(listener, client, address[0])
 
-    def _tell_full(self, listener: Listener) -> None:
-        if monotonic() < self._tell_full_again_s:
+    def _warn_of_waiting(self, listener: Listener) -> None:
+        if monotonic() < self._next_wait_warning_s:
             return
-        self._tell_full_again_s = monotonic() + _TOLD_AGAIN_S
+        self._next_wait_warning_s = monotonic() + _WAIT_WARNING_INTERVAL_S
         logger.warning(
-            "connections wait listener=%s connections=%d hint=%s",
+            "connections are waiting listener=%s connections=%d hint=%s",
             listener.name,
             len(self.connections),
             "raise the open-files limit (ulimit -n) or max.connections",
@@ -267,27 +272,27 @@ class Transport:
         self._nursery.start_soon(connection.run, name=connection.run)
 
     def forget(self, connection: Connection) -> None:
-        """A connection's end: its slot is free."""
+        """Remove a closed connection and free its slot."""
         self._peers.forget(connection)
         self.connections.discard(connection)
         self._by_ip[connection.client_host] -= 1
         if not self._by_ip[connection.client_host]:
             del self._by_ip[connection.client_host]
         self._slot_free.set()
-        if self._all_gone is not None and not self.connections:
-            self._all_gone.set()
+        if self._all_closed is not None and not self.connections:
+            self._all_closed.set()
 
     def watch(self, connection: Connection) -> None:
-        """Have a connection told when its peer goes while a handler works for it."""
+        """Notify a connection when its peer closes while a handler works for it."""
         self._peers.watch(connection)
 
-    async def _sweep(self) -> None:
-        """Close connections that were silent for connections.max.idle.ms, found coarsely."""
+    async def _close_idle(self) -> None:
+        """Close connections that are idle for connections.max.idle.ms, checked at intervals."""
         idle_s = self.limits.idle_ms_max / 1000
         if idle_s <= 0:
             return
         while True:
-            await trio.sleep(max(idle_s / _SWEEPS_PER_IDLE_TIME, 0.05))
+            await trio.sleep(max(idle_s / _IDLE_CHECKS_PER_TIMEOUT, 0.05))
             limit = monotonic() - idle_s
             for connection in list(self.connections):
                 if connection.last_active_s < limit and not connection.handling:

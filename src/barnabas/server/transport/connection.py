@@ -1,8 +1,8 @@
 """One client's connection: frames in, responses out in order, one task.
 
-Requests are worked on one at a time, as Kafka mutes a channel; only Produce may start while
-earlier Produce requests await replication (`Deferred`). Responses of one wakeup leave together.
-Nothing more is read while the peer does not take what it asked for, so memory stays bounded.
+Requests are handled one at a time, as Kafka mutes a channel. Only Produce may start while earlier
+Produce requests await replication (`Deferred`). The responses of one wakeup are sent together. The
+connection reads nothing more while the peer does not read its responses, so memory stays bounded.
 """
 
 import errno
@@ -30,26 +30,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PRODUCE = 0
-# So many receives in a row may succeed, or requests be worked on, without giving other tasks a
-# turn: a fetch that waits while a thousand small produces come gets them a few at a time, from all
-# of their partitions. A turn costs as much as two requests, so it is not given after every few.
+# The number of receives, or of requests, before other tasks run: a fetch that waits while a
+# thousand small Produce requests arrive gets their records in several responses, from all
+# partitions. Letting other tasks run costs as much as two requests, so it is not done after every
+# few.
 _TURNS_MAX = 8
 _REQUESTS_MAX = 16
-# Responses of one wakeup are sent when they reach this size, not only at its end.
+# The responses of one wakeup are sent when they reach this size, or at its end.
 _OUT_BYTES = 64 * 1024
 _OUT_PARTS = 256
-# Produce requests of one connection that may await replication at a time.
+# The number of Produce requests of one connection that may await replication.
 _DEFERRED_MAX = 64
-# A peer that closed its sending side may still read what is answered within this time.
+# A peer that closed its sending side gets responses that are ready within this time.
 _HALF_CLOSED_GRACE_S = 1.0
 
 
 class _PeerGoneError(OSError):
-    """What was owed could not be sent before a handler began to wait."""
+    """The responses due could not be sent before a handler began to wait."""
 
 
 class Connection:
-    """A connection and what handlers may know of it (`context.Peer`)."""
+    """A connection, and the part of it that handlers use (`context.Peer`)."""
 
     __slots__ = (
         "_discarding",
@@ -89,14 +90,14 @@ class Connection:
         self.scope = trio.CancelScope()
         self.closing = False  # no further request is started
         self.handling = False  # a handler is being awaited
-        self.parked = False  # and it may wait for as long as the client said
-        self.watched = False  # known to the transport's PeerWatch
+        self.parked = False  # and it may wait for the time that the client requested
+        self.watched = False  # registered with the transport's PeerWatch
         self.hung_up = False  # the peer has sent its last byte
         self.last_active_s = monotonic()
         self._discarding = False  # the request being handled gets no response
-        self._out: list[Any] = []  # encoded, not yet taken by the socket
-        self._out_bytes = 0  # about how much was encoded in this wakeup
-        # What is not encoded yet, some of it `Deferred`, in the order of the requests.
+        self._out: list[Any] = []  # encoded, not sent yet
+        self._out_bytes = 0  # about the number of bytes encoded in this wakeup
+        # Responses that are not encoded yet, some of them `Deferred`, in the order of the requests.
         self._queue: deque[tuple[AnyContext, Any]] = deque()
         self._drained: trio.Event | None = None
         self._sending = False
@@ -104,26 +105,26 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is owed to the peer and nothing of it is half received."""
+        """True when no response is due and no frame is half received."""
         owed = self.handling or self._queue or self._out or self._sending
         return not (owed or self.reader.within_frame)
 
     def close(self) -> None:
-        """A handler's wish: close once earlier responses are out, without one to this request."""
+        """Close once earlier responses are sent, without a response to this request."""
         self.closing = self._discarding = True
 
     def finish(self) -> None:
-        """Close as soon as what is being worked on is answered; at once when that is nothing.
+        """Close once the requests in progress are answered; at once when there are none.
 
-        A request that only waits for something to happen (a fetch for records, a join for other
-        members) is not waited for: its client asks the next server, as it does of Apache Kafka.
+        A request that only waits for an event (a fetch for records, a join for other members) is
+        not waited for: its client sends it to another server, as with Apache Kafka.
         """
         self.closing = True
         if self.idle or (self.parked and not self._queue):
             self.scope.cancel()
 
     def peer_hung_up(self, *, reset: bool) -> None:
-        """The peer closed its side: what it still waits for gets little time, or none."""
+        """React to the peer's end of data: a waiting request gets a short time, after a reset none."""
         self.hung_up = True
         if reset:
             self.scope.cancel()
@@ -131,17 +132,15 @@ class Connection:
             self.scope.deadline = trio.current_time() + _HALF_CLOSED_GRACE_S
 
     async def run(self) -> None:
-        """Serve until either side closes; never raises for what the peer did."""
+        """Serve until either side closes; never raises because of the peer."""
         try:
             with self.scope:
                 await self._serve()
         except ProtocolError as error:
             self._log_closed(error)
         except OSError as error:
-            if error.errno == errno.EIO:  # no socket says that: it is the disk of what was fetched
-                logger.error(
-                    "a log cannot be read, closing host=%s error=%s", self.client_host, error
-                )
+            if error.errno == errno.EIO:  # not a socket's error: the disk of the fetched log failed
+                logger.error("cannot read a log, closing host=%s error=%s", self.client_host, error)
             else:
                 logger.debug("connection lost host=%s error=%s", self.client_host, error)
         except Exception:
@@ -195,7 +194,8 @@ class Connection:
             if reader.error is not None:
                 await self._drain()
                 raise reader.error
-            # A peer in mid-frame or sending several requests likely has more for us already.
+            # A peer that is within a frame, or sends several requests, probably has sent more
+            # already.
             if reader.within_frame or len(frames) > 1:
                 turns += 1 + len(frames) * _TURNS_MAX // _REQUESTS_MAX
             else:
@@ -212,7 +212,7 @@ class Connection:
                 if not await self._handle_some(frames[start : start + _REQUESTS_MAX]):
                     return
         except ProtocolError:
-            await self._drain()  # what was asked before the bad request is answered
+            await self._drain()  # requests before the bad one are answered
             raise
         self._send_now()
         if self._out:
@@ -220,11 +220,11 @@ class Connection:
         self._out_bytes = 0
 
     async def _handle_some(self, frames: list[bytearray]) -> bool:
-        """Work on the requests in frames; False when no further one is to be started.
+        """Handle the requests in frames; return False when no further one may start.
 
-        All are decoded before the first is handled, and those of Produce handled before the first
-        is answered: a processor that does the same over and over needs a third less time for it,
-        as it foresees the interpreter's jumps.
+        All are decoded before the first is handled, and all Produce requests are handled before the
+        first response is encoded. Repeating one kind of work takes a third less time, as the
+        processor predicts the interpreter's branches.
         """
         contexts: list[AnyContext] = []
         bad: ProtocolError | None = None
@@ -246,7 +246,7 @@ class Connection:
         return True
 
     def _send_now(self) -> None:
-        """Send what the socket takes at once."""
+        """Send as much as the socket accepts at once."""
         if self._out and not self._sending:
             self._out = send_now(self.sock, self._out)
 
@@ -274,7 +274,7 @@ class Connection:
         self._queue.append((context, response))
 
     async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
-        """The outcome of an asynchronous handler; the task is cancelled when the peer goes."""
+        """Return the result of an asynchronous handler; the task is cancelled when the peer closes."""
         self.handling = True
         try:
             self._encode_resolved()
@@ -289,11 +289,11 @@ class Connection:
         finally:
             response.close()  # the flush may have failed before it began
             self.handling = self.parked = False
-            if self.hung_up:  # the answer itself may take as long as the peer reads it
+            if self.hung_up:  # sending the response may take as long as the peer reads
                 self.scope.deadline = inf
 
     def _send_resolved(self) -> None:
-        """Send the responses that are no longer waited for; called as replication completes."""
+        """Send the resolved responses; called when replication completes."""
         try:
             self._encode_resolved()
         except ProtocolError as error:
@@ -313,9 +313,9 @@ class Connection:
             self.transport.start_soon(self._flush_in_background)
 
     def _encode_resolved(self) -> None:
-        """Encode what is answered, up to the first response that is still waited for.
+        """Encode the responses up to the first that is not resolved.
 
-        It closes the connection if one cannot be: ProtocolError.
+        Raises ProtocolError when a response cannot be encoded; the connection must be closed.
         """
         queue, encode, out = self._queue, self.dispatcher.encode, self._out
         while queue:
@@ -328,7 +328,7 @@ class Connection:
             try:
                 parts = encode(context, response)
             except ProtocolError:
-                self._forget_queue()  # none may be answered behind one that is not
+                self._forget_queue()  # later requests must not be answered either
                 raise
             if len(parts) == 1:
                 out.append(parts[0])
@@ -344,7 +344,7 @@ class Connection:
             self.scope.cancel()
 
     async def _drain(self) -> None:
-        """Wait until every response is out, deferred ones too."""
+        """Wait until every response is sent, deferred ones too."""
         self._encode_resolved()
         await self._flush()
         while self._queue:
@@ -354,7 +354,7 @@ class Connection:
         await self._flush()
 
     async def _flush(self) -> None:
-        """Send all that is encoded. One task sends at a time, so that bytes stay in order."""
+        """Send all encoded responses. One task sends at a time, so that bytes stay in order."""
         while self._sending:
             if self._sent is None:
                 self._sent = trio.Event()

@@ -1,8 +1,8 @@
-"""Cuts what a socket delivers into request frames; nothing is allocated from a declared size.
+"""Splits received bytes into request frames; nothing is allocated from a declared size.
 
 Small frames are received through one scratch buffer of the node, as many as it holds, and copied
-out (nobody may find another connection's bytes in a buffer that it still reads). The rest of a big
-frame is received straight into the frame's own buffer, which grows with what has arrived.
+out, so that no connection sees the bytes of another. The rest of a large frame is received directly
+into the frame's buffer, which grows with the received bytes.
 """
 
 import socket
@@ -11,8 +11,8 @@ from struct import Struct
 from barnabas.protocol.errors import ProtocolError
 
 SCRATCH_BYTES = 128 * 1024
-# From this many missing bytes on, a frame is received into its own buffer instead of the scratch,
-# once so many of it have arrived: room is made for at most as many again.
+# From this number of missing bytes on, a frame is received into its own buffer instead of the
+# scratch buffer, once the same number has arrived. The buffer at most doubles.
 _DIRECT_BYTES_MIN = 32 * 1024
 _ARRIVED_BYTES_MIN = 16 * 1024
 
@@ -23,8 +23,8 @@ _ZEROS = memoryview(bytes(1024 * 1024))
 class FrameReader:
     """The receiving half of one connection: call `receive`, then take `frames`.
 
-    A frame is a `bytearray` of its own, without its length prefix: handlers may keep it and write
-    in it (offsets are assigned in place).
+    Each frame is a separate `bytearray` without its length prefix. Handlers may keep it and write
+    to it (offsets are assigned in place).
     """
 
     __slots__ = ("_filled", "_frame", "_head", "_missing", "error", "frames", "size_max")
@@ -32,22 +32,23 @@ class FrameReader:
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self.frames: list[bytearray] = []
-        # What was wrong behind the frames received so far; they are answered first.
+        # The error after the frames received so far, which are answered first.
         self.error: ProtocolError | None = None
         self._head = b""  # a length prefix that has only partly arrived
         self._frame: bytearray | None = None  # a frame that has only partly arrived
-        self._filled = 0  # bytes of it that are there
-        self._missing = 0  # bytes of it that are not
+        self._filled = 0  # its received bytes
+        self._missing = 0  # its missing bytes
 
     @property
     def within_frame(self) -> bool:
-        """Whether the peer is in the middle of a frame."""
+        """True when a frame is partly received."""
         return self._frame is not None or bool(self._head)
 
     def receive(self, sock: socket.socket, scratch: memoryview) -> int:
-        """Receive once, into `frames` and what is under way; returns the bytes, 0 at the end.
+        """Receive once, into `frames` and the frame in progress; return the number of bytes, 0 at
+        the end.
 
-        Raises BlockingIOError when nothing is there, OSError when the connection broke.
+        Raises BlockingIOError when no bytes are available, OSError when the connection broke.
         """
         if self._missing >= _DIRECT_BYTES_MIN and self._filled >= _ARRIVED_BYTES_MIN:
             return self._receive_into_frame(sock)
@@ -59,7 +60,7 @@ class FrameReader:
     def _receive_into_frame(self, sock: socket.socket) -> int:
         frame = self._frame
         if frame is None:
-            raise RuntimeError("bytes are missing from no frame")
+            raise RuntimeError("no frame is partly received")
         filled = self._filled
         if len(frame) == filled:
             room = min(self._missing, filled, len(_ZEROS))
@@ -82,7 +83,7 @@ class FrameReader:
         frame = self._frame
         if frame is not None:
             position = min(self._missing, count)
-            # Room beyond what is filled exists only while receiving directly.
+            # Unfilled space exists only while receiving directly.
             frame[self._filled :] = scratch[:position]
             self._filled += position
             self._missing -= position
@@ -111,7 +112,7 @@ class FrameReader:
                 position = self._cut_one(scratch, start, count, size)
 
     def _cut_one(self, scratch: memoryview, start: int, count: int, size: int) -> int:
-        """Take a frame of `size` bytes from `start`, whole or begun; returns where it ended."""
+        """Take a whole or partial frame of `size` bytes at `start`; return the position after it."""
         if not 0 < size <= self.size_max:
             limit = f"1 to {self.size_max} bytes (socket.request.max.bytes)"
             self.error = ProtocolError(f"a frame of {size} bytes where {limit} are allowed")

@@ -1,7 +1,7 @@
-"""Notices that a peer has gone while its request is parked: one epoll for all connections.
+"""Detects that a peer closed while its request is parked: one epoll for all connections.
 
-A parked task waits for data or time, not for its socket, so nobody would read the peer's FIN.
-A connection is registered when it first parks and stays so: later parks cost nothing.
+A parked task waits for data or time, not for its socket, so it does not read the peer's FIN. A
+connection is registered when it first parks and stays registered: later parks cost nothing.
 """
 
 import select
@@ -16,14 +16,14 @@ _HAS_EPOLL = hasattr(select, "epoll")
 
 
 class PeerWatch:
-    """Tells connections of the end of what their peers send. Does nothing without epoll."""
+    """Notifies connections of the end of their peer's data. Does nothing without epoll."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll() if _HAS_EPOLL else None
         self._watched: dict[int, Connection] = {}
 
     def watch(self, connection: "Connection") -> None:
-        """Have `connection.peer_hung_up` called, soon if it was seen before."""
+        """Call `connection.peer_hung_up` when the peer closes, soon if it closed before."""
         if connection.hung_up:
             connection.peer_hung_up(reset=False)
         elif not connection.watched and self._epoll is not None:
@@ -33,7 +33,7 @@ class PeerWatch:
             self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
 
     def forget(self, connection: "Connection") -> None:
-        """Before the connection's socket closes."""
+        """Remove a connection; must be called before its socket closes."""
         if connection.watched and self._epoll is not None and not self._epoll.closed:
             fd = connection.sock.fileno()
             del self._watched[fd]
@@ -41,7 +41,7 @@ class PeerWatch:
             connection.watched = False
 
     async def run(self) -> None:
-        """Pass events on until cancelled."""
+        """Deliver events until cancelled."""
         if self._epoll is None:
             return
         gone = select.EPOLLHUP | select.EPOLLERR
@@ -53,6 +53,6 @@ class PeerWatch:
                     connection.peer_hung_up(reset=bool(events & gone))
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the epoll descriptor."""
         if self._epoll is not None:
             self._epoll.close()

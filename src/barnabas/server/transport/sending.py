@@ -1,8 +1,8 @@
 """The sending half of a connection: gathered bytes by sendmsg, log slices by sendfile.
 
 Parts are bytes-like, or file slices (`fileno()`'s file, position, size) that never enter Python's
-memory. Slices are sent in bounded steps; a step whose pages are not in the page cache is read
-ahead in a thread first, so that the loop never waits for a disk.
+memory. Slices are sent in bounded steps. A step whose pages are not in the page cache is first read
+in a thread, so that the loop never waits for a disk.
 """
 
 import os
@@ -12,11 +12,11 @@ from typing import Any
 
 from trio.lowlevel import wait_writable
 
-# At most so much of a slice per sendfile call: a fast peer must not keep the loop to itself.
+# The number of bytes per sendfile call: a fast peer must not occupy the loop.
 SLICE_BYTES = 256 * 1024
-# Up to here a slice is read and gathered with its neighbours: one call instead of two.
+# Up to this size a slice is read and sent with the parts around it: one call instead of two.
 INLINE_BYTES_MAX = 16 * 1024
-# The kernel takes at most 1,024 parts in one sendmsg.
+# The kernel accepts at most 1,024 parts in one sendmsg.
 _PARTS_MAX = 1000
 _BYTES_TYPES = (bytes, bytearray, memoryview)
 
@@ -27,7 +27,7 @@ ReadAhead = Callable[[int, int, int], Awaitable[object]]
 
 
 def read_ahead(fd: int, position: int, size: int) -> None:
-    """Bring a range of a file into the page cache; runs in a thread."""
+    """Read a range of a file into the page cache; runs in a thread."""
     end = position + size
     while position < end:
         count = len(os.pread(fd, min(SLICE_BYTES, end - position), position))
@@ -37,9 +37,10 @@ def read_ahead(fd: int, position: int, size: int) -> None:
 
 
 def is_cached(fd: int, position: int, size: int) -> bool:
-    """Whether both ends of a range are in the page cache (read-ahead makes ranges contiguous).
+    """Return True when both ends of a range are in the page cache (read-ahead makes ranges
+    contiguous).
 
-    True where the system cannot tell.
+    Also True where the system cannot report it.
     """
     if _RWF_NOWAIT is None:
         return True
@@ -49,13 +50,13 @@ def is_cached(fd: int, position: int, size: int) -> bool:
             os.preadv(fd, [probe], at, _RWF_NOWAIT)
         except BlockingIOError:
             return False
-        except OSError:  # this file system has no such probe
+        except OSError:  # this file system does not support RWF_NOWAIT
             return True
     return True
 
 
 def read_if_cached(fd: int, position: int, size: int) -> bytearray | None:
-    """A small slice's bytes if they cost no disk access, otherwise None."""
+    """Return a small slice's bytes when no disk access is needed, otherwise None."""
     if _RWF_NOWAIT is None:
         return None
     data = bytearray(size)
@@ -66,7 +67,7 @@ def read_if_cached(fd: int, position: int, size: int) -> bytearray | None:
 
 
 def inlined(parts: list[Any]) -> list[Any]:
-    """The parts with small slices replaced by their bytes, where the page cache has them."""
+    """Return the parts with small slices replaced by their bytes, where the page cache has them."""
     for index, part in enumerate(parts):
         if type(part) not in _BYTES_TYPES and part.size <= INLINE_BYTES_MAX:
             data = read_if_cached(part.file.fileno(), part.position, part.size)
@@ -76,7 +77,7 @@ def inlined(parts: list[Any]) -> list[Any]:
 
 
 def send_now(sock: socket.socket, parts: list[Any]) -> list[Any]:
-    """Send what the socket takes at once; returns what is left (the first part may be cut).
+    """Send as much as the socket accepts at once; return the unsent parts (the first may be cut).
 
     Stops at a file slice. Raises OSError when the connection broke.
     """
@@ -94,9 +95,9 @@ def send_now(sock: socket.socket, parts: list[Any]) -> list[Any]:
 
 
 async def send(sock: socket.socket, parts: list[Any], in_thread: ReadAhead) -> None:
-    """Send all parts, waiting for the peer as long as it takes.
+    """Send all parts, and wait for the peer without limit.
 
-    `in_thread(fd, position, size)` is awaited to read a cold range ahead.
+    `in_thread(fd, position, size)` is awaited to read a cold range.
     """
     fd = sock.fileno()
     while parts:
@@ -114,7 +115,7 @@ async def _send_slice(sock: socket.socket, fd: int, part: Any, in_thread: ReadAh
     file = part.file.fileno()
     position: int = part.position
     end = position + part.size
-    checked = position  # pages before it were seen in the page cache
+    checked = position  # the pages before it are in the page cache
     while position < end:
         size = min(SLICE_BYTES, end - position)
         if position + size > checked:
@@ -127,7 +128,7 @@ async def _send_slice(sock: socket.socket, fd: int, part: Any, in_thread: ReadAh
             await wait_writable(fd)
             continue
         if not sent:
-            # The response already promised these bytes: nothing sensible can follow.
+            # The response declares these bytes: nothing valid can follow.
             raise ConnectionAbortedError(f"a log segment ends {end - position} bytes too early")
         position += sent
 
@@ -142,7 +143,7 @@ def _leading_bytes(parts: list[Any]) -> list[Any]:
 
 
 def _without(parts: list[Any], sent: int) -> list[Any]:
-    """What is left of `parts` when their first `sent` bytes are gone."""
+    """Return the rest of `parts` after their first `sent` bytes."""
     for index, part in enumerate(parts):
         size = part.size if type(part) not in _BYTES_TYPES else len(part)
         if sent < size:
