@@ -90,7 +90,7 @@ def test_connections_beyond_the_descriptors_wait_and_harm_nothing(confined) -> N
     connections = connect(confined.bootstrap, OPEN_FILES)
     served = answered(connections, 0.01)
     assert 50 <= served < OPEN_FILES
-    assert "connections wait" in confined.log_file.read_text()
+    assert "connections are waiting" in confined.log_file.read_text()
     for connection in connections:
         connection.close()
     with wire.Connection(confined.bootstrap) as again:

@@ -449,7 +449,7 @@ def test_connection_unreadable_log_is_logged(monkeypatch, caplog) -> None:
                     pass
 
     run()
-    assert "a log cannot be read, closing host=127.0.0.1 error=[Errno 5] I/O error" in caplog.text
+    assert "cannot read a log, closing host=127.0.0.1 error=[Errno 5] I/O error" in caplog.text
 
 
 @in_trio

@@ -130,7 +130,7 @@ def test_fetch_session_unchanged_partition_is_omitted() -> None:
         {"high_watermark": 6, "log_start_offset": 1},
     ):
         fetched.answer = answer(**change)
-        told.append(fetched.must_be_told())
+        told.append(fetched.is_included())
     assert told == [True, False, True, True, False]
 
 
@@ -139,19 +139,19 @@ def test_fetch_session_errors_and_the_success_after_them_are_included() -> None:
     told: list[bool] = []
     for change in ({}, {"error_code": 6}, {"error_code": 6}, {}, {}):
         fetched.answer = answer(**change)
-        told.append(fetched.must_be_told())
+        told.append(fetched.is_included())
     assert told == [True, True, True, True, False]
 
 
 def test_fetch_session_records_and_diverging_epochs_are_included() -> None:
     fetched = FetchedPartition(("t", 0), asked())
     fetched.answer = answer()
-    fetched.must_be_told()
+    fetched.is_included()
     fetched.size = 10
-    assert fetched.must_be_told()
+    assert fetched.is_included()
     fetched.size = 0
     fetched.answer = answer(diverging_epoch=SimpleNamespace(epoch=3))
-    assert fetched.must_be_told()
+    assert fetched.is_included()
 
 
 def test_fetch_session_cache_ids_are_unique() -> None:

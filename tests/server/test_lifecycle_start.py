@@ -81,7 +81,7 @@ def test_open_files_limit_is_raised_to_the_hard_limit() -> None:
 def test_open_files_limit_below_the_recommendation_is_logged_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(startup_checks, "OPEN_FILES_COMFORTABLE", 10**9)
+    monkeypatch.setattr(startup_checks, "OPEN_FILES_RECOMMENDED", 10**9)
     with caplog.at_level(logging.WARNING, "barnabas"):
         raise_open_files_limit()
     assert "ulimit -n" in caplog.text

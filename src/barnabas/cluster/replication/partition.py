@@ -24,16 +24,18 @@ NEVER_FLUSH: Final = (1 << 63) - 1
 
 
 class PartitionListener(Protocol):
-    """Somebody waiting for a partition: a parked fetch, a fetch session, a pending produce."""
+    """A waiter for a partition: a parked fetch, a fetch session, a pending produce."""
 
     def partition_changed(self, partition: "Partition") -> None:
-        """Its end, high watermark, log start or leadership changed; return quickly."""
+        """React to a change of log end, high watermark, log start or leadership; must return
+        quickly.
+        """
         ...
 
 
 @attrs.define(slots=True)
 class FollowerState:
-    """What the leader knows of a follower from its fetches; offsets, and ms of the clock."""
+    """The leader's view of a follower, from its fetches; offsets, and ms of the clock."""
 
     log_end_offset: int = -1
     log_start_offset: int = -1
@@ -41,7 +43,7 @@ class FollowerState:
 
 
 class AppendResult:
-    """An append done by the leader, perhaps not yet committed."""
+    """An append by the leader, perhaps not yet committed."""
 
     __slots__ = ("info", "partition")
 
@@ -61,12 +63,12 @@ class AppendResult:
 
     @property
     def is_committed(self) -> bool:
-        """Whether all in-sync replicas have it: what acks=all waits for."""
+        """True when all in-sync replicas have it: the condition of acks=all."""
         return self.partition.log.high_watermark > self.info.last_offset
 
 
 class Partition:
-    """A replica on this broker. `listeners` are told of every change, in no order."""
+    """A replica on this broker. `listeners` are notified of every change, in no order."""
 
     __slots__ = (
         "_alone",
@@ -119,7 +121,7 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """Its log; KafkaError KAFKA_STORAGE_ERROR when the disk refuses to open it."""
+        """The log; raises KafkaError KAFKA_STORAGE_ERROR when it cannot be opened."""
         return self._log or self._opened()
 
     @property
@@ -129,7 +131,7 @@ class Partition:
 
     @property
     def leader(self) -> int:
-        """The broker that leads it by the metadata image; -1: none."""
+        """The leader in the metadata image; -1: none."""
         return -1 if self.image is None else self.image.leader
 
     def _opened(self) -> PartitionLog:
@@ -149,7 +151,7 @@ class Partition:
     # Leadership
 
     def update(self, image: PartitionImage, config: TopicConfig) -> None:
-        """Take over what the metadata says of it and of its topic."""
+        """Apply the metadata of the partition and its topic."""
         is_leader = image.leader == self.broker_id
         new_epoch = image.leader_epoch != self.leader_epoch
         self.image = image
@@ -180,21 +182,21 @@ class Partition:
         }
 
     def _start_epoch(self, log: PartitionLog) -> None:
-        """Fix where this leader's epoch begins, before anything is appended in it (KIP-101)."""
+        """Record where this leader's epoch begins, before the first append in it (KIP-101)."""
         self.leader_epoch_start_offset = log.log_end_offset
         log.start_leader_epoch(self.leader_epoch, log.log_end_offset)
         self._advance()
 
     def remove(self) -> None:
-        """It is no longer held here; whoever waits learns it."""
+        """Release a replica that this broker no longer has; notify the listeners."""
         self.deleted = True
         self.is_leader = False
         self.notify()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise unless it is led here, in the epoch that the client believes (-1: any).
+        """Raise KafkaError unless this broker leads it, in the client's epoch (-1: any).
 
-        FENCED_LEADER_EPOCH below it, UNKNOWN_LEADER_EPOCH above it (KIP-320),
+        FENCED_LEADER_EPOCH for an older epoch, UNKNOWN_LEADER_EPOCH for a newer one (KIP-320),
         NOT_LEADER_OR_FOLLOWER otherwise.
         """
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
@@ -227,11 +229,11 @@ class Partition:
         now_ms: int,
         done: Outcomes | None = None,
     ) -> AppendInfo:
-        """Append one batch as the leader and wake who waits.
+        """Append one batch as the leader and notify the listeners.
 
-        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=all with fewer
-        in-sync replicas than min.insync.replicas), and what the log refuses; RecordWorkNeeded for
-        work that is not in `done` (see `PartitionLog.append_as_leader`).
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=all with fewer in-sync
+        replicas than min.insync.replicas), and the errors of the log; RecordWorkNeeded for work
+        that is not in `done` (see `PartitionLog.append_as_leader`).
         """
         if not self.is_leader:
             self.check_leader()
@@ -261,7 +263,7 @@ class Partition:
             )
 
     def acks_outcome(self, last_offset: int) -> ErrorCode | None:
-        """How acks=all for records up to `last_offset` stands; None: still waiting.
+        """Return the outcome of acks=all for records up to `last_offset`; None while it is open.
 
         As `Partition.checkEnoughReplicasReachOffset`.
         """
@@ -277,13 +279,15 @@ class Partition:
     def follower_fetched(
         self, replica: int, fetch_offset: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """A follower asks for `fetch_offset`, so it has all below; NOT_LEADER_OR_FOLLOWER if it
-        is no replica."""
+        """Note a follower's fetch: it has all records below `fetch_offset`.
+
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER when the broker is not a replica.
+        """
         state = self.followers.get(replica)
         if state is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {replica} is no replica of {self.topic}-{self.partition}",
+                f"broker {replica} is not a replica of {self.topic}-{self.partition}",
             )
         state.log_end_offset = fetch_offset
         state.log_start_offset = log_start_offset
@@ -293,9 +297,10 @@ class Partition:
             self.notify()
 
     def _advance(self) -> bool:
-        """Raise the high watermark to what every in-sync replica has; whether it rose.
+        """Raise the high watermark to the lowest log end of the in-sync replicas; return True when
+        it rose.
 
-        It stands still below min.insync.replicas (KIP-966).
+        It does not advance below min.insync.replicas (KIP-966).
         """
         image, log = self.image, self._log
         if image is None or log is None or len(image.isr) < self.min_insync_replicas:
@@ -311,13 +316,13 @@ class Partition:
         return True
 
     def notify(self) -> None:
-        """Tell every listener; each may leave while it is told."""
+        """Notify every listener; each may remove itself meanwhile."""
         for listener in tuple(self.listeners):
             listener.partition_changed(self)
 
     @property
     def flush_due(self) -> bool:
-        """Whether flush.messages wants what was appended on the disk now."""
+        """True when flush.messages requires a flush now."""
         if self.flush_messages == NEVER_FLUSH:
             return False
         log = self.log
@@ -326,7 +331,7 @@ class Partition:
     # Offsets
 
     def fetchable_end(self, isolation_level: int, *, follower: bool = False) -> int:
-        """The offset up to which a reader sees records; 1 is READ_COMMITTED."""
+        """Return the offset up to which a reader sees records; isolation level 1 is READ_COMMITTED."""
         log = self._log or self._opened()
         if follower:
             return log.log_end_offset
@@ -338,17 +343,17 @@ class Partition:
         return self.leader_epoch_start_offset <= self.log.high_watermark
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The last epoch up to `epoch` and where it ended; (-1, -1) if it is unknown."""
+        """Return the last epoch up to `epoch` and its end offset; (-1, -1) if it is unknown."""
         log = self.log
         if epoch == self.leader_epoch:
             return epoch, log.log_end_offset
         return log.end_offset_for_epoch(epoch)
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start to `before_offset` (-1: the high watermark); the new log start.
+        """Move the log start to `before_offset` (-1: the high watermark); return the new log start.
 
-        Raises KafkaError POLICY_VIOLATION without the delete policy, and OFFSET_OUT_OF_RANGE
-        below 0 or above the high watermark.
+        Raises KafkaError POLICY_VIOLATION without the delete policy, and OFFSET_OUT_OF_RANGE below
+        0 or above the high watermark.
         """
         self.check_leader()
         log = self.log
@@ -371,7 +376,7 @@ class Partition:
         return log.log_start_offset
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete what the topic's retention no longer keeps; the number of segments."""
+        """Delete segments by the topic's retention; return their number."""
         log = self._found(create=False)
         if log is None:
             return 0

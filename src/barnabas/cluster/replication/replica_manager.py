@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
-    """Finds partitions, and creates, updates and deletes them as the metadata says.
+    """Finds partitions, and creates, updates and deletes them by the metadata.
 
-    `config` gives the node's configuration as it stands, `now_ms` the wall clock.
+    `config` returns the node's current configuration, `now_ms` the wall clock.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class ReplicaManager:
     # Finding partitions
 
     def partition(self, topic: str, partition: int) -> Partition:
-        """The partition, led by this broker.
+        """Return a partition that this broker leads.
 
-        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when it is led or held
-        elsewhere, or KAFKA_STORAGE_ERROR when its directory failed.
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when another broker
+        leads or has it, or KAFKA_STORAGE_ERROR when its directory failed.
         """
         try:
             found = self._by_name[topic][partition]
@@ -56,7 +56,9 @@ class ReplicaManager:
         return found
 
     def partition_by_id(self, topic_id: Uuid, partition: int) -> Partition:
-        """As `partition`, by topic id; UNKNOWN_TOPIC_ID for an id that no topic has."""
+        """Return a partition by topic id, as `partition`; raises UNKNOWN_TOPIC_ID for an unknown
+        id.
+        """
         try:
             found = self._by_id[topic_id][partition]
         except KeyError:
@@ -78,25 +80,25 @@ class ReplicaManager:
         found.check_leader()
 
     def hosted(self, topic: str, partition: int) -> Partition | None:
-        """The replica held here, led here or not."""
+        """Return the replica on this broker, as leader or follower, or None."""
         return self._by_name.get(topic, {}).get(partition)
 
     def partitions(self) -> Iterator[Partition]:
-        """Every replica held here."""
+        """Yield every replica on this broker."""
         for topic in self._by_name.values():
             yield from topic.values()
 
     def _unknown(self, topic: str, partition: int) -> KafkaError:
         if self.image.partition(topic, partition) is not None:
             return KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{partition} is not held here"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{partition} is not on this broker"
             )
         return KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown partition {topic}-{partition}"
         )
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The effective configuration of a topic."""
+        """Return the effective configuration of a topic."""
         config = self._topic_configs.get(topic)
         if config is None:
             config = TopicConfig(self._config(), self.image.topic_config(topic))
@@ -114,7 +116,7 @@ class ReplicaManager:
         required_acks: int,
         origin: Origin = "coordinator",
     ) -> AppendResult:
-        """Append one batch (its offsets are written into it); see `Partition.append`."""
+        """Append one batch (its offsets are assigned in place); see `Partition.append`."""
         found = self.partition(topic, partition)
         info = found.append(
             records, required_acks=required_acks, origin=origin, now_ms=self._now_ms()
@@ -124,7 +126,7 @@ class ReplicaManager:
     # Following the metadata
 
     def apply(self, image: MetadataImage, delta: MetadataDelta | None = None) -> None:
-        """Take over a new image; `delta` says what changed, without one everything may have."""
+        """Apply a new image; without `delta` everything may have changed."""
         self.image = image
         if delta is None or not self._is_started:
             self._apply_all(image)
@@ -143,7 +145,7 @@ class ReplicaManager:
                 self._update_partition(topic, number)
 
     def reconfigure(self) -> None:
-        """The node's configuration changed, and with it every topic's defaults."""
+        """Apply a change of the node's configuration, which has every topic's defaults."""
         self._topic_configs.clear()
         for name in self._by_name:
             self._configure(name)
@@ -160,7 +162,9 @@ class ReplicaManager:
         self._set_strays_aside(image)
 
     def _rank(self, image: MetadataImage, log: PartitionLog) -> tuple[bool, bool]:
-        """Whether a log is of the topic that has its name, and where the metadata say it is."""
+        """Return whether a log belongs to the topic of its name, and whether its directory is the
+        assigned one.
+        """
         topic = image.topics_by_name.get(log.topic)
         partition = topic.partitions.get(log.partition) if topic else None
         if topic is None or partition is None:
@@ -169,7 +173,7 @@ class ReplicaManager:
         return log.topic_id in (None, topic.id), is_there
 
     def _set_strays_aside(self, image: MetadataImage) -> None:
-        """Set logs aside whose topics were deleted while this broker was away."""
+        """Set aside the logs of topics that were deleted while this broker was offline."""
         for log in list(self.logs.logs()):
             topic = image.topics_by_name.get(log.topic)
             partition = topic.partitions.get(log.partition) if topic else None
@@ -179,8 +183,8 @@ class ReplicaManager:
             elif log.volume.failure is not None:
                 continue
             elif log.topic_id is None:
-                logger.warning("the topic's id is unknown, taken from its name log=%r", log)
-                with suppress(KafkaError):  # which tells of the disk, and of this directory alone
+                logger.warning("adopting a log without a topic id by its name log=%r", log)
+                with suppress(KafkaError):  # logged as an error of its directory
                     log.adopt(topic.id)
             elif log.topic_id != topic.id:
                 self.logs.quarantine(log.topic, log.partition)
@@ -203,7 +207,7 @@ class ReplicaManager:
         if log is None and not create:
             return None
         config = LogConfig.from_topic(self.topic_config(partition.topic))
-        if log is not None:  # found on disk, where its configuration was not known
+        if log is not None:  # found on disk, without its configuration
             log.update_config(config)
             return log
         directory = partition.image.directory(self.broker_id) if partition.image else None
@@ -216,7 +220,7 @@ class ReplicaManager:
         )
 
     def _configure(self, topic: str) -> None:
-        """Give the topic's partitions its configuration as it is now."""
+        """Apply the topic's current configuration to its partitions."""
         self._topic_configs.pop(topic, None)
         partitions = self._by_name.get(topic)
         if not partitions:

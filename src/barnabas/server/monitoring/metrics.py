@@ -1,8 +1,7 @@
-"""Figures of the node for Prometheus: read when asked, so that counting costs next to nothing.
+"""Metrics of the node for Prometheus, collected when they are read.
 
-The hot path only adds to plain integers (`Route`, `Transport`); a collector turns them, and what
-the logs and the quorum know, into metrics when somebody scrapes. prometheus-client is imported
-only then.
+The hot path only adds to plain integers (`Route`, `Transport`). A collector reads them and the
+state of the parts. prometheus-client is imported with the first read.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Makes the text of `/metrics`."""
+    """The collector behind `/metrics`."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -22,7 +21,7 @@ class Metrics:
         self._registry: Any = None
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         from prometheus_client import (
             CollectorRegistry,
             GCCollector,
@@ -40,11 +39,11 @@ class Metrics:
         return generate_latest(self._registry)
 
     def describe(self) -> list[Any]:
-        """No names in advance: `collect` would cost as much (prometheus-client's protocol)."""
+        """Return no names in advance: `collect` would cost as much (prometheus-client's protocol)."""
         return []
 
     def collect(self) -> Iterator[Any]:
-        """The families, as prometheus-client asks for them."""
+        """Yield the metric families, as prometheus-client expects."""
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
@@ -58,7 +57,7 @@ class Metrics:
 
         seconds = SummaryMetricFamily(
             "barnabas_request_seconds",
-            "Time from beginning a request to its encoded response, waiting included",
+            "Time from the start of a request to its encoded response, waiting included",
             labels=["api", "version", "listener"],
         )
         errors = CounterMetricFamily(
@@ -85,10 +84,12 @@ class Metrics:
             "barnabas_connections", "Open connections", len(transport.connections)
         )
         yield CounterMetricFamily(
-            "barnabas_connections_accepted", "Connections let in", transport.accepted
+            "barnabas_connections_accepted", "Accepted connections", transport.accepted
         )
         yield CounterMetricFamily(
-            "barnabas_connections_refused", "Connections over a limit", transport.refused
+            "barnabas_connections_refused",
+            "Connections refused because of a limit",
+            transport.refused,
         )
 
     def _state(self) -> Iterator[Any]:
@@ -144,7 +145,9 @@ class Metrics:
         )
 
     def _cleaner(self) -> Iterator[Any]:
-        """Kafka's uncleanable-partitions-count and uncleanable-bytes among them."""
+        """Yield the cleaner's metrics, with Kafka's uncleanable-partitions-count and
+        uncleanable-bytes.
+        """
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         cleaner = self._node.background.log_cleaner
@@ -157,23 +160,27 @@ class Metrics:
         passes.add_metric(["given_up"], counts.given_up)
         yield passes
         yield CounterMetricFamily(
-            "barnabas_cleaner_bytes_read", "Bytes of logs that were cleaned", counts.bytes_read
+            "barnabas_cleaner_bytes_read", "Bytes of logs read by the cleaner", counts.bytes_read
         )
         yield CounterMetricFamily(
-            "barnabas_cleaner_bytes_written", "Bytes that cleaning left", counts.bytes_written
+            "barnabas_cleaner_bytes_written",
+            "Bytes that remained after cleaning",
+            counts.bytes_written,
         )
         yield GaugeMetricFamily(
             "barnabas_cleaner_retrying_partitions",
-            "Partitions whose last pass failed and will be tried again",
+            "Partitions whose last pass failed and is retried",
             len(list(failures.waiting())),
         )
         partitions = GaugeMetricFamily(
             "barnabas_cleaner_uncleanable_partitions",
-            "Partitions left as they are because their records cannot be cleaned",
+            "Partitions that are not cleaned because of their records",
             labels=["directory"],
         )
         sizes = GaugeMetricFamily(
-            "barnabas_cleaner_uncleanable_bytes", "Bytes of those", labels=["directory"]
+            "barnabas_cleaner_uncleanable_bytes",
+            "Bytes of uncleanable partitions",
+            labels=["directory"],
         )
         logs = list(failures.uncleanable())
         for volume in self._node.logs.volumes:

@@ -1,1 +1,1 @@
-"""The node: wiring of its parts, start-up checks, its process, data directories and log lines."""
+"""The node: wiring of its parts, start-up checks, process, and data directories."""

@@ -1,4 +1,4 @@
-"""The data directories of a node: locked, formatted when new, and known to belong to it."""
+"""The data directories of a node: locking, formatting, and checks of their owner."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,9 +26,9 @@ _RECOVERY_THREADS: Final = "num.recovery.threads.per.data.dir"
 def open_data(node: "Node") -> LogManager:
     """Lock and check the node's directories, and find the logs in them.
 
-    Sets `node.cluster_id`. A new directory is formatted as `kafka-storage format --standalone`
-    does it. One that fails is left out while others work. Raises StartupError when a directory is
-    in use, damaged, or another node's.
+    Sets `node.cluster_id`. A new directory is formatted as by `kafka-storage format --standalone`.
+    A directory that fails is left out while others work. Raises StartupError when a directory is in
+    use, damaged, or another node's.
     """
     config = node.config
     paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
@@ -36,11 +36,11 @@ def open_data(node: "Node") -> LogManager:
     volumes = [Volume(path, files) for path in paths]
     try:
         for volume in volumes:
-            _unless_broken(volume, config, volume.lock)
+            _call_or_fail(volume, config, volume.lock)
         endpoints = registered(node, config.advertised_controller_listeners)
         node.cluster_id = _identify(volumes, config, endpoints, node.now_ms())
         for volume in volumes:
-            _unless_broken(volume, config, volume.load_checkpoints)
+            _call_or_fail(volume, config, volume.load_checkpoints)
         logs = LogManager(
             [volume for volume in volumes if volume.path in config.log_dirs],
             next(volume for volume in volumes if volume.path == config.metadata_log_dir),
@@ -50,7 +50,7 @@ def open_data(node: "Node") -> LogManager:
         logs.open()
         node.settings.subscribe([_RECOVERY_THREADS], partial(_resize_recovery, logs))
         _check_enough_left(logs)
-        _tell_of_failures(node, logs)
+        _report_failures(node, logs)
     except BaseException as error:
         for volume in volumes:
             volume.unlock()
@@ -63,12 +63,12 @@ def open_data(node: "Node") -> LogManager:
 
 
 def _resize_recovery(logs: LogManager, config: NodeConfig) -> None:
-    """Use a changed number of threads, which closes the logs at shutdown (as in Kafka)."""
+    """Use a changed number of threads to close the logs at shutdown (as in Kafka)."""
     logs.recovery_threads = config.get_int(_RECOVERY_THREADS)
 
 
-def _unless_broken(volume: Volume, config: NodeConfig, call: Callable[[], object]) -> None:
-    """Leave a broken disk out, if the node can do without it."""
+def _call_or_fail(volume: Volume, config: NodeConfig, call: Callable[[], object]) -> None:
+    """Call `call`; mark a broken directory as failed when the node can run without it."""
     if volume.failure is not None:
         return
     try:
@@ -87,8 +87,10 @@ def _check_enough_left(logs: LogManager) -> None:
         )
 
 
-def _tell_of_failures(node: "Node", logs: LogManager) -> None:
-    """Tell the controller; stop when it cannot go on: the quorum's one failed, or the last."""
+def _report_failures(node: "Node", logs: LogManager) -> None:
+    """Report failed directories to the controller; stop the node when the quorum's or the last one
+    fails.
+    """
     in_loop = trio.lowlevel.current_trio_token()
 
     def failed(_: Volume) -> None:
@@ -107,7 +109,10 @@ def _identify(
     controller_endpoints: tuple[Endpoint, ...],
     now_ms: int,
 ) -> str:
-    """The id of the cluster that the directories belong to; new ones join it. OSError."""
+    """Return the id of the directories' cluster; new directories join it.
+
+    Raises DataDirectoryError, or OSError when a file cannot be read.
+    """
     found = {volume: volume.read_properties() for volume in volumes if volume.failure is None}
     cluster_id: str | None = None
     for volume, properties in found.items():
@@ -146,7 +151,7 @@ def _identify(
 
 
 def _refuse_foreign(path: Path) -> None:
-    """A directory without `meta.properties` must not hold logs: whose would they be?"""
+    """Raise DataDirectoryError for a directory that holds logs but no `meta.properties`."""
     for entry in path.iterdir():
         if entry.is_dir() and any(entry.glob("*.log")):
             raise DataDirectoryError(

@@ -1,4 +1,4 @@
-"""A node's listeners as the metadata knows them."""
+"""A node's listeners as the metadata describes them."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 
 
 def registered(node: "Node", listeners: Iterable[Listener]) -> tuple[Endpoint, ...]:
-    """What a registration says of them; a port 0 is the one that the system gave."""
+    """Return the endpoints for a registration; port 0 is replaced by the bound port."""
     return tuple(
         Endpoint(point.name, point.host, point.port, _SECURITY_PROTOCOLS[point.security_protocol])
         for point in node.advertised(tuple(listeners))

@@ -1,9 +1,9 @@
 """A node: its parts, the order in which they start, and the order in which they stop.
 
 Start: addresses are bound, the data directories locked (formatted when new), logs opened, the
-quorum started, the broker registered, coordinators started, and only then clients are let in.
-Stop: no more clients, what is in flight is answered, then coordinators, quorum and logs in turn;
-the clean-shutdown marker is the last thing written.
+quorum started, the broker registered, coordinators started, and only then connections are accepted.
+Stop: no more connections are accepted, requests in flight are answered, then coordinators, quorum
+and logs stop. The clean-shutdown marker is written last.
 """
 
 import logging
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long requests in flight may take to be answered once the node is asked to stop.
+# The time for responses to requests in flight after a stop is requested.
 STOP_GRACE_S = 5.0
 
 
 class Node:
-    """One broker and controller; the parts are attributes that handlers use.
+    """One broker and controller, with its parts as attributes.
 
-    Raises StartupError or ConfigError from `run` when it cannot start; nothing is damaged then.
-    Raises DisksLostError when its disks fail.
+    `run` raises StartupError or ConfigError when the node cannot start, without damage, and
+    DisksLostError when its disks fail.
     """
 
     logs: "LogManager"
@@ -89,36 +89,36 @@ class Node:
 
     @property
     def config(self) -> NodeConfig:
-        """The configuration with what AlterConfigs changed so far."""
+        """The current configuration, with the changes of AlterConfigs."""
         return self.settings.current
 
     @property
     def image(self) -> "MetadataImage":
-        """The metadata as far as this node knows it."""
+        """The committed metadata that this node has."""
         return self.quorum.image
 
     def now_ms(self) -> int:
-        """The wall clock, in ms since 1970."""
+        """Return the wall clock, in ms since 1970."""
         return int(time.time() * 1000)
 
     def stop(self) -> None:
-        """Ask the node to stop; `run` returns when it has."""
+        """Request a stop; `run` returns when the node has stopped."""
         self._stopping.set()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
+        """True when a stop was requested."""
         return self._stopping.is_set()
 
     def bound_port(self, listener_name: str) -> int:
-        """The port that a listener really has; KeyError for an unknown one."""
+        """Return the bound port of a listener; KeyError for an unknown one."""
         for listener in self.listeners:
             if listener.name == listener_name:
                 return listener.port
         raise KeyError(listener_name)
 
     def advertised(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """The endpoints as clients should see them: port 0 stands for the one we were given."""
+        """Return the endpoints for clients; port 0 is replaced by the bound port."""
         return tuple(
             endpoint if endpoint.port else endpoint._replace(port=self.bound_port(endpoint.name))
             for endpoint in endpoints
@@ -191,7 +191,7 @@ class Node:
             nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
-            self._say_ready()
+            self._log_ready()
             task_status.started(self)
             await self._stopping.wait()
             self.ready = False
@@ -206,9 +206,9 @@ class Node:
             await self.quorum.lifecycle.shut_down()
 
     async def _fail_without_disks(self) -> None:
-        """End at once, without another answer or checkpoint: what is acked is on the disks."""
+        """Stop at once, without further responses or checkpoints: acked records are on the disks."""
         await self.disks_lost.wait()
-        raise DisksLostError("a data directory failed that the node cannot do without")
+        raise DisksLostError("a data directory failed that the node needs")
 
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager
@@ -252,7 +252,7 @@ class Node:
             host = self.config.get("barnabas.metrics.host")
             self.metrics_port = await nursery.start(serve_http, pages, host, port)
 
-    def _say_ready(self) -> None:
+    def _log_ready(self) -> None:
         self.ready = True
         logger.info(
             "ready listeners=%s node_id=%d cluster_id=%s ms=%.0f",

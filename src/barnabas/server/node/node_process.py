@@ -1,4 +1,4 @@
-"""A node as the process's main business: signals, log lines, exit codes."""
+"""The process of a node: signals, log lines, exit codes."""
 
 import gc
 import logging
@@ -44,7 +44,7 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
         print(f"barnabas: {first_error(group)}", file=sys.stderr)
         status = 1
     except* Exception:
-        if not status:  # otherwise it follows from what was told
+        if not status:  # otherwise it follows from the reported error
             logger.exception("the node failed")
         status = 1
     return status
@@ -55,7 +55,7 @@ async def _run(node: Node, companions: Companions) -> None:
         await signals.start(_stop_on_signals, node, companions)
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, node, companions)
-            gc.freeze()  # what the start made lives on: the collector need not look at it
+            gc.freeze()  # the collector does not have to scan the objects of the start
             nursery.start_soon(companions.run, bootstrap_address(node))
         signals.cancel_scope.cancel()
 
@@ -80,7 +80,7 @@ async def _stop_on_signals(
             task_status.started()
             async for number in signals:
                 if is_stopping:
-                    # The handlers are the system's again once the receiver is closed.
+                    # The system's handlers are restored once the receiver is closed.
                     signal.signal(number, signal.SIG_DFL)
                     signal.raise_signal(number)
                 logger.info("stop requested signal=%s", signal.Signals(number).name)

@@ -1,4 +1,4 @@
-"""What can be wrong before a node serves, and the limits of the process it runs in."""
+"""Checks before a node serves, and the limits of its process."""
 
 import logging
 import sys
@@ -6,11 +6,11 @@ from typing import cast
 
 logger = logging.getLogger(__name__)
 
-# Below it a node runs, but a few thousand partitions or connections will not fit.
-OPEN_FILES_COMFORTABLE = 8192
+# Below it a node runs, but not with a few thousand partitions or connections.
+OPEN_FILES_RECOMMENDED = 8192
 
 
-# Of the descriptors that the process may have, what logs may keep open.
+# The share of the process's descriptors that logs may keep open.
 _LOG_FILES_SHARE = 2
 _LOG_FILES_MAX = 8192
 # Listeners, the loop's own, checkpoints being written.
@@ -18,21 +18,21 @@ _OTHER_FILES = 40
 
 
 class StartupError(Exception):
-    """The node cannot start; the text is one line that says what to do about it."""
+    """The node cannot start; the message is one line that says how to fix it."""
 
 
 class DisksLostError(Exception):
-    """The last data directory failed, or the one with the quorum's log: the node must end."""
+    """The last data directory failed, or the one with the quorum's log: the node must stop."""
 
 
 def refuse_unknown_systems() -> None:
-    """Raise StartupError where the node's files and sockets cannot work."""
+    """Raise StartupError on a system that is not supported."""
     if sys.platform == "win32":
         raise StartupError("barnabas serves on Linux and macOS; on Windows, run it in WSL 2")
 
 
 def raise_open_files_limit() -> int:
-    """Take as many open files as the system allows this process; returns the limit."""
+    """Raise the open-files limit to the system's maximum; return the limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -42,17 +42,17 @@ def raise_open_files_limit() -> int:
             soft = hard
         except (OSError, ValueError):  # macOS caps it below "unlimited"
             logger.debug("open-files limit stays soft=%d hard=%d", soft, hard)
-    if soft != resource.RLIM_INFINITY and soft < OPEN_FILES_COMFORTABLE:
+    if soft != resource.RLIM_INFINITY and soft < OPEN_FILES_RECOMMENDED:
         logger.warning(
             "open-files limit is low limit=%d hint=%s",
             soft,
-            f"set 'ulimit -n' (or LimitNOFILE of the service) to at least {OPEN_FILES_COMFORTABLE}",
+            f"set 'ulimit -n' (or LimitNOFILE of the service) to at least {OPEN_FILES_RECOMMENDED}",
         )
     return soft
 
 
 def open_files_limit() -> int | None:
-    """How many files the process may have open; None: as many as it likes."""
+    """Return the open-files limit of the process; None without a limit."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -60,19 +60,19 @@ def open_files_limit() -> int | None:
 
 
 def log_files_max() -> int:
-    """How many files the logs may keep open."""
+    """Return the number of files that the logs may keep open."""
     limit = open_files_limit()
     return _LOG_FILES_MAX if limit is None else min(limit // _LOG_FILES_SHARE, _LOG_FILES_MAX)
 
 
 def connections_room() -> int | None:
-    """How many connections leave logs their files; None: any number."""
+    """Return the number of connections that leave enough files for the logs; None without a limit."""
     limit = open_files_limit()
     return None if limit is None else max(limit - log_files_max() - _OTHER_FILES, 1)
 
 
 def first_error(error: BaseException) -> BaseException:
-    """The first one that a group of groups holds: it came first, the others follow from it."""
+    """Return the first error in nested exception groups; the others follow from it."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

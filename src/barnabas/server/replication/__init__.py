@@ -1,1 +1,1 @@
-"""Requests that wait for records or replicas: fetch sessions and deadlines."""
+"""Requests that wait for records or replicas: fetch sessions, commit waits and their timers."""

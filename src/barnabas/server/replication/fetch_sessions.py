@@ -27,7 +27,7 @@ Key = tuple["str | Uuid", int]
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after one of `epoch`; past 2**31 - 1 comes 1."""
+    """Return the epoch of the next request; 1 follows 2**31 - 1."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
@@ -62,10 +62,10 @@ class FetchedPartition:
         self.log_start_offset: int = -1
         self.turn = 0
 
-    def must_be_told(self) -> bool:
-        """Whether an incremental response has to hold the answer; notes what it tells.
+    def is_included(self) -> bool:
+        """Return True when an incremental response includes the partition; note what it contains.
 
-        After an error the next success is told in any case (`CachedPartition`).
+        After an error the next success is always included (`CachedPartition`).
         """
         answer: Any = self.answer
         must: bool = (
@@ -82,7 +82,7 @@ class FetchedPartition:
 
 
 class Watch:
-    """Listens to partitions: what changed is in `dirty`, and `wake` is called if it is set."""
+    """Listens to partitions: changed ones are in `dirty`, and `wake` is called if it is set."""
 
     __slots__ = ("by_id", "dirty", "wake")
 
@@ -92,14 +92,14 @@ class Watch:
         self.wake: Callable[[], None] | None = None
 
     def partition_changed(self, partition: "Partition") -> None:
-        """Called by a partition that it listens to."""
+        """Mark the partition as dirty and wake the parked request."""
         topic = partition.topic_id if self.by_id else partition.topic
         self.dirty.add((topic, partition.partition))
         if self.wake is not None:
             self.wake()
 
     def follow(self, fetched: FetchedPartition, partition: "Partition | None") -> None:
-        """Listen to the partition that `fetched` was found to be."""
+        """Listen to the partition of `fetched`, instead of the one before."""
         old = fetched.partition
         if old is not partition:
             if old is not None:
@@ -110,7 +110,7 @@ class Watch:
 
 
 class FetchSession:
-    """What one client fetches, from request to request. Times in ms."""
+    """The partitions that one client fetches from request to request. Times in ms."""
 
     __slots__ = (
         "_turns",
@@ -134,11 +134,11 @@ class FetchSession:
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """How much it is worth keeping: a follower's first, then the larger one."""
+        """The order of eviction: consumers' sessions before followers', smaller before larger."""
         return self.privileged, len(self.partitions), self.id
 
     def ask(self, key: Key, asked: Any) -> None:
-        """Add a partition, or change what is asked of it; either makes it dirty."""
+        """Add a partition, or change its request; it becomes dirty."""
         fetched = self.partitions.get(key)
         if fetched is None:
             fetched = self.partitions[key] = FetchedPartition(key, asked)
@@ -148,19 +148,19 @@ class FetchSession:
         self.watch.dirty.add(key)
 
     def forget(self, key: Key) -> None:
-        """Drop a partition; an unknown one is no error."""
+        """Remove a partition; an unknown one is ignored."""
         fetched = self.partitions.pop(key, None)
         if fetched is not None:
             self.watch.follow(fetched, None)
             self.watch.dirty.discard(key)
 
     def to_end(self, fetched: FetchedPartition) -> None:
-        """Let the others come first next time."""
+        """Move a partition behind the others for the next response."""
         self._turns += 1
         fetched.turn = self._turns
 
     def take_dirty(self) -> list[FetchedPartition]:
-        """The partitions to look at, in their turn; nothing is dirty afterwards."""
+        """Return the dirty partitions in order; none is dirty afterwards."""
         dirty = self.watch.dirty
         found = [fetched for key in dirty if (fetched := self.partitions.get(key)) is not None]
         dirty.clear()
@@ -175,9 +175,9 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a broker, at most `slots`; the least recently used stands first.
+    """The sessions of a broker, at most `slots`, in the order of their last use.
 
-    `random_id` gives positive int32 numbers.
+    `random_id` returns positive int32 numbers.
     """
 
     def __init__(self, slots: int, random_id: Callable[[], int]) -> None:
@@ -190,16 +190,16 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def get(self, session_id: int) -> FetchSession | None:
-        """The session, if it is still there."""
+        """Return the session, or None when the cache does not have it."""
         return self._sessions.get(session_id)
 
     def touch(self, session: FetchSession, now_ms: int) -> None:
-        """Note that it was used."""
+        """Note a use of the session."""
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.id)
 
     def remove(self, session_id: int) -> None:
-        """End a session; an unknown one is no error."""
+        """End a session; an unknown one is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
@@ -207,7 +207,7 @@ class FetchSessionCache:
     def create(
         self, asked: Iterable[tuple[Key, Any]], *, by_id: bool, privileged: bool, now_ms: int
     ) -> FetchSession | None:
-        """A new session for `asked`; None when there is no room for it."""
+        """Return a new session, or None when the cache is full."""
         session = FetchSession(0, by_id=by_id, privileged=privileged, now_ms=now_ms)
         for key, partition in asked:
             session.ask(key, partition)
@@ -219,7 +219,9 @@ class FetchSessionCache:
         return session
 
     def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
-        """Make room: the one unused for longest if stale, else one worth less (`tryEvict`)."""
+        """Evict the oldest session if it is stale, else one of lower rank (`tryEvict`); False if
+        there is none.
+        """
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

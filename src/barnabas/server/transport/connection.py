@@ -124,7 +124,7 @@ class Connection:
             self.scope.cancel()
 
     def peer_hung_up(self, *, reset: bool) -> None:
-        """React to the peer's end of data: a waiting request gets a short time, after a reset none."""
+        """React to the peer's end of data: waiting requests get a short time, after a reset none."""
         self.hung_up = True
         if reset:
             self.scope.cancel()
@@ -274,7 +274,7 @@ class Connection:
         self._queue.append((context, response))
 
     async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
-        """Return the result of an asynchronous handler; the task is cancelled when the peer closes."""
+        """Return an asynchronous handler's result; its task is cancelled when the peer closes."""
         self.handling = True
         try:
             self._encode_resolved()

@@ -112,7 +112,7 @@ class FrameReader:
                 position = self._cut_one(scratch, start, count, size)
 
     def _cut_one(self, scratch: memoryview, start: int, count: int, size: int) -> int:
-        """Take a whole or partial frame of `size` bytes at `start`; return the position after it."""
+        """Take a whole or partial frame of `size` bytes; return the position after it."""
         if not 0 < size <= self.size_max:
             limit = f"1 to {self.size_max} bytes (socket.request.max.bytes)"
             self.error = ProtocolError(f"a frame of {size} bytes where {limit} are allowed")

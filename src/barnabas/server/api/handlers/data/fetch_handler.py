@@ -359,7 +359,7 @@ class Fetching:
         for fetched in self._looked_at.values():
             if fetched.has_more or fetched.answer.error_code:
                 dirty.add(fetched.key)
-            if fetched.must_be_told():
+            if fetched.is_included():
                 told.append(fetched)
                 if fetched.size:
                     session.to_end(fetched)
@@ -378,7 +378,7 @@ class Fetching:
         if session is None:
             return NO_SESSION
         for fetched in self._looked_at.values():
-            fetched.must_be_told()
+            fetched.is_included()
             kept = session.partitions[fetched.key]
             kept.high_watermark = fetched.high_watermark
             kept.log_start_offset = fetched.log_start_offset
