@@ -11,7 +11,7 @@ ALLOWED = {
     "docs": 32,
     "project": 1,
     "registry": 6,
-    "server": 128,
+    "server": 73,
     "testing": 20,
     "tests": 1,
     "tests/cli": 26,

@@ -331,7 +331,7 @@ class Partition:
     # Offsets
 
     def fetchable_end(self, isolation_level: int, *, follower: bool = False) -> int:
-        """Return the offset up to which a reader sees records; isolation level 1 is READ_COMMITTED."""
+        """Return the end of what a reader sees; isolation level 1 is READ_COMMITTED."""
         log = self._log or self._opened()
         if follower:
             return log.log_end_offset

@@ -39,7 +39,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def describe(self) -> list[Any]:
-        """Return no names in advance: `collect` would cost as much (prometheus-client's protocol)."""
+        """Return no names in advance, as `collect` would cost as much."""
         return []
 
     def collect(self) -> Iterator[Any]:

@@ -206,7 +206,7 @@ class Node:
             await self.quorum.lifecycle.shut_down()
 
     async def _fail_without_disks(self) -> None:
-        """Stop at once, without further responses or checkpoints: acked records are on the disks."""
+        """Stop at once, without responses or checkpoints: acked records are on the disks."""
         await self.disks_lost.wait()
         raise DisksLostError("a data directory failed that the node needs")
 

@@ -66,7 +66,7 @@ def log_files_max() -> int:
 
 
 def connections_room() -> int | None:
-    """Return the number of connections that leave enough files for the logs; None without a limit."""
+    """Return the number of connections that leave files for logs; None without a limit."""
     limit = open_files_limit()
     return None if limit is None else max(limit - log_files_max() - _OTHER_FILES, 1)
 
