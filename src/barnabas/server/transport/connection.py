@@ -124,7 +124,7 @@ class Connection:
             self.scope.cancel()
 
     def peer_hung_up(self, *, reset: bool) -> None:
-        """React to the peer's end of data: waiting requests get a short time, after a reset none."""
+        """React to the peer's end of data: its requests get a short time, after a reset none."""
         self.hung_up = True
         if reset:
             self.scope.cancel()
