@@ -16,7 +16,7 @@ from barnabas.cli.main import run
 
 
 class Outcome(NamedTuple):
-    """What a command did."""
+    """The outcome of a command."""
 
     code: int
     out: str

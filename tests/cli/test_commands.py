@@ -13,7 +13,7 @@ import pytest
 from .conftest import Barnabas
 
 
-def test_a_topic_lives_from_create_to_delete(barnabas: Barnabas, topic: str) -> None:
+def test_topic_is_created_altered_and_deleted(barnabas: Barnabas, topic: str) -> None:
     listed = barnabas("topic", "list", "--json").data
     assert {"name": topic, "partitions": 3, "replicas": 1} in listed
     altered = barnabas("topic", "alter", topic, "-p", "4", "--set", "retention.ms=5000")
@@ -31,7 +31,7 @@ def test_a_topic_lives_from_create_to_delete(barnabas: Barnabas, topic: str) -> 
     assert topic not in barnabas("topic", "list").out
 
 
-def test_a_dry_run_changes_nothing(barnabas: Barnabas, topic: str) -> None:
+def test_dry_run_changes_nothing(barnabas: Barnabas, topic: str) -> None:
     other = f"{topic}-other"
     assert barnabas("topic", "create", other, "--dry-run").out == f"{other} could be created\n"
     assert other not in barnabas("topic", "list").out
@@ -40,7 +40,7 @@ def test_a_dry_run_changes_nothing(barnabas: Barnabas, topic: str) -> None:
     assert len(described["partitions"]) == 3
 
 
-def test_replicas_may_be_placed_by_hand(barnabas: Barnabas, topic: str) -> None:
+def test_assignment_places_replicas(barnabas: Barnabas, topic: str) -> None:
     node = barnabas("cluster", "--json").data["nodes"][0]["id"]
     name = f"{topic}-placed"
     assert barnabas("topic", "create", name, "--assignment", f"{node},{node}").code == 0
@@ -51,41 +51,41 @@ def test_replicas_may_be_placed_by_hand(barnabas: Barnabas, topic: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["topic", "create", "{topic}"], 1, "--if-not-exists accepts that"),
+        (["topic", "create", "{topic}"], 1, "use --if-not-exists"),
         (["topic", "create", "a b"], 1, "(TOPIC_EXCEPTION)"),
-        (["topic", "create", "{topic}2", "-r", "3"], 1, "no more --replicas than there are"),
+        (["topic", "create", "{topic}2", "-r", "3"], 1, "--replicas must not exceed"),
         (["topic", "create", "{topic}2", "--set", "foo=1"], 1, "INVALID_CONFIG"),
         (["topic", "create", "{topic}2", "--set", "foo"], 2, "'foo' for --set"),
-        (["topic", "create", "{topic}2", "--assignment", "x"], 2, "broker ids as 1:2,2:1"),
+        (["topic", "create", "{topic}2", "--assignment", "x"], 2, "broker ids such as 1:2,2:1"),
         (["topic", "describe", "{topic}2"], 1, "see barnabas topic list"),
         (["topic", "delete", "{topic}2"], 1, "UNKNOWN_TOPIC_OR_PART"),
         (["topic", "alter", "{topic}", "-p", "2"], 1, "INVALID_PARTITIONS"),
-        (["topic", "alter", "{topic}"], 2, "Nothing to do"),
+        (["topic", "alter", "{topic}"], 2, "Nothing to change"),
         (["topic", "lst"], 2, "list"),
         (["tpic"], 2, "No such command"),
         (["produce", "{topic}2"], 1, "create it with barnabas topic create {topic}2"),
-        (["produce", "{topic}", "-p", "7"], 1, "no partition 7; it has 3"),
+        (["produce", "{topic}", "-p", "7"], 1, "no partition 7; its partitions are 0 to 2"),
         (["produce", "{topic}", "nowhere.txt"], 1, "file nowhere.txt does not exist"),
         (["produce", "{topic}", "--idempotent", "--acks", "1"], 2, "needs --acks all"),
         (["produce", "{topic}", "-X", "no.such=1"], 1, "no.such"),
-        (["consume", "{topic}2"], 1, "there is no such topic"),
-        (["consume", "{topic}", "-p", "7", "-e"], 1, "no partition 7; it has 3"),
+        (["consume", "{topic}2"], 1, "does not exist; list topics"),
+        (["consume", "{topic}", "-p", "7", "-e"], 1, "no partition 7; its partitions are 0 to 2"),
         (["consume", "{topic}", "-o", "5", "-e"], 1, "it must be from 0 to 0"),
         (["consume", "{topic}", "-o", "x"], 2, "earliest, latest, a number, or -N"),
-        (["consume", "{topic}", "-b", "-o", "1"], 2, "Give one of"),
-        (["consume", "{topic}", "-g", "g", "-o", "1"], 2, "use group reset-offsets"),
-        (["consume", "{topic}", "--template", "{{x}}"], 1, "there is no field {{x}}"),
-        (["group", "describe", "{topic}"], 1, "there is no such group"),
+        (["consume", "{topic}", "-b", "-o", "1"], 2, "Use only one of"),
+        (["consume", "{topic}", "-g", "g", "-o", "1"], 2, "with group reset-offsets"),
+        (["consume", "{topic}", "--template", "{{x}}"], 1, "unknown field {{x}}"),
+        (["group", "describe", "{topic}"], 1, "does not exist; list groups"),
         (["group", "delete", "{topic}"], 1, "GROUP_ID_NOT_FOUND"),
         (["group", "list", "--state", "tired"], 2, "stable"),
         (["group", "reset-offsets", "{topic}", "--to", "latest"], 1, "has no offsets"),
-        (["group", "reset-offsets", "{topic}"], 2, "Give one of"),
+        (["group", "reset-offsets", "{topic}"], 2, "Use exactly one of"),
         (["group", "reset-offsets", "{topic}", "--to", "x"], 2, "earliest, latest, or an offset"),
         (["config", "alter", "topic", "{topic}", "--set", "foo=1"], 1, "INVALID_CONFIG"),
-        (["config", "alter", "topic", "{topic}"], 2, "Nothing to do"),
+        (["config", "alter", "topic", "{topic}"], 2, "Nothing to change"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_wrong_command_is_one_line_on_stderr(
     barnabas: Barnabas, topic: str, arguments: list[str], code: int, says: str
 ) -> None:
     done = barnabas(*(argument.format(topic=topic) for argument in arguments))
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_told_in_one_line(
     assert says.format(topic=topic) in done.err
 
 
-def test_lines_come_back_as_they_went_in(barnabas: Barnabas, topic: str) -> None:
+def test_consumed_lines_equal_produced_lines(barnabas: Barnabas, topic: str) -> None:
     lines = [f"line {number}" for number in range(100)]
     sent = barnabas("produce", topic, "-p", "0", stdin="\r\n".join(lines).encode())
     assert (sent.code, sent.out) == (0, "")
@@ -108,15 +108,15 @@ def test_lines_come_back_as_they_went_in(barnabas: Barnabas, topic: str) -> None
     assert barnabas("consume", topic, "-b", "--idle", "0.5").lines == lines
 
 
-def test_json_carries_everything_a_record_has(barnabas: Barnabas, topic: str) -> None:
+def test_json_has_all_parts_of_a_record(barnabas: Barnabas, topic: str) -> None:
     record = (
         '{"key": "k", "value": {"n": 1}, "headers": [["h", "1"]], "partition": 2, '
         '"timestamp": 1700000000000}'
     )
-    told = barnabas(
+    shown = barnabas(
         "produce", topic, "-f", "json", "-H", "more=x", "--json", stdin=record.encode()
     ).data
-    assert (told["topic"], told["records"]) == (topic, 1)
+    assert (shown["topic"], shown["records"]) == (topic, 1)
     (read,) = (barnabas("consume", topic, "-b", "-n", "1", "--json").data,)
     assert read == {
         "topic": topic,
@@ -142,13 +142,13 @@ def test_keys_nulls_and_files(barnabas: Barnabas, topic: str, tmp_path: Path) ->
     assert out.read_text() == "a:1\nb:-\n"
 
 
-def test_a_bad_line_stops_with_its_number(barnabas: Barnabas, topic: str) -> None:
+def test_bad_line_stops_with_its_number(barnabas: Barnabas, topic: str) -> None:
     done = barnabas("produce", topic, "-f", "json", stdin=b'{"value": "ok"}\nnonsense\n')
     assert done.code == 1
     assert "standard input line 2: it is not JSON" in done.err
 
 
-def test_a_whole_file_is_one_record(barnabas: Barnabas, topic: str, tmp_path: Path) -> None:
+def test_raw_file_is_one_record(barnabas: Barnabas, topic: str, tmp_path: Path) -> None:
     file = tmp_path / "image"
     file.write_bytes(b"\n\x00\xff" * 100)
     barnabas("produce", topic, str(file), "-f", "raw", "-k", "image")
@@ -157,7 +157,7 @@ def test_a_whole_file_is_one_record(barnabas: Barnabas, topic: str, tmp_path: Pa
     assert out.read_bytes() == file.read_bytes()
 
 
-def test_reading_starts_and_stops_at_times(barnabas: Barnabas, topic: str) -> None:
+def test_since_and_until_limit_the_records(barnabas: Barnabas, topic: str) -> None:
     lines = "".join(
         f'{{"value": "{n}", "timestamp": {n}000, "partition": 0}}\n' for n in range(1, 10)
     )
@@ -167,7 +167,7 @@ def test_reading_starts_and_stops_at_times(barnabas: Barnabas, topic: str) -> No
     assert barnabas("consume", topic, "--since", "2035-01-01", "-e").lines == []
 
 
-def test_a_group_reads_on_where_it_left_off(barnabas: Barnabas, topic: str) -> None:
+def test_group_continues_at_its_committed_offset(barnabas: Barnabas, topic: str) -> None:
     group = f"g-{topic}"
     barnabas("produce", topic, "-p", "0", stdin=b"1\n2\n3\n4\n")
     assert barnabas("consume", topic, "-b", "-g", group, "-n", "3").lines == ["1", "2", "3"]
@@ -176,13 +176,13 @@ def test_a_group_reads_on_where_it_left_off(barnabas: Barnabas, topic: str) -> N
     assert {"group": group, "state": "empty", "type": "classic"} in barnabas(
         "group", "list", "--state", "empty", "--json"
     ).data
-    (told,) = barnabas("group", "describe", group, "--json").data
-    assert (told["state"], told["lag"], told["members"]) == ("empty", 1, [])
-    (place,) = (p for p in told["partitions"] if p["partition"] == 0)
+    (shown,) = barnabas("group", "describe", group, "--json").data
+    assert (shown["state"], shown["lag"], shown["members"]) == ("empty", 1, [])
+    (place,) = (p for p in shown["partitions"] if p["partition"] == 0)
     assert (place["topic"], place["offset"], place["end"], place["lag"]) == (topic, 4, 5, 1)
 
 
-def test_offsets_are_reset_in_every_way(barnabas: Barnabas, topic: str) -> None:
+def test_reset_offsets_sets_each_kind_of_target(barnabas: Barnabas, topic: str) -> None:
     group = f"g-{topic}"
     lines = "".join(
         f'{{"value": "{n}", "timestamp": {n}000, "partition": 1}}\n' for n in range(1, 10)
@@ -202,19 +202,19 @@ def test_offsets_are_reset_in_every_way(barnabas: Barnabas, topic: str) -> None:
     assert reset("--shift-by", "-3") == 6
     assert reset("--to-datetime", "3500") == 3
     assert reset("--to", "earliest", "--dry-run") == 0
-    (told,) = barnabas("group", "describe", group, "--json").data
-    assert told["partitions"][0]["offset"] == 3
+    (shown,) = barnabas("group", "describe", group, "--json").data
+    assert shown["partitions"][0]["offset"] == 3
     assert barnabas("consume", topic, "-g", group, "-e", "-n", "1").lines == ["4"]
     assert barnabas("group", "delete", group).out == f"{group} deleted\n"
 
 
-def test_the_cluster_shows_its_nodes(barnabas: Barnabas, bootstrap: str) -> None:
-    told = barnabas("cluster", "--json").data
-    (node,) = told["nodes"]
+def test_cluster_shows_its_nodes(barnabas: Barnabas, bootstrap: str) -> None:
+    described = barnabas("cluster", "--json").data
+    (node,) = described["nodes"]
     assert f"{node['host']}:{node['port']}" == bootstrap
-    assert told["partitions_without_leader"] == 0
+    assert described["partitions_without_leader"] == 0
     shown = barnabas("cluster")
-    assert shown.lines[0].startswith(f"cluster {told['cluster_id']}  topics ")
+    assert shown.lines[0].startswith(f"cluster {described['cluster_id']}  topics ")
 
 
 def test_properties_are_described_and_altered(barnabas: Barnabas, topic: str) -> None:
@@ -232,7 +232,7 @@ def test_properties_are_described_and_altered(barnabas: Barnabas, topic: str) ->
     assert "node.id" in barnabas("config", "describe", "broker", str(node)).out
 
 
-def test_nobody_there_is_told_soon(barnabas: Barnabas) -> None:
+def test_missing_server_is_reported_within_seconds(barnabas: Barnabas) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and never listens
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -242,7 +242,27 @@ def test_nobody_there_is_told_soon(barnabas: Barnabas) -> None:
     assert f"no Kafka server answers at {address} (Connection refused)" in done.err
 
 
-def test_a_client_file_is_read(barnabas: Barnabas, tmp_path: Path, bootstrap: str) -> None:
+@pytest.mark.parametrize("arguments", [[], ["topic"], ["group"]])
+def test_command_without_arguments_prints_its_help(
+    barnabas: Barnabas, arguments: list[str]
+) -> None:
+    done = barnabas(*arguments)
+    assert done.code == 2
+    lines = done.err.splitlines()
+    assert lines[0].startswith("Usage: barnabas")
+    assert len(lines) > 8
+
+
+def test_bootstrap_server_is_the_same_as_bootstrap(barnabas: Barnabas, bootstrap: str) -> None:
+    assert barnabas("topic", "list", "--bootstrap-server", bootstrap).code == 0
+
+
+def test_count_of_one_is_singular(barnabas: Barnabas, topic: str) -> None:
+    assert barnabas("produce", topic, stdin=b"v\n").err == f"1 record, 1 byte to {topic}\n"
+    assert barnabas("produce", topic, stdin=b"v\nv\n").err == f"2 records, 2 bytes to {topic}\n"
+
+
+def test_client_config_file_is_used(barnabas: Barnabas, tmp_path: Path, bootstrap: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers={bootstrap}\n")
     assert barnabas(
@@ -251,7 +271,7 @@ def test_a_client_file_is_read(barnabas: Barnabas, tmp_path: Path, bootstrap: st
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(barnabas: Barnabas, shell: str) -> None:
+def test_completion_prints_a_script(barnabas: Barnabas, shell: str) -> None:
     assert "_BARNABAS_COMPLETE" in barnabas("completion", shell).out
 
 
@@ -267,7 +287,7 @@ class TestAsAProcess:
             env={**os.environ, "BARNABAS_BOOTSTRAP": bootstrap},
         )
 
-    def test_a_reader_that_goes_away_ends_it_quietly(
+    def test_closed_pipe_ends_without_output(
         self, barnabas: Barnabas, topic: str, bootstrap: str
     ) -> None:
         barnabas("produce", topic, stdin=b"x" * 99 + b"\n" + b"line\n" * 50_000)
@@ -283,7 +303,7 @@ class TestAsAProcess:
     @pytest.mark.parametrize(
         ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
     )
-    def test_a_signal_ends_it_quietly(
+    def test_signal_ends_without_output(
         self, barnabas: Barnabas, topic: str, bootstrap: str, number: int, code: int
     ) -> None:
         barnabas("produce", topic, "-p", "0", stdin=b"one\n")
@@ -295,5 +315,5 @@ class TestAsAProcess:
             process.send_signal(number)
             assert process.wait(20) == code
             assert process.stderr.read() == b""
-        (told,) = barnabas("group", "describe", f"g-{topic}", "--json").data
-        assert (told["state"], told["lag"]) == ("empty", 0)
+        (shown,) = barnabas("group", "describe", f"g-{topic}", "--json").data
+        assert (shown["state"], shown["lag"]) == ("empty", 0)

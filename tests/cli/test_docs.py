@@ -35,7 +35,7 @@ def pipeline(tokens: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", [*dict.fromkeys([*shown("docs/cli.md"), *shown("README.md")])])
-def test_a_shown_command_is_understood(command: str) -> None:
+def test_command_in_the_documentation_is_valid(command: str) -> None:
     context = click.Context(cli, info_name="barnabas")
     arguments, current = shlex.split(command), cli
     while isinstance(current, click.Group):
@@ -45,6 +45,6 @@ def test_a_shown_command_is_understood(command: str) -> None:
         arguments, current = [*context._protected_args, *context.args], found
 
 
-def test_the_pages_show_every_command() -> None:
+def test_documentation_shows_every_command() -> None:
     names = {command.split()[0] for command in [*shown("docs/cli.md")]}
     assert names | {"completion"} == set(cli.list_commands(click.Context(cli)))

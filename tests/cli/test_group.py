@@ -35,7 +35,7 @@ def member(
     consumer.close()
 
 
-def test_a_group_is_described_with_owners_lag_and_causes(
+def test_group_is_described_with_owners_lag_and_causes(
     barnabas: Barnabas, topic: str, group: str, member: Consumer, request: pytest.FixtureRequest
 ) -> None:
     kind = request.node.callspec.params["member"]
@@ -79,7 +79,7 @@ def _end(topic: str):
     return TopicPartition(topic, 0, 5)
 
 
-def test_a_member_that_leaves_stands_in_the_history(
+def test_leaving_member_is_in_the_history(
     barnabas: Barnabas, bootstrap: str, topic: str, group: str
 ) -> None:
     settings = {

@@ -52,7 +52,7 @@ def test_json_has_one_object_for_each_frame_of_a_file(barnabas: Barnabas, tmp_pa
     }
 
 
-def test_a_capture_is_shown_and_filtered(barnabas: Barnabas, tmp_path: Path) -> None:
+def test_capture_is_shown_and_filtered(barnabas: Barnabas, tmp_path: Path) -> None:
     file = tmp_path / "capture.pcap"
     file.write_bytes(pcap([*opening(), Sent(True, 0, FRAME + bytes.fromhex(HEX))]))
     both = barnabas("inspect", str(file), "--summary")
@@ -62,7 +62,7 @@ def test_a_capture_is_shown_and_filtered(barnabas: Barnabas, tmp_path: Path) -> 
     assert [line.split()[1] for line in one.lines] == ["Metadata"]
 
 
-def test_answers_messages_and_batches_are_shown(barnabas: Barnabas, tmp_path: Path) -> None:
+def test_responses_messages_and_batches_are_shown(barnabas: Barnabas, tmp_path: Path) -> None:
     answer = barnabas(
         "inspect", "--hex", "0000000a00000001000000000000", "--response", "ApiVersions:0"
     )
@@ -75,7 +75,7 @@ def test_answers_messages_and_batches_are_shown(barnabas: Barnabas, tmp_path: Pa
     assert batches["fields"][0]["note"] == "1 records, offsets 0-0, not compressed"
 
 
-def test_a_secret_is_masked(barnabas: Barnabas) -> None:
+def test_secret_is_masked(barnabas: Barnabas) -> None:
     frame = b"".join(encode_request(1, "me", SaslAuthenticateRequest(auth_bytes=b"\0a\0pw"), 2))
     outcome = barnabas("inspect", frame.hex(), "--full")
     assert "5 bytes, hidden" in outcome.out
@@ -87,18 +87,18 @@ def test_a_secret_is_masked(barnabas: Barnabas) -> None:
     [
         (["nothing-there"], "nothing-there: No such file", 1),
         (["--hex", "xyz"], "not hex", 1),
-        ([HEX, "--api", "Nonsense"], "no api 'Nonsense'", 1),
-        ([HEX, "--response", "Fetch"], "NAME:VERSION, as Fetch:12", 1),
+        ([HEX, "--api", "Nonsense"], "Unknown API 'Nonsense'", 1),
+        ([HEX, "--response", "Fetch"], "NAME:VERSION, for example Fetch:12", 1),
         ([HEX, "--response", "Fetch:99"], "Fetch has versions 4-18, not 99", 1),
-        ([HEX, "--message", "Nonsense:0"], "no message 'Nonsense'", 1),
-        ([HEX[:-2]], "could not be read", 1),
+        ([HEX, "--message", "Nonsense:0"], "Unknown message 'Nonsense'", 1),
+        ([HEX[:-2]], "could not be decoded", 1),
         (["--message", "TopicRecord:0", "0765"], "expected 6, found 1", 1),
-        ([], "Give a SOURCE", 2),
-        (["--listen", "9093"], "stand together", 2),
+        ([], "Use a SOURCE", 2),
+        (["--listen", "9093"], "must be used together", 2),
         (["--listen", "nowhere:x", "--to", "localhost:9092"], "HOST:PORT", 1),
     ],
 )
-def test_what_cannot_be_shown_is_told_in_a_line(
+def test_wrong_source_is_one_line_on_stderr(
     barnabas: Barnabas, arguments: list[str], told: str, code: int
 ) -> None:
     outcome = barnabas("inspect", *arguments)
@@ -108,12 +108,12 @@ def test_what_cannot_be_shown_is_told_in_a_line(
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_colours_come_when_asked_for(barnabas: Barnabas) -> None:
+def test_color_option_colours_the_output(barnabas: Barnabas) -> None:
     assert "\x1b[" not in barnabas("inspect", HEX).out
     assert "\x1b[" in barnabas("inspect", HEX, "--colour").out
 
 
-def test_a_live_client_is_shown_until_it_is_interrupted() -> None:
+def test_live_client_is_shown_until_it_is_interrupted() -> None:
     from confluent_kafka.admin import AdminClient
 
     from barnabas.testing import Node

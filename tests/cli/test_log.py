@@ -19,15 +19,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_a_sound_directory_is_verified(barnabas: Barnabas, data: Path) -> None:
+def test_undamaged_directory_is_verified(barnabas: Barnabas, data: Path) -> None:
     (data / "t-0.0123456789abcdef0123456789abcdef-future").mkdir()
     size = (data / "t-0" / f"{0:020}.log").stat().st_size
     for directory in (data, data / "t-0"):
         outcome = barnabas("log", "verify", str(directory))
-        assert (outcome.code, outcome.out) == (0, f"1 segments, {size} bytes, 0 damaged\n")
+        assert (outcome.code, outcome.out) == (0, f"1 segment, {size:,} bytes, 0 damaged\n")
 
 
-def test_damage_is_shown_and_is_the_exit_code(barnabas: Barnabas, data: Path) -> None:
+def test_damage_is_shown_and_exit_code_is_1(barnabas: Barnabas, data: Path) -> None:
     segment = data / "t-0" / f"{0:020}.log"
     content = bytearray(segment.read_bytes())
     content[200] ^= 1
@@ -41,12 +41,12 @@ def test_damage_is_shown_and_is_the_exit_code(barnabas: Barnabas, data: Path) ->
     assert segment.read_bytes() == content
 
 
-def test_what_is_no_directory_is_refused(barnabas: Barnabas, data: Path) -> None:
+def test_missing_directory_is_refused(barnabas: Barnabas, data: Path) -> None:
     outcome = barnabas("log", "verify", str(data / "else"))
-    assert (outcome.code, "is no directory" in outcome.err) == (1, True)
+    assert (outcome.code, "is not a directory" in outcome.err) == (1, True)
 
 
-def test_a_directory_in_use_is_left_alone(barnabas: Barnabas, data: Path) -> None:
+def test_directory_in_use_is_refused(barnabas: Barnabas, data: Path) -> None:
     volume = open_volume(data)
     outcome = barnabas("log", "verify", str(data))
     volume.unlock()

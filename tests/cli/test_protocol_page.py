@@ -9,12 +9,12 @@ from barnabas.protocol.catalogue import messages
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 
-def test_the_page_is_current() -> None:
+def test_protocol_page_is_current() -> None:
     """When it fails: python -m barnabas.cli.protocol_page > docs/protocol.md."""
     assert PAGE.read_text() == "\n".join(page()) + "\n"
 
 
-def test_the_page_has_every_message_and_api() -> None:
+def test_protocol_page_has_every_message_and_api() -> None:
     text = PAGE.read_text()
     assert len(messages()) == 273
     for message in messages():

@@ -1,4 +1,4 @@
-"""How `barnabas serve` reads its options, and what its start imports."""
+"""Options of `barnabas serve`, and the modules that its start imports."""
 
 import subprocess
 import sys
@@ -15,19 +15,19 @@ def listeners(config: NodeConfig) -> list[str]:
     return [str(listener) for listener in config.listeners]
 
 
-def test_listen_moves_clients_and_the_controller_follows() -> None:
+def test_listen_moves_both_listeners() -> None:
     advertised = ("advertised.listeners=PLAINTEXT://kafka.example.org:19092",)
     config = configuration(Path("d"), "0.0.0.0:19092", None, advertised)
     assert listeners(config) == ["PLAINTEXT://0.0.0.0:19092", "CONTROLLER://127.0.0.1:19093"]
     assert config.log_dirs == (Path("d"),)
 
 
-def test_listening_on_a_free_port_takes_two_free_ones() -> None:
+def test_listen_on_port_0_takes_two_free_ports() -> None:
     config = configuration(None, "127.0.0.1:0", None, ())
     assert listeners(config) == ["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:0"]
 
 
-def test_listen_leaves_alone_what_the_file_says_of_others(tmp_path: Path) -> None:
+def test_listen_keeps_other_listeners_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=QUORUM\n"
@@ -37,15 +37,20 @@ def test_listen_leaves_alone_what_the_file_says_of_others(tmp_path: Path) -> Non
     assert listeners(config) == ["PLAINTEXT://[::1]:1234", "QUORUM://10.0.0.1:9999"]
 
 
-def test_the_last_of_several_settings_wins() -> None:
+def test_last_setting_of_a_property_wins() -> None:
     config = configuration(None, None, None, ("num.partitions=2", "num.partitions=3"))
     assert config.get("num.partitions") == 3
 
 
-@pytest.mark.parametrize("listen", ["9092", "host:", "host:99999", "host:x"])
-def test_listen_wants_host_and_port(listen: str) -> None:
+@pytest.mark.parametrize("listen", ["9092", "host:", "host:x"])
+def test_listen_without_host_and_port_is_refused(listen: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         configuration(None, listen, None, ())
+
+
+def test_listen_with_a_port_out_of_range_names_the_port() -> None:
+    with pytest.raises(ConfigError, match="the port must be from 0 to 65535"):
+        configuration(None, "127.0.0.1:99999", None, ())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_listen_wants_host_and_port(listen: str) -> None:
         (["--config", "nowhere.properties"], "nowhere.properties: No such file"),
     ],
 )
-def test_a_bad_option_is_one_line_and_nothing_is_touched(
+def test_bad_option_is_one_line_and_creates_no_data(
     arguments: list[str],
     says: str,
     capsys: pytest.CaptureFixture[str],
@@ -73,7 +78,7 @@ def test_a_bad_option_is_one_line_and_nothing_is_touched(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_serving_imports_no_client_and_no_painter() -> None:
+def test_serve_imports_no_kafka_client_and_no_rich() -> None:
     check = (
         "import sys; import barnabas.cli.main, barnabas.cli.serve_command;"
         "print([n for n in ('rich', 'confluent_kafka', 'asyncio', 'json') if n in sys.modules])"

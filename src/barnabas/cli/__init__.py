@@ -1,7 +1,6 @@
 """The command line: `barnabas serve`, and tools that work against any Kafka server.
 
-`main` finds the command and turns what fails into one line and an exit code; each command is a
-module of its own, imported when it is called, and imports confluent-kafka and rich only then.
-`clients` holds what commands share towards the server, `output` what they share towards the
-person. `serve` alone starts a node; nothing else here touches the server's code.
+`main` runs a command and reports an error as one line and an exit code. Each command is a module,
+imported when it is called; it imports confluent-kafka and rich only then. `client_options` has the
+connections to a server, `terminal_output` the output. Only `serve` may import the server's code.
 """

@@ -1,8 +1,8 @@
-"""What commands share towards the server: options, connections, and errors that help.
+"""The server side of all commands: options, connections, and errors with hints.
 
 Everything goes through confluent-kafka (librdkafka), so that the tools work against any Kafka
-server. librdkafka retries for ever; these clients give up after `--timeout`, and sooner where
-every address refused.
+server. librdkafka retries without limit; these clients stop after `--timeout`, and earlier when
+every address refuses connections.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
 
 UNREACHABLE = 3
 
-# Seconds for which a server that refuses may still be starting.
+# Seconds in which a server that refuses connections may still be starting.
 _GRACE = 2.0
 
 _HINTS = {
     "UNKNOWN_TOPIC_OR_PART": "see barnabas topic list",
     "_UNKNOWN_TOPIC": "see barnabas topic list",
     "_UNKNOWN_PARTITION": "see barnabas topic describe",
-    "TOPIC_ALREADY_EXISTS": "--if-not-exists accepts that",
-    "INVALID_REPLICATION_FACTOR": "ask for no more --replicas than there are brokers",
+    "TOPIC_ALREADY_EXISTS": "use --if-not-exists to accept it",
+    "INVALID_REPLICATION_FACTOR": "--replicas must not exceed the number of brokers",
     "GROUP_ID_NOT_FOUND": "see barnabas group list",
     "NON_EMPTY_GROUP": "stop its members first",
     "UNKNOWN_MEMBER_ID": "stop the group's members first",
     "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes, or send less",
-    "TOPIC_AUTHORIZATION_FAILED": "this user may not",
-    "GROUP_AUTHORIZATION_FAILED": "this user may not",
-    "CLUSTER_AUTHORIZATION_FAILED": "this user may not",
+    "TOPIC_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
+    "GROUP_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
+    "CLUSTER_AUTHORIZATION_FAILED": "the user lacks a permission (ACL)",
 }
 
 _UNANSWERED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
 def admin_kinds() -> Any:
-    """Give confluent_kafka.admin, whose annotations are too few to check against."""
+    """Return confluent_kafka.admin, which has too few annotations to be type-checked."""
     import confluent_kafka.admin
 
     return confluent_kafka.admin
 
 
 class Client:
-    """Makes admin clients, producers and consumers for one server, and waits for answers."""
+    """Creates admin clients, producers and consumers of one server, and waits for answers."""
 
     def __init__(self, bootstrap: str, properties: dict[str, str], timeout: float) -> None:
         self.bootstrap = bootstrap
@@ -65,7 +65,7 @@ class Client:
         self._admin: Any = None
 
     def settings(self, **more: object) -> dict[str, Any]:
-        """Give librdkafka's settings; `more` names them with _ for a dot."""
+        """Return librdkafka's settings; in the names of `more`, _ replaces the dot."""
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": "barnabas-cli",
@@ -78,19 +78,19 @@ class Client:
 
     @property
     def admin(self) -> Any:
-        """The admin client, made once."""
+        """The admin client, created once."""
         if self._admin is None:
             self._admin = self._made(admin_kinds().AdminClient, self.settings())
         return self._admin
 
     def producer(self, **settings: object) -> Producer:
-        """Make a producer."""
+        """Return a new producer."""
         from confluent_kafka import Producer
 
         return self._made(Producer, self.settings(**settings))
 
     def consumer(self, **settings: object) -> Consumer:
-        """Make a consumer."""
+        """Return a new consumer."""
         from confluent_kafka import Consumer
 
         return self._made(Consumer, self.settings(**settings))
@@ -104,7 +104,7 @@ class Client:
             raise CliError(f"{error.args[0].str()}; see -X and --client-config") from None
 
     def _note(self, error: Any) -> None:
-        """Remember why the server is not reached (called from poll and consume)."""
+        """Record why the server is unreachable (called by poll and consume)."""
         name = error.name()
         if name == "_ALL_BROKERS_DOWN":
             if not self._refused:
@@ -115,19 +115,19 @@ class Client:
             self._reason = text.partition(" (after")[0]
 
     def check_reachable(self, since: float) -> None:
-        """Raise where nobody answers, once waiting longer makes no sense."""
+        """Raise CliError when the server has not answered within the timeout."""
         self.admin.poll(0)  # calls _note
         waited = time.monotonic() - since
         if waited > self.timeout or (self._refused and waited > _GRACE):
             raise self.unreachable()
 
     def check_lost(self, since: float) -> None:
-        """Raise where the server went away while records were awaited, for `timeout` seconds."""
+        """Raise CliError when the server has been lost for `timeout` seconds."""
         if self._refused and time.monotonic() - max(since, self._refused_at) > self.timeout:
             raise self.unreachable()
 
     def unreachable(self) -> CliError:
-        """Say that nobody answers."""
+        """Return the error for a server that does not answer."""
         reason = f" ({self._reason.strip()})" if self._reason else ""
         return CliError(
             f"no Kafka server answers at {self.bootstrap}{reason}; start one with barnabas serve, "
@@ -136,11 +136,11 @@ class Client:
         )
 
     def answered(self) -> None:
-        """Forget earlier refusals: the server spoke."""
+        """Discard earlier refusals: the server has answered."""
         self._refused = False
 
     def wait(self, future: Future[Any], what: str = "") -> Any:
-        """Wait for one answer; what the server refuses becomes a `CliError` about `what`."""
+        """Return one answer. Raises CliError about `what` when the server refuses the request."""
         from concurrent.futures import TimeoutError as NotYet
 
         from confluent_kafka import KafkaException
@@ -155,7 +155,7 @@ class Client:
                 raise self.failure(error.args[0], what) from None
 
     def failure(self, error: Any, what: str = "") -> CliError:
-        """Turn librdkafka's error into ours."""
+        """Return the CliError for an error of librdkafka."""
         name = error.name()
         if name in _UNANSWERED:
             return self.unreachable()
@@ -165,7 +165,7 @@ class Client:
         return CliError(f"{subject}{text} ({name}){hint}")
 
     def metadata(self) -> Any:
-        """Ask for the cluster's metadata, of all topics: asking for one might create it."""
+        """Return the metadata of all topics: a request for one topic might create it."""
         from confluent_kafka import KafkaException
 
         started = time.monotonic()
@@ -181,12 +181,12 @@ class Client:
                 return found
 
     def partitions(self, topic: str) -> list[int]:
-        """Give the partition numbers of a topic that must exist."""
+        """Return the partition numbers of a topic. Raises CliError when it does not exist."""
         found = self.metadata().topics.get(topic)
         if found is None:
             raise CliError(
-                f"topic {topic}: there is no such topic; see barnabas topic list, or create it "
-                f"with barnabas topic create {topic}"
+                f"topic {topic} does not exist; list topics with barnabas topic list, or create "
+                f"it with barnabas topic create {topic}"
             )
         if found.error is not None:
             raise self.failure(found.error, f"topic {topic}")
@@ -194,28 +194,30 @@ class Client:
 
 
 def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that reach a server; it gets a `Client` as its first argument."""
+    """Add the options for a server to a command, which gets a `Client` as its first argument."""
 
     @click.option(
         "--bootstrap",
+        "--bootstrap-server",
+        "bootstrap",
         envvar="BARNABAS_BOOTSTRAP",
         default="127.0.0.1:9092",
         show_default=True,
         show_envvar=True,
         metavar="HOST:PORT,...",
-        help="The server.",
+        help="Addresses of the server.",
     )
     @click.option(
         "-X",
         "properties",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A librdkafka setting, as security.protocol=SSL; repeatable.",
+        help="A librdkafka setting, for example security.protocol=SSL; repeatable.",
     )
     @click.option(
         "--client-config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file of such settings.",
+        help="A file with librdkafka settings, one NAME=VALUE per line.",
     )
     @click.option(
         "--timeout",
@@ -223,7 +225,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=15.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for an answer.",
+        help="Time to wait for an answer.",
     )
     @functools.wraps(command)
     def wrapped(
@@ -248,7 +250,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Read NAME=VALUE texts."""
+    """Parse NAME=VALUE texts."""
     read: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -259,9 +261,9 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def complete_topics(context: click.Context, _: click.Parameter, incomplete: str) -> Sequence[str]:
-    """Complete a topic's name from the server, where it answers at once."""
+    """Return the topics of the server that complete a name, when it answers at once."""
     try:
         client = Client(context.params.get("bootstrap") or "127.0.0.1:9092", {}, 1.0)
         return [name for name in client.metadata().topics if name.startswith(incomplete)]
-    except Exception:  # a completion that fails completes nothing
+    except Exception:  # a failed completion is empty
         return []

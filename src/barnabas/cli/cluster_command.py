@@ -1,18 +1,18 @@
-"""`barnabas cluster`: who is there."""
+"""`barnabas cluster`: brokers and the number of topics and partitions."""
 
 from __future__ import annotations
 
 import click
 
 from barnabas.cli.client_options import Client, client_options
-from barnabas.cli.terminal_output import json_option, print_json, print_table
+from barnabas.cli.terminal_output import counted, json_option, print_json, print_table
 
 
 @click.command()
 @json_option
 @client_options
 def cluster(client: Client, *, as_json: bool) -> None:
-    """Show the cluster's id, nodes, and how much is in it."""
+    """Show the cluster's id, its brokers, and the number of topics and partitions."""
     found = client.wait(client.admin.describe_cluster())
     topics = client.metadata().topics.values()
     led: dict[int, int] = {}
@@ -47,7 +47,7 @@ def cluster(client: Client, *, as_json: bool) -> None:
     partitions = sum(len(topic.partitions) for topic in topics)
     click.echo(f"cluster {found.cluster_id}  topics {len(topics)}  partitions {partitions}")
     if offline:
-        click.echo(f"{offline} partitions have no leader")
+        click.echo(f"{counted(offline, 'partition')} without a leader")
     print_table(
         ("NODE", "ADDRESS", "RACK", "LEADS", "CONTROLLER"),
         [

@@ -1,4 +1,4 @@
-"""How a command fails, and how the person is told."""
+"""The error of a command, and its output on stderr."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 class CliError(Exception):
-    """A failure to tell in one line: what was wrong, with what value, what to do."""
+    """A failure as one line: the problem, the value, and what to do."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)

@@ -12,7 +12,7 @@ from barnabas.cli.terminal_output import json_option, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# DescribeConfigs' numbers for where a value comes from, in words.
+# The sources of values in DescribeConfigs, by number.
 _SOURCES = {
     1: "topic",
     2: "broker",
@@ -35,11 +35,11 @@ def config() -> None:
 @config.command()
 @kind_argument
 @click.argument("name")
-@click.option("--all", "everything", is_flag=True, help="Also what is at its default.")
+@click.option("--all", "everything", is_flag=True, help="Include properties at their default.")
 @json_option
 @client_options
 def describe(client: Client, *, kind: str, name: str, everything: bool, as_json: bool) -> None:
-    """Show properties and where their values come from. A broker's NAME is its node id."""
+    """Show properties and the sources of their values. The NAME of a broker is its node id."""
     resource = _resource(kind, name)
     (future,) = client.admin.describe_configs([resource]).values()
     entries = [
@@ -81,9 +81,13 @@ def _as_json(entry: Any) -> dict[str, Any]:
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a property; repeatable."
 )
 @click.option(
-    "--unset", "unset", multiple=True, metavar="NAME", help="Back to its default; repeatable."
+    "--unset",
+    "unset",
+    multiple=True,
+    metavar="NAME",
+    help="Reset a property to its default; repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Let the server judge it, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server, change nothing.")
 @client_options
 def alter(
     client: Client,
@@ -96,7 +100,7 @@ def alter(
 ) -> None:
     """Change properties while the server runs."""
     if not settings and not unset:
-        raise click.UsageError("Nothing to do: give --set or --unset.")
+        raise click.UsageError("Nothing to change: use --set or --unset.")
     change(client, _resource(kind, name), pairs(settings, "--set"), unset, dry_run=dry_run)
     click.echo(f"{kind} {name} {'could be altered' if dry_run else 'altered'}")
 

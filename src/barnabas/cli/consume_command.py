@@ -1,4 +1,4 @@
-"""`barnabas consume`: records of topics to the screen, a file or a pipe."""
+"""`barnabas consume`: read records of topics to the terminal, a file or a pipe."""
 
 from __future__ import annotations
 
@@ -26,28 +26,43 @@ _BATCH = 500
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--from-beginning", "-b", is_flag=True, help="As --offset earliest.")
+@click.option("--from-beginning", "-b", is_flag=True, help="The same as --offset earliest.")
 @click.option(
     "--offset",
     "-o",
     metavar="WHERE",
     help="earliest, latest, a number, or -N for the last N of each partition. [default: latest]",
 )
-@click.option("--since", metavar="TIME", help="From this time on: ISO 8601, ms, or 15m (ago).")
-@click.option("--until", metavar="TIME", help="Up to this time.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Start at this time: ISO 8601, ms since 1970, or an age such as 15m.",
+)
+@click.option("--until", metavar="TIME", help="Stop at this time.")
 @click.option(
     "--partition", "-p", "partitions", multiple=True, type=click.IntRange(min=0), help="Repeatable."
 )
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--exit-at-end", "-e", is_flag=True, help="Stop at the end as it is now.")
-@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after silence.")
-@click.option("--group", "-g", help="Read as a member of a group; commit what is shown.")
+@click.option(
+    "--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this number of records."
+)
+@click.option(
+    "--exit-at-end", "-e", is_flag=True, help="Stop at the current end of the partitions."
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Stop when no record arrives for this time.",
+)
+@click.option(
+    "--group", "-g", help="Read as a member of a group; commit the offsets of printed records."
+)
 @click.option(
     "--isolation",
     type=click.Choice(["committed", "uncommitted"]),
     default="committed",
     show_default=True,
-    help="Whether records of open and aborted transactions are left out.",
+    help="committed skips records of open and aborted transactions.",
 )
 @click.option(
     "--format",
@@ -57,17 +72,23 @@ _BATCH = 500
     default="value",
     show_default=True,
 )
-@click.option("--json", "as_json", is_flag=True, help="As --format json.")
-@click.option("--template", metavar="TEXT", help='As "{partition} {offset} {key}: {value}".')
-@click.option("--key-separator", default="\t", help="Between key and value. [default: a tab]")
-@click.option("--null", metavar="TEXT", help="How null is shown. [default: as nothing]")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file to write to."
+    "--template",
+    metavar="TEXT",
+    help='A format, for example "{partition} {offset} {key}: {value}".',
+)
+@click.option(
+    "--key-separator", default="\t", help="The text between key and value. [default: a tab]"
+)
+@click.option("--null", metavar="TEXT", help="The text for null. [default: empty]")
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file."
 )
 @value_format_option(with_schema=False)
 @client_options
 def consume(client: Client, *, value_format: ValueFormat, **options: Any) -> None:
-    """Read records of TOPICS; without a limit, until interrupted."""
+    """Print records of TOPICS until interrupted, or up to a limit."""
     wanted = _Wanted(options)
     template = record_formats.check_template(options["template"]) if options["template"] else None
     form = "json" if options["as_json"] else options["form"]
@@ -85,7 +106,7 @@ def consume(client: Client, *, value_format: ValueFormat, **options: Any) -> Non
     )
     decode = value_format.decoder()
     reading = _Reading(client, consumer, wanted)
-    # Stopped by a supervisor, a member still commits and leaves its group.
+    # On SIGTERM a member commits and leaves its group.
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with _output(options["output"]) as out:
@@ -100,7 +121,7 @@ def _terminate(number: int, _: object) -> None:
 
 
 class _Wanted:
-    """What was asked for, checked."""
+    """The validated options."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.topics = list(dict.fromkeys(options["topics"]))
@@ -113,14 +134,15 @@ class _Wanted:
         self.until = parse_time(options["until"]) if options["until"] else None
         given = [options["offset"], options["since"], options["from_beginning"]]
         if sum(bool(one) for one in given) > 1:
-            raise click.UsageError("Give one of --from-beginning, --offset and --since.")
+            raise click.UsageError("Use only one of --from-beginning, --offset and --since.")
         self.start: str | int = "earliest" if options["from_beginning"] else "latest"
         if options["offset"]:
             self.start = _offset(options["offset"])
         numbers = isinstance(self.start, int) or self.since is not None
         if self.group is not None and (numbers or self.partitions):
             raise click.UsageError(
-                "A --group reads on where it left off; to move it, use group reset-offsets."
+                "A --group continues at its committed offsets; "
+                "change these with group reset-offsets."
             )
 
 
@@ -145,7 +167,7 @@ def _output(path: Path | None) -> Generator[BinaryIO]:
 
 
 class _Reading:
-    """Follows the partitions: where they start, which are done, when to stop."""
+    """Tracks the partitions: their start offsets, which are finished, when to stop."""
 
     def __init__(self, client: Client, consumer: Any, wanted: _Wanted) -> None:
         self.client = client
@@ -157,7 +179,7 @@ class _Reading:
         self._assigned: set[tuple[str, int]] = set()
 
     def begin(self) -> None:
-        """Subscribe as a group's member, or take the partitions themselves."""
+        """Subscribe as a member of a group, or assign the partitions."""
         from confluent_kafka import TopicPartition
 
         numbers = {t: self.client.partitions(t) for t in self.wanted.topics}
@@ -169,8 +191,8 @@ class _Reading:
             for number in sorted(self.wanted.partitions) or known:
                 if number not in known:
                     raise CliError(
-                        f"topic {topic} has no partition {number}; it has {len(known)}, "
-                        "counted from 0"
+                        f"topic {topic} has no partition {number}; its partitions are "
+                        f"0 to {len(known) - 1}"
                     )
                 taken.append(TopicPartition(topic, number))
         starts = self._starts(taken)
@@ -194,14 +216,14 @@ class _Reading:
         return low, high
 
     def _starts(self, partitions: list[Any]) -> list[Any]:
-        """Give each partition its offset; count what lies before the present end."""
+        """Return the partitions with their start offsets; count the records up to the end."""
         from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
         by_time: dict[tuple[str, int], int] = {}
         if self.wanted.since is not None:
-            asked = [TopicPartition(p.topic, p.partition, self.wanted.since) for p in partitions]
+            wanted = [TopicPartition(p.topic, p.partition, self.wanted.since) for p in partitions]
             try:
-                found = self.consumer.offsets_for_times(asked, timeout=self.client.timeout)
+                found = self.consumer.offsets_for_times(wanted, timeout=self.client.timeout)
             except KafkaException as error:
                 raise self.client.failure(error.args[0]) from None
             by_time = {(p.topic, p.partition): p.offset for p in found}
@@ -232,20 +254,20 @@ class _Reading:
         if start < 0:
             return max(low, high + start)
         if not low <= start <= high:
-            raise CliError(f"offset {start} is not there; it must be from {low} to {high}")
+            raise CliError(f"offset {start} is out of range; it must be from {low} to {high}")
         return start
 
     @property
     def done(self) -> bool:
-        """Whether every partition was read up to where it should be."""
+        """True when every partition is finished."""
         return bool(self._assigned) and self._assigned <= self._finished
 
     def finish(self, topic: str, partition: int) -> None:
-        """Note that a partition needs no more reading."""
+        """Mark a partition as finished."""
         self._finished.add((topic, partition))
 
     def takes(self, message: Any) -> bool:
-        """Whether the record is wanted; notes partitions that came to their end."""
+        """Return True when the record is within the limits; mark partitions that are finished."""
         place = (message.topic(), message.partition())
         if place in self._finished:
             return False
@@ -260,10 +282,10 @@ class _Reading:
 
 
 def _copy(reading: _Reading, write: Callable[[record_formats.Entry], bytes], out: BinaryIO) -> None:
-    """Write records until enough were written, the end is reached, or it is silent."""
+    """Write records up to the limit, the end, or the idle time."""
     limit, count = reading.wanted.limit, 0
-    started = heard = time.monotonic()
-    # On a terminal the records themselves are the progress.
+    started = last_record = time.monotonic()
+    # On a terminal the records show the progress.
     on_screen = out is sys.stdout.buffer and sys.stdout.isatty()
     label = f"consuming {' '.join(reading.wanted.topics)}"
     with progress(label, reading.total, hidden=on_screen) as show:
@@ -272,21 +294,21 @@ def _copy(reading: _Reading, write: Callable[[record_formats.Entry], bytes], out
             messages = reading.consumer.consume(room, timeout=0.1)
             for message in messages:
                 if message.error() is not None:
-                    _judge(reading, message)
+                    _handle_event(reading, message)
                 elif reading.takes(message):
                     out.write(write(_entry(message)))
                     count += 1
                     if reading.wanted.group is not None:
                         reading.consumer.store_offsets(message)
             if messages:
-                heard = time.monotonic()
+                last_record = time.monotonic()
                 reading.client.answered()
             else:
                 out.flush()
                 reading.client.check_lost(started)
                 if (
                     reading.wanted.idle is not None
-                    and time.monotonic() - heard > reading.wanted.idle
+                    and time.monotonic() - last_record > reading.wanted.idle
                 ):
                     break
             if on_screen:
@@ -295,8 +317,8 @@ def _copy(reading: _Reading, write: Callable[[record_formats.Entry], bytes], out
     out.flush()
 
 
-def _judge(reading: _Reading, message: Any) -> None:
-    """Treat librdkafka's events: the end of a partition is one, a failure another."""
+def _handle_event(reading: _Reading, message: Any) -> None:
+    """Handle an event of librdkafka: the end of a partition, or an error."""
     error = message.error()
     if error.name() == "_PARTITION_EOF":
         if reading.wanted.exit_at_end or reading.wanted.until is not None:

@@ -1,4 +1,4 @@
-"""`barnabas group`: consumer groups, their members, and how far they have read."""
+"""`barnabas group`: consumer groups, their members, offsets and lag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import click
 from barnabas.cli.client_options import Client, admin_kinds, client_options
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.group_history import NoHistoryError, rebalances
-from barnabas.cli.terminal_output import confirm, json_option, print_json, print_table, yes_option
+from barnabas.cli.terminal_output import (
+    confirm,
+    counted,
+    json_option,
+    print_json,
+    print_table,
+    yes_option,
+)
 from barnabas.cli.times import parse_time
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]
 
 _COLUMNS = ("topic", "partition", "offset", "end", "lag", "behind", "member", "host")
-# How long to look for the oldest unread records.
+# Time limit of the search for the oldest unread records.
 _OLDEST_S = 5.0
 
 
@@ -74,7 +81,7 @@ def _squeezed(state: str) -> str:
 
 
 class Progress(NamedTuple):
-    """How far a group has read one partition; None where it never committed."""
+    """The position of a group in one partition; None when it never committed."""
 
     topic: str
     partition: int
@@ -82,12 +89,12 @@ class Progress(NamedTuple):
     end: int | None
     member: str | None
     host: str | None
-    # Seconds since the oldest record that it has not read was written; 0 when it has read all.
+    # Seconds since the oldest unread record was written; 0 when all are read.
     behind: float | None = None
 
     @property
     def lag(self) -> int | None:
-        """Records between the committed offset and the end."""
+        """The number of records between the committed offset and the end."""
         if self.offset is None or self.end is None:
             return None
         return max(0, self.end - self.offset)
@@ -99,7 +106,7 @@ class Progress(NamedTuple):
 @json_option
 @client_options
 def describe(client: Client, *, names: tuple[str, ...], history: bool, as_json: bool) -> None:
-    """Show who reads what, how far, and how far behind."""
+    """Show members, assigned partitions, offsets and lag."""
     groups = [_described_group(client, name, history=history) for name in dict.fromkeys(names)]
     if as_json:
         print_json(groups)
@@ -147,7 +154,7 @@ def _behind(seconds: float | None) -> str:
 def _described_group(client: Client, name: str, *, history: bool) -> dict[str, Any]:
     found = _described(client, name)
     if found.state.name == "DEAD":
-        raise CliError(f"group {name}: there is no such group; see barnabas group list")
+        raise CliError(f"group {name} does not exist; list groups with barnabas group list")
     partitions = _progress(client, name, found)
     behind = [one.behind for one in partitions if one.behind is not None]
     return {
@@ -202,7 +209,7 @@ def _committed(client: Client, name: str) -> dict[Place, int]:
 
 
 def _offsets(client: Client, places: Iterable[Place], spec: Any) -> dict[Place, int]:
-    """Look up one offset for each partition; those without a leader or topic are left out."""
+    """Return one offset for each partition; those without a leader or topic are omitted."""
     from confluent_kafka import TopicPartition
 
     asked = {TopicPartition(topic, partition): spec for topic, partition in places}
@@ -249,9 +256,9 @@ def _progress(client: Client, name: str, found: Any) -> list[Progress]:
 
 
 def _oldest_unread(client: Client, lagging: list[Progress]) -> dict[Place, int]:
-    """When the first record was written that a group has not read, by partition, in ms.
+    """Return the time of the first unread record by partition, in ms.
 
-    A partition is left out where that is not to be had in a few seconds.
+    Partitions that do not answer within a few seconds are omitted.
     """
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, TopicPartition
 
@@ -304,13 +311,12 @@ def delete(client: Client, *, names: tuple[str, ...], yes: bool) -> None:
     "topics",
     multiple=True,
     metavar="TOPIC[:P,P]",
-    help="Only this topic, or these partitions of it; repeatable. "
-    "[default: all that the group has offsets for]",
+    help="A topic, or partitions of it; repeatable. [default: all that the group has offsets for]",
 )
 @click.option("--to", metavar="WHERE", help="earliest, latest, or an offset.")
-@click.option("--to-datetime", metavar="TIME", help="The first record from this time on.")
-@click.option("--shift-by", type=int, metavar="N", help="N further, or back where N is negative.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, change nothing.")
+@click.option("--to-datetime", metavar="TIME", help="The first record at or after this time.")
+@click.option("--shift-by", type=int, metavar="N", help="Add N, which may be negative.")
+@click.option("--dry-run", is_flag=True, help="Show the changes, change nothing.")
 @json_option
 @client_options
 def reset_offsets(
@@ -324,17 +330,17 @@ def reset_offsets(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a group that has no members to other offsets."""
+    """Set the offsets of a group without members."""
     if sum(one is not None for one in (to, to_datetime, shift_by)) != 1:
-        raise click.UsageError("Give one of --to, --to-datetime and --shift-by.")
+        raise click.UsageError("Use exactly one of --to, --to-datetime and --shift-by.")
     target = _Target(to, parse_time(to_datetime) if to_datetime else None, shift_by)
     members = _described(client, name).members
     if members:
-        raise CliError(f"group {name} has {len(members)} members; stop them first")
+        raise CliError(f"group {name} has {counted(len(members), 'member')}; stop them first")
     committed = _committed(client, name)
     places = _places(client, topics) if topics else sorted(committed)
     if not places:
-        raise CliError(f"group {name} has no offsets; say which --topic they are to be for")
+        raise CliError(f"group {name} has no offsets; name the topics with --topic")
     moved = target.resolve(client, places, committed)
     if not dry_run:
         _commit(client, name, moved)
@@ -346,7 +352,7 @@ def reset_offsets(
 
 
 def _places(client: Client, topics: Iterable[str]) -> list[Place]:
-    """Read TOPIC and TOPIC:0,1 against what is there."""
+    """Parse TOPIC and TOPIC:0,1. Raises CliError for a topic or partition that does not exist."""
     places: set[Place] = set()
     for text in topics:
         name, colon, numbers = text.partition(":")
@@ -357,14 +363,15 @@ def _places(client: Client, topics: Iterable[str]) -> list[Place]:
         for number in numbers.split(","):
             if not (number.isdecimal() and int(number) in known):
                 raise CliError(
-                    f"topic {name} has no partition {number!r}; it has {len(known)}, counted from 0"
+                    f"topic {name} has no partition {number!r}; "
+                    f"its partitions are 0 to {len(known) - 1}"
                 )
             places.add((name, int(number)))
     return sorted(places)
 
 
 class _Target:
-    """Where offsets are to go."""
+    """The target of a reset."""
 
     def __init__(self, to: str | None, timestamp: int | None, shift: int | None) -> None:
         self.to = to
@@ -378,7 +385,7 @@ class _Target:
     def resolve(
         self, client: Client, places: list[Place], committed: dict[Place, int]
     ) -> dict[Place, int]:
-        """Give each partition its offset, kept within what is there."""
+        """Return each partition's new offset, within the range of its log."""
         specs = admin_kinds().OffsetSpec
         first = _offsets(client, places, specs.earliest())
         last = _offsets(client, places, specs.latest())
@@ -386,7 +393,9 @@ class _Target:
             f"{topic}:{partition}" for topic, partition in places if (topic, partition) not in last
         ]
         if gone:
-            raise CliError(f"{', '.join(gone)} is not there any more; name others with --topic")
+            raise CliError(
+                f"topic {', '.join(gone)} does not exist; name other topics with --topic"
+            )
         timed: dict[Place, int] = {}
         if self.timestamp is not None:
             timed = _offsets(client, places, specs.for_timestamp(self.timestamp))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.terminal_output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,27 +27,31 @@ Address = tuple[str, int]
 
 @click.command()
 @click.argument("source", required=False)
-@click.option("--hex", "hex_text", metavar="TEXT", help="The bytes themselves, in hex.")
+@click.option("--hex", "hex_text", metavar="TEXT", help="The bytes, in hex.")
 @click.option(
     "--response",
     metavar="API:VERSION",
-    help="The frames are responses to requests of this api, as Fetch:12.",
+    help="Decode the frames as responses to this api, for example Fetch:12.",
 )
 @click.option(
     "--message",
     metavar="NAME:VERSION",
-    help="The bytes are one message without a header, as TopicRecord:0.",
+    help="Decode one message without a header, for example TopicRecord:0.",
 )
-@click.option("--batches", is_flag=True, help="The bytes are record batches, as in a segment.")
-@click.option("--listen", metavar="[HOST:]PORT", help="Pass connections on, and show them.")
-@click.option("--to", metavar="HOST:PORT", help="The server that --listen stands in front of.")
-@click.option("--no-rewrite", is_flag=True, help="Leave the addresses in the server's answers.")
+@click.option("--batches", is_flag=True, help="Decode record batches, as in a segment.")
+@click.option(
+    "--listen", metavar="[HOST:]PORT", help="Forward connections from this address, and show them."
+)
+@click.option("--to", metavar="HOST:PORT", help="The server that --listen forwards to.")
+@click.option(
+    "--no-rewrite", is_flag=True, help="Do not rewrite the addresses in the server's answers."
+)
 @click.option("--port", type=int, help="The server's port in a capture. [default: all]")
-@click.option("--api", "apis", multiple=True, help="Show only this api; repeatable.")
-@click.option("--summary", is_flag=True, help="One line for each frame, without its fields.")
-@click.option("--full", is_flag=True, help="Show long values whole.")
+@click.option("--api", "apis", multiple=True, help="Show only this API; repeatable.")
+@click.option("--summary", is_flag=True, help="Print one line for each frame, without fields.")
+@click.option("--full", is_flag=True, help="Do not shorten long values.")
 @click.option("--colour/--no-colour", default=None, help="[default: on a terminal]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each frame.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each frame.")
 def inspect(source: str | None, hex_text: str | None, **options: Any) -> None:
     """Show Kafka's bytes as fields.
 
@@ -57,11 +62,11 @@ def inspect(source: str | None, hex_text: str | None, **options: Any) -> None:
     screen = _Screen(options)
     if options["listen"] is not None or options["to"] is not None:
         if options["listen"] is None or options["to"] is None or source or hex_text:
-            raise click.UsageError("--listen and --to stand together, and without a SOURCE.")
+            raise click.UsageError("--listen and --to must be used together, without a SOURCE.")
         _proxy(screen, options)
         return
     if (source is None) == (hex_text is None):
-        raise click.UsageError("Give a SOURCE, --hex, or --listen and --to.")
+        raise click.UsageError("Use a SOURCE, --hex, or --listen with --to.")
     data, name = _bytes(source, hex_text)
     if options["message"]:
         screen.message(*_message(options["message"]), data)
@@ -72,7 +77,7 @@ def inspect(source: str | None, hex_text: str | None, **options: Any) -> None:
 
 
 class _Screen:
-    """Where frames are shown: as text or JSON, all of them or only those of some apis."""
+    """Prints frames as text or JSON, all of them or only those of some APIs."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         from barnabas.inspect.rendering import Style
@@ -107,7 +112,7 @@ class _Screen:
             self.show(frame.decode(), heading)
 
     def message(self, message: type[Message], version: int, data: bytes) -> None:
-        """Show a message that has no header; CliError where the bytes are none."""
+        """Show a message without a header. Raises CliError when the bytes do not match it."""
         from barnabas.inspect.frame_view import decode_message
 
         nodes, problem = decode_message(message, version, data)
@@ -133,7 +138,7 @@ class _Screen:
 
 
 def _bytes(source: str | None, hex_text: str | None) -> tuple[bytes, str]:
-    """The bytes to look at, and what to call them in errors."""
+    """Return the bytes of the source, and its name in errors."""
     if hex_text is not None:
         data = _from_hex(hex_text)
         if data is None:
@@ -154,7 +159,7 @@ def _bytes(source: str | None, hex_text: str | None) -> tuple[bytes, str]:
 
 
 def _from_hex(text: str) -> bytes | None:
-    """The bytes of "0000 12ab", "00:00:12:ab" or "0x000012ab"; None when it is no hex."""
+    """The bytes of "0000 12ab", "00:00:12:ab" or "0x000012ab"; None when it is not hex."""
     bare = "".join(text.split()).replace(":", "").removeprefix("0x")
     try:
         return bytes.fromhex(bare) if bare else None
@@ -178,7 +183,7 @@ def _frames(screen: _Screen, data: bytes, name: str, options: dict[str, Any]) ->
             raise CliError(f"{name}: {error}") from None
         return
     if not data:
-        raise CliError(f"{name}: there are no bytes")
+        raise CliError(f"{name} is empty")
     answered = _answered(options["response"]) if options["response"] else None
     problems = 0
     for frame, has_length in _cut(data):
@@ -189,13 +194,13 @@ def _frames(screen: _Screen, data: bytes, name: str, options: dict[str, Any]) ->
         screen.show(decoded, Heading())
         problems += bool(decoded.problem)
     if problems:
-        raise CliError(f"{name}: {problems} frames could not be read whole")
+        raise CliError(f"{name}: {counted(problems, 'frame')} could not be decoded completely")
 
 
 def _cut(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The frames of a file, and whether their lengths stand before them.
+    """Return the frames of a file, and whether each has its length before it.
 
-    Bytes whose first four do not tell the length of a frame are one frame without a length.
+    Bytes that do not begin with the length of a frame are one frame without a length.
     """
     pos = 0
     while pos < len(data):
@@ -214,7 +219,7 @@ def _api(name: str) -> ApiKey:
     for api in API.values():
         if wanted in (api.name.lower(), str(api.key)):
             return api
-    raise CliError(f"There is no api {name!r}; docs/protocol.md lists them")
+    raise CliError(f"Unknown API {name!r}; docs/protocol.md lists all")
 
 
 def _answered(text: str) -> tuple[ApiKey, int]:
@@ -231,7 +236,7 @@ def _versioned(text: str, option: str, example: str) -> tuple[str, int]:
     name, colon, version = text.rpartition(":")
     if not colon or not version.isdecimal():
         raise CliError(
-            f"Invalid value {text!r} for {option}: it must be NAME:VERSION, as {example}"
+            f"Invalid value {text!r} for {option}: it must be NAME:VERSION, for example {example}"
         )
     return name, int(version)
 
@@ -242,7 +247,7 @@ def _message(text: str) -> tuple[type[Message], int]:
     name, version = _versioned(text, "--message", "TopicRecord:0")
     found = {message.__name__.lower(): message for message in messages()}
     if name.lower() not in found:
-        raise CliError(f"There is no message {name!r}; docs/protocol.md lists them")
+        raise CliError(f"Unknown message {name!r}; docs/protocol.md lists all")
     return found[name.lower()], version
 
 
@@ -275,7 +280,7 @@ def _proxy(screen: _Screen, options: dict[str, Any]) -> None:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What a group of exceptions began with: Ctrl-C, a pipe that nobody reads, a refused port."""
+    """Return the first cause in a group of exceptions: Ctrl-C, a closed pipe, a refused port."""
     within: Any = getattr(error, "exceptions", None)
     return _first(within[0]) if within else error
 
@@ -288,5 +293,5 @@ def _address(text: str, option: str, host: str | None = None) -> Address:
 
 
 def _say(line: str) -> None:
-    """Tell the person something that is not about a frame."""
+    """Print a line on stderr that is not about a frame."""
     click.echo(f"barnabas inspect: {line}", err=True)

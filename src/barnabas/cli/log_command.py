@@ -1,4 +1,4 @@
-"""`barnabas log`: look at the files of a node that does not run."""
+"""`barnabas log`: check the files of a stopped node."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.terminal_output import json_option, print_json, print_table
+from barnabas.cli.terminal_output import counted, json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from barnabas.log.scrubbing import Checked
 
-# What the next start removes or goes on with: no whole logs.
+# Logs that the next start removes, and unfinished copies.
 _NO_LOGS = ("-delete", "-future")
 
 
 @click.group()
 def log() -> None:
-    """Work with the data directories of a node that does not run."""
+    """Work with the data directories of a stopped node."""
 
 
 @log.command()
@@ -36,9 +36,9 @@ def log() -> None:
 def verify(*, directories: tuple[Path, ...], as_json: bool) -> int:
     """Read every segment in DIRECTORIES and check its batches' crcs. Nothing is changed.
 
-    Each is one of log.dirs, or the directory of one partition. Exit code 1 says that something is
-    damaged. After a kill the last segment of a log may end inside a batch: the next start of the
-    node cuts it there.
+    Each is one of log.dirs, or the directory of one partition. The exit code is 1 when a segment is
+    damaged. After a kill the last segment of a log may end inside a batch; the next start truncates
+    it there.
     """
     found = list(_checked(directories))
     bad = [each for each in found if each.fault is not None]
@@ -49,7 +49,7 @@ def verify(*, directories: tuple[Path, ...], as_json: bool) -> int:
     else:
         if bad:
             print_table(("SEGMENT", "FAULT"), [(each.path, each.fault) for each in bad])
-        click.echo(f"{len(found)} segments, {size} bytes, {len(bad)} damaged")
+        click.echo(f"{counted(len(found), 'segment')}, {counted(size, 'byte')}, {len(bad)} damaged")
     return 1 if bad else 0
 
 
@@ -59,7 +59,9 @@ def _checked(directories: tuple[Path, ...]) -> Iterator[Checked]:
 
     for directory in directories:
         if not directory.is_dir():
-            raise CliError(f"{directory} is no directory: give one of log.dirs or of a partition")
+            raise CliError(
+                f"{directory} is not a directory; give a directory of log.dirs or of a partition"
+            )
         if any(directory.glob("*.log")):
             yield from check_log(str(directory), _at_any_speed, with_active=True)
             continue

@@ -1,7 +1,7 @@
 """The entry point: commands by name, errors as one line, exit codes.
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no server answers, 130 interrupted,
-141 the reader of our output went away.
+Exit codes: 0 success, 1 refused or failed, 2 wrong usage, 3 no server answers, 130 interrupted,
+141 the reader of the output has closed the pipe.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ BROKEN_PIPE = 141
 
 
 class _ReaderGoneError(Exception):
-    """Standard output is a pipe that nobody reads any more."""
+    """Standard output is a pipe whose reader has closed it."""
 
 
 class _InterruptedError(Exception):
-    """The person pressed Ctrl-C."""
+    """The command was interrupted (Ctrl-C)."""
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; what click would answer its own way leaves as ours."""
+        """Run the command; convert the interruptions that click would handle itself."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -59,11 +59,11 @@ class LazyGroup(click.Group):
         return result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, in the order of the table."""
+        """Return the names of the commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command."""
+        """Return a command; import its module."""
         target = COMMANDS.get(cmd_name)
         if target is None:
             return None
@@ -83,17 +83,20 @@ def main() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code, having said on stderr what went wrong."""
+    """Run one command; print an error to stderr; return the exit code."""
     try:
         result = cli.main(arguments, prog_name="barnabas", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt, _InterruptedError):
         return INTERRUPTED
     except _ReaderGoneError:
-        # Python flushes stdout once more at exit: let that go nowhere.
+        # Python flushes stdout at exit: discard that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except CliError as error:
         complain(error.message)
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
         context = error.ctx

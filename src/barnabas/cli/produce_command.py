@@ -1,4 +1,4 @@
-"""`barnabas produce`: records from files and pipes into a topic."""
+"""`barnabas produce`: write records from files and pipes to a topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from barnabas.cli import record_formats
 from barnabas.cli.client_options import Client, client_options, complete_topics
 from barnabas.cli.command_errors import CliError
-from barnabas.cli.terminal_output import print_json, progress
+from barnabas.cli.terminal_output import counted, print_json, progress
 from barnabas.cli.times import parse_time
 from barnabas.cli.value_formats import ValueFormat, value_format_option
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from barnabas.cli.record_formats import Entry
 
-# Records between two looks at the progress bar and at delivery reports.
+# Records between two updates of the progress bar and checks of delivery reports.
 _STRIDE = 1000
 
 
@@ -36,14 +36,22 @@ _STRIDE = 1000
     type=click.Choice(record_formats.FORMATS),
     default="value",
     show_default=True,
-    help="What a line is; raw makes one record of a whole file.",
+    help="The format of a line; with raw, a file is one record.",
 )
-@click.option("--key", "-k", help="The key of every record that has none of its own.")
-@click.option("--key-separator", default="\t", help="Between key and value. [default: a tab]")
-@click.option("--null", metavar="TEXT", help="A key or value of this text is null.")
-@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Default: by key.")
-@click.option("--timestamp", metavar="TIME", help="Of every record: ISO 8601 or ms since 1970.")
+@click.option("--key", "-k", help="The key of records without a key.")
+@click.option(
+    "--key-separator", default="\t", help="The text between key and value. [default: a tab]"
+)
+@click.option("--null", metavar="TEXT", help="A key or value equal to this text is null.")
+@click.option(
+    "--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable."
+)
+@click.option(
+    "--partition", "-p", type=click.IntRange(min=0), help="The partition. [default: by key]"
+)
+@click.option(
+    "--timestamp", metavar="TIME", help="The time of every record: ISO 8601 or ms since 1970."
+)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -52,8 +60,8 @@ _STRIDE = 1000
     show_default=True,
 )
 @click.option("--idempotent/--no-idempotent", default=None, help="[default: with --acks all]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was produced, for programs.")
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing when all went well.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing on success.")
 @value_format_option(with_schema=True)
 @client_options
 def produce(
@@ -106,7 +114,9 @@ def produce(
         print_json(summary)
     elif not quiet:
         click.echo(
-            f"{summary['records']:,} records, {summary['bytes']:,} bytes to {topic}", err=True
+            f"{counted(summary['records'], 'record')}, "
+            f"{counted(summary['bytes'], 'byte')} to {topic}",
+            err=True,
         )
 
 
@@ -125,11 +135,11 @@ def _header_options(texts: tuple[str, ...]) -> list[record_formats.Header]:
 
 
 def _check_topic(client: Client, topic: str, partition: int | None) -> None:
-    """Fail before anything is read where the topic or partition cannot take it."""
+    """Raise CliError when the topic or partition does not exist."""
     known = client.partitions(topic)
     if partition is not None and partition not in known:
         raise CliError(
-            f"topic {topic} has no partition {partition}; it has {len(known)}, counted from 0"
+            f"topic {topic} has no partition {partition}; its partitions are 0 to {len(known) - 1}"
         )
 
 
@@ -140,7 +150,7 @@ def _send(sources: _Sources, read: Callable[[bytes], Entry], sending: _Sending) 
                 entry = read(line)
             except ValueError as error:
                 raise CliError(
-                    f"{place()}: {error}; {sending.records:,} records before it were sent"
+                    f"{place()}: {error}; sent before it: {counted(sending.records, 'record')}"
                 ) from None
             sending.send(entry)
             if number % _STRIDE == 0 or len(line) > 1 << 16:
@@ -150,7 +160,7 @@ def _send(sources: _Sources, read: Callable[[bytes], Entry], sending: _Sending) 
 
 
 class _Sources:
-    """The lines of several files one after the other, or whole files."""
+    """The lines of several files in order, or whole files."""
 
     def __init__(self, paths: tuple[Path, ...], *, whole: bool) -> None:
         self.paths = paths
@@ -189,7 +199,7 @@ class _Sources:
 
 
 class _Sending:
-    """Hands records to librdkafka and counts what became of them."""
+    """Hands records to librdkafka and counts the delivered ones."""
 
     def __init__(
         self,
@@ -214,7 +224,7 @@ class _Sending:
         self._started = time.monotonic()
 
     def send(self, entry: Entry) -> None:
-        """Queue one record, waiting where the queue is full."""
+        """Queue one record; wait while the queue is full."""
         options: dict[str, Any] = {}
         timestamp = entry.timestamp if entry.timestamp is not None else self.timestamp
         partition = entry.partition if self.partition is None else self.partition
@@ -250,13 +260,13 @@ class _Sending:
             self._failed = error
 
     def check(self) -> None:
-        """Take delivery reports, and stop at the first failure."""
+        """Handle delivery reports. Raises CliError at the first failure."""
         self.producer.poll(0)
         if self._failed is not None:
             raise self._failure()
 
     def finish(self) -> dict[str, Any]:
-        """Wait for the rest, and tell what was done."""
+        """Wait for the remaining records and return a summary."""
         while self.producer.flush(0.2):
             self.check()
         self.check()
@@ -273,7 +283,7 @@ class _Sending:
         if error.name() == "_MSG_TIMED_OUT":
             return CliError(
                 f"topic {self.topic}: no acknowledgement within {self.client.timeout:g} s; "
-                f"{self.records:,} records were acknowledged (--timeout gives more time)"
+                f"acknowledged: {counted(self.records, 'record')} (raise --timeout for more time)"
             )
-        told = self.client.failure(error, f"topic {self.topic}")
-        return CliError(f"{told.message}; {self.records:,} records were acknowledged")
+        failure = self.client.failure(error, f"topic {self.topic}")
+        return CliError(f"{failure.message}; acknowledged: {counted(self.records, 'record')}")

@@ -1,9 +1,9 @@
-"""Records as text: what `produce` reads and `consume` writes.
+"""Records as text, read by `produce` and written by `consume`.
 
-`value` is one value a line; `key-value` a key, a separator and a value; `json` one object a
-line, with everything that a record has, so that what `consume` wrote `produce` can read. Text
-is UTF-8. A key or value that is not stands in a JSON object as `key_base64` or `value_base64`,
-a header's value as `{"base64": "..."}`.
+`value` is one value per line; `key-value` a key, a separator and a value; `json` one object per
+line with all parts of a record: `produce` reads what `consume` writes. Text is UTF-8. A key or
+value in other bytes is `key_base64` or `value_base64` in a JSON object, a header's value
+`{"base64": "..."}`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Header = tuple[str, bytes | None]
 
-_PAIRS = 'headers must be pairs, as [["name", "value"]]'
+_PAIRS = 'headers must be pairs such as [["name", "value"]]'
 
 FORMATS = ("value", "key-value", "json", "raw")
 
 
 class Entry(NamedTuple):
-    """A record as the command line sees it; timestamps in ms since 1970, None where not said."""
+    """A record; its timestamp is in ms since 1970, None when it is not given."""
 
     key: bytes | None
     value: bytes | None
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 def reader(
     form: str, separator: str, null: str | None, key: bytes | None
 ) -> Callable[[bytes], Entry]:
-    """Give what turns one line into a record; a key of the line wins over `key`."""
+    """Return a function that parses one line; a key in the line wins over `key`."""
     mark = separator.encode()
     nothing = null.encode() if null is not None else None
 
@@ -59,20 +59,22 @@ def reader(
 
 
 def parse_json(line: bytes, key: bytes | None = None) -> Entry:
-    """Read one JSON object; ValueError says what is wrong with it."""
+    """Parse one JSON object. Raises ValueError with the problem."""
     try:
         found: Any = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error.msg} at column {error.colno}") from None
+        raise ValueError(
+            f"it is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        ) from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
     if type(found) is not dict:
-        raise ValueError('it must be a JSON object, as {"key": "k", "value": "v"}')
+        raise ValueError('it must be a JSON object such as {"key": "k", "value": "v"}')
     record = cast("dict[str, Any]", found)
     partition, timestamp = record.get("partition"), record.get("timestamp")
     for name, number in (("partition", partition), ("timestamp", timestamp)):
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-            raise ValueError(f"{name} must be a whole number, not {number!r}")
+            raise ValueError(f"{name} must be an integer, not {number!r}")
     known = _blob(record, "key")
     return Entry(
         known if known is not None else key,
@@ -92,7 +94,7 @@ def _blob(record: dict[str, Any], name: str) -> bytes | None:
 
 
 def _as_bytes(found: Any) -> bytes:
-    """A text is itself; any other JSON value is written as JSON."""
+    """Return a string as it is, any other JSON value as JSON."""
     if isinstance(found, str):
         return found.encode()
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
@@ -127,7 +129,7 @@ def _header(pair: Any) -> Header:
 def writer(
     form: str, separator: str, null: str | None, template: str | None
 ) -> Callable[[Entry], bytes]:
-    """Give what turns a record into output bytes, its line end included."""
+    """Return a function that formats a record, with its line end."""
     mark = separator.encode()
     nothing = null.encode() if null is not None else b""
 
@@ -150,7 +152,7 @@ def writer(
 
 
 def json_line(entry: Entry) -> bytes:
-    """Write a record as one JSON object."""
+    """Return a record as one JSON object."""
     record: dict[str, Any] = {
         "topic": entry.topic,
         "partition": entry.partition,
@@ -178,7 +180,7 @@ FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers"
 
 
 def check_template(template: str) -> str:
-    """Refuse a template with fields that records do not have."""
+    """Return a template with escapes replaced. Raises CliError when a field is unknown."""
     from string import Formatter
 
     try:
@@ -188,14 +190,14 @@ def check_template(template: str) -> str:
     for name in names:
         if name not in FIELDS:
             raise CliError(
-                f"Invalid value {template!r} for --template: there is no field {{{name}}}; "
+                f"Invalid value {template!r} for --template: unknown field {{{name}}}; "
                 f"the fields are {', '.join(FIELDS)}"
             )
     return template.replace("\\t", "\t").replace("\\n", "\n")
 
 
 def _filled(template: str, entry: Entry, nothing: bytes) -> bytes:
-    """Fill a template; bytes that are not UTF-8 pass through unchanged."""
+    """Return a filled template; bytes that are not UTF-8 are unchanged."""
 
     def text(content: bytes | None) -> str:
         return (nothing if content is None else content).decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""`barnabas serve`: one node, from the command line's options and a server.properties file."""
+"""`barnabas serve`: run one node with the options and a server.properties file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the logs (log.dirs). [default: ./data]",
+    help="Directory of the data (log.dirs). [default: ./data]",
 )
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help="Where clients connect; port 0 takes a free one. [default: 127.0.0.1:9092]",
+    help="Address for clients; port 0 is any free port. [default: 127.0.0.1:9092]",
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A server.properties file. Without one, a single node's values.",
+    help="A server.properties file. [default: the values of a single node]",
 )
 @click.option(
     "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Set one property; repeatable."
@@ -56,7 +56,7 @@ def serve(
     registry_client_config: Path | None,
 ) -> int:
     """Run a node until it is interrupted."""
-    # Importing makes thousands of objects that stay: rarer collections spare a tenth of the start.
+    # Imports create thousands of long-lived objects: fewer collections save a tenth of the start.
     gc.set_threshold(20_000, 20, 50)
     try:
         config = configuration(data, listen, file, pairs)
@@ -85,7 +85,7 @@ def registry_command_line(options: list[str], bootstrap: str) -> list[str]:
 def configuration(
     data: Path | None, listen: str | None, file: Path | None, pairs: tuple[str, ...]
 ) -> NodeConfig:
-    """Put the options over the file; `ConfigError` where they make no sense."""
+    """Return the configuration: the options over the file. Raises ConfigError."""
     overrides: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -104,20 +104,22 @@ def configuration(
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not (colon and port.isdecimal() and int(port) < 65536):
+    if not (colon and port.isdecimal()):
         raise ConfigError(
-            f"Invalid value {text} for --listen: it must be HOST:PORT, as 127.0.0.1:9092"
+            f"Invalid value {text} for --listen: it must be HOST:PORT, for example 127.0.0.1:9092"
         )
+    if int(port) > 65535:
+        raise ConfigError(f"Invalid value {text} for --listen: the port must be from 0 to 65535")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _moved(config: NodeConfig, host: str, port: int, *, own: bool) -> list[Listener]:
-    """Move the first listener for clients; the controller's follows where nobody placed it.
+    """Return the listeners with the first client listener at a new address.
 
-    It stays on this machine's own address, one port up, or on a free port like the first.
+    With `own`, the controller's listener moves to the next port, or to any free port for port 0.
     """
     if not config.broker_listeners:
-        raise ConfigError("--listen needs a broker: process.roles is controller alone")
+        raise ConfigError("--listen needs a listener for clients: process.roles has no broker")
     first = config.broker_listeners[0]
     near = port + 1 if 0 < port < 65535 else 0
     moved: list[Listener] = []

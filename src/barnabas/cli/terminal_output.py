@@ -1,7 +1,7 @@
-"""What commands share towards the person: tables, JSON, progress.
+"""The output of all commands: tables, JSON, progress.
 
-On a terminal tables are coloured and fit its width; in a pipe they are plain text whose columns
-are padded with blanks, nothing cut off. Progress goes to stderr, and only to a terminal.
+On a terminal, tables are coloured and fit its width; in a pipe they are plain text in padded
+columns, never truncated. Progress goes to stderr, and only to a terminal.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the right form: "1 record", "2,000 records"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def print_json(data: Any) -> None:
@@ -58,7 +63,7 @@ def _print_rich(
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone; a program is not asked."""
+    """Request a confirmation on a terminal, unless `yes` is given."""
     if not yes and sys.stdin.isatty():
         click.confirm(question, abort=True, err=True)
 
@@ -67,9 +72,9 @@ def confirm(question: str, *, yes: bool) -> None:
 def progress(
     label: str, total: float | None, *, hidden: bool = False
 ) -> Generator[Callable[[float, int], None]]:
-    """Show a bar on stderr where that is a terminal, and not `hidden`.
+    """Show a progress bar on stderr when it is a terminal and the bar is not `hidden`.
 
-    Gives a function that takes what is done out of `total` (bytes, say) and the count of records.
+    Yields a function of the completed part of `total` (bytes, for example) and the record count.
     """
     if hidden or not sys.stderr.isatty():
         yield lambda _done, _count: None

@@ -1,4 +1,4 @@
-"""Points in time as people and programs write them."""
+"""Points in time on the command line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_time(text: str, now: float | None = None) -> int:
-    """Read ISO 8601 (local time where no zone is said), ms since 1970, or an age as `15m`.
+    """Parse ISO 8601 (local time without a zone), ms since 1970, or an age such as `15m`.
 
-    Returns ms since 1970; `click.UsageError` where it is none of these.
+    Returns ms since 1970. Raises click.UsageError for any other text.
     """
     text = text.strip()
     if text.isdecimal():
@@ -26,6 +26,6 @@ def parse_time(text: str, now: float | None = None) -> int:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
         raise click.UsageError(
-            f"Invalid time {text!r}: write 2026-01-31T12:00:00, 2026-01-31T12:00:00Z, "
-            "1769860800000 (ms since 1970) or 15m (ago; also s, h, d)."
+            f"Invalid time {text!r}: use 2026-01-31T12:00:00, 2026-01-31T12:00:00Z, "
+            "1769860800000 (ms since 1970), or an age such as 15m (units s, m, h, d)."
         ) from None

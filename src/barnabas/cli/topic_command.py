@@ -21,7 +21,9 @@ def topic() -> None:
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Also those of the server itself (__...).")
+@click.option(
+    "--internal", is_flag=True, help="Include internal topics (__consumer_offsets and others)."
+)
 @json_option
 @client_options
 def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
@@ -44,8 +46,8 @@ def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
 
 @topic.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="Default: the server's.")
-@click.option("--replicas", "-r", type=click.IntRange(min=1), help="Default: the server's.")
+@click.option("--partitions", "-p", type=click.IntRange(min=1), help="[default: the server's]")
+@click.option("--replicas", "-r", type=click.IntRange(min=1), help="[default: the server's]")
 @click.option(
     "--assignment",
     metavar="B:B,B:B",
@@ -54,8 +56,8 @@ def list_topics(client: Client, *, internal: bool, as_json: bool) -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A topic property; repeatable."
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
-@click.option("--dry-run", is_flag=True, help="Let the server judge it, create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Accept a topic that exists.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server, create nothing.")
 @client_options
 def create(
     client: Client,
@@ -75,7 +77,9 @@ def create(
         wanted["num_partitions"] = partitions if partitions is not None else -1
         wanted["replication_factor"] = replicas if replicas is not None else -1
     elif partitions is not None or replicas is not None:
-        raise click.UsageError("--assignment says how many --partitions and --replicas there are.")
+        raise click.UsageError(
+            "--assignment sets the partitions and replicas: remove --partitions and --replicas."
+        )
     else:
         placed = _assignment(assignment)
         wanted.update(num_partitions=len(placed), replica_assignment=placed)
@@ -87,7 +91,7 @@ def create(
             client.wait(future, f"topic {name}")
         except CliError as error:
             if if_not_exists and "(TOPIC_ALREADY_EXISTS)" in error.message:
-                click.echo(f"{name} exists already")
+                click.echo(f"{name} already exists")
                 continue
             raise
         click.echo(f"{name} could be created" if dry_run else f"{name} created")
@@ -98,7 +102,7 @@ def _assignment(text: str) -> list[list[int]]:
         return [[int(broker) for broker in brokers.split(":")] for brokers in text.split(",")]
     except ValueError:
         raise click.UsageError(
-            f"Invalid value {text!r} for --assignment: it must be broker ids as 1:2,2:1."
+            f"Invalid value {text!r} for --assignment: it must be broker ids such as 1:2,2:1."
         ) from None
 
 
@@ -107,7 +111,7 @@ def _assignment(text: str) -> list[list[int]]:
 @json_option
 @client_options
 def describe(client: Client, *, names: tuple[str, ...], as_json: bool) -> None:
-    """Show partitions, offsets and own properties of topics."""
+    """Show partitions, offsets and properties of topics."""
     from confluent_kafka import TopicCollection
 
     futures = client.admin.describe_topics(TopicCollection(list(dict.fromkeys(names))))
@@ -167,7 +171,7 @@ def _described(client: Client, name: str, future: Any) -> dict[str, Any]:
 
 
 def _uuid_text(uuid: Any) -> str:
-    """Write a topic id as Kafka does: URL-safe base64 without padding."""
+    """Return a topic id as Kafka formats it: URL-safe base64 without padding."""
     return str(uuid).rstrip("=").replace("+", "-").replace("/", "_")
 
 
@@ -185,14 +189,23 @@ def _own_properties(client: Client, name: str) -> dict[str, str | None]:
 
 @topic.command()
 @click.argument("name", shell_complete=complete_topics)
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="The new, larger count.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=click.IntRange(min=1),
+    help="The new number of partitions, larger than the current one.",
+)
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a property; repeatable."
 )
 @click.option(
-    "--unset", "unset", multiple=True, metavar="NAME", help="Remove an own property; repeatable."
+    "--unset",
+    "unset",
+    multiple=True,
+    metavar="NAME",
+    help="Remove a property of the topic; repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Let the server judge it, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server, change nothing.")
 @client_options
 def alter(
     client: Client,
@@ -203,10 +216,10 @@ def alter(
     unset: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Add partitions to a topic, change its properties."""
+    """Add partitions to a topic, or change its properties."""
     kinds = admin_kinds()
     if partitions is None and not settings and not unset:
-        raise click.UsageError("Nothing to do: give --partitions, --set or --unset.")
+        raise click.UsageError("Nothing to change: use --partitions, --set or --unset.")
     done = "could be altered" if dry_run else "altered"
     if settings or unset:
         resource = kinds.ConfigResource(kinds.ConfigResource.Type.TOPIC, name)
@@ -221,13 +234,13 @@ def alter(
 
 @topic.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Accept a topic that does not exist.")
 @yes_option
 @client_options
 def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool) -> None:
-    """Delete topics and all that is in them."""
+    """Delete topics with all their records."""
     wanted: Sequence[str] = list(dict.fromkeys(names))
-    confirm(f"Delete {', '.join(wanted)} and everything in there?", yes=yes)
+    confirm(f"Delete {', '.join(wanted)} with all records?", yes=yes)
     for name, future in client.admin.delete_topics(wanted).items():
         try:
             client.wait(future, f"topic {name}")

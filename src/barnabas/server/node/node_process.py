@@ -36,6 +36,7 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
     try:
         refuse_unknown_systems()
         set_up_logging(config.get("barnabas.log.level"), config.get("barnabas.log.format"))
+        logger.info("using log.dirs=%s", ",".join(str(path.absolute()) for path in config.log_dirs))
         for warning in config.warnings:
             logger.warning("%s", warning)
         raise_open_files_limit()
