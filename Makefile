@@ -1,16 +1,16 @@
-# Every target sets up what it needs in .venv and .cache on first use; a second run is quick.
+# Every target installs what it needs in .venv and .cache on its first run.
 #   make run      a node on 127.0.0.1:9092 with its data in ./data
 #   make test     lint, types, import directions and the tests in tests/
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
-#   make compat-kafka   the same suite against Apache Kafka 4.3.0, which certifies the suite
-#   make bench    figures, beside Apache Kafka where Java and Maven are there
+#   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
+#   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
-#   make docs     write the pages that are generated: docs/protocol.md, docs/configuration.md
-#   make soak     a node killed under load (CYCLES=200, or SECONDS=n of it), every loss of power, and
-#                 simulated coordinators (SEEDS=10000)
+#   make docs     write the generated pages: protocol, configuration, messages, public-names
+#   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
+#                 operation, and simulated coordinators (SEEDS=10000)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
-#   make bench-registry  figures of the schema registry
-#   make fuzz     damaged bytes against codecs, batches, decompressors and a node (SECONDS=60)
+#   make bench-registry  measurements of the schema registry
+#   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
 
 BIN := .venv/bin
 RUNTIME := .venv/.installed
@@ -26,7 +26,7 @@ PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 ARGS ?=
 CYCLES ?= 200
 SECONDS ?= 60
-# A soak ends by its cycles, unless it is given seconds.
+# A soak ends after CYCLES, unless SECONDS is given.
 SOAK_SECONDS := $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS))
 SEEDS ?= 10000
 SIZE_MB ?= 50
@@ -64,6 +64,8 @@ bench-scale: $(DEV)
 docs: $(DEV)
 	$(BIN)/python -m barnabas.cli.protocol_page > docs/protocol.md
 	$(BIN)/python -m barnabas.config > docs/configuration.md
+	$(BIN)/python -m tests.language.public_names > docs/public-names.md
+	$(BIN)/python -m tests.language.messages_page > docs/messages.md
 
 fuzz: $(DEV)
 	$(BIN)/python -m compat_tests.fuzz --seconds $(SECONDS) $(ARGS)
@@ -91,26 +93,26 @@ $(BIN)/python:
 	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 	  $$python -c 'import ensurepip, venv' 2>/dev/null || \
-	    { echo "$$python has no venv module: install it (Debian: apt install python3-venv)"; exit 1; }; \
+	    { echo "$$python has no venv module; install it (Debian: apt install python3-venv)"; exit 1; }; \
 	  exec $$python -m venv .venv; \
-	done; echo "Python 3.11 or newer is needed, and none was found"; exit 1
+	done; echo "no Python 3.11 or newer found"; exit 1
 
 $(RUNTIME): requirements.txt pyproject.toml | $(BIN)/python
 	$(PIP_ENV) $(PIP) -r requirements.txt -e .
-	@$(BIN)/python -m compileall -q src  # as pip does with all but what is editable
+	@$(BIN)/python -m compileall -q src  # pip compiles installed packages, but not editable ones
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUNTIME)
 	$(PIP_ENV) $(PIP) -r requirements-dev.txt
 	@touch $@
 
-# Without a JDK the stamp is not made, so that the next run looks again.
+# Without a JDK the stamp is not written, so that the next run checks again.
 $(SPARK): requirements-spark.txt $(RUNTIME)
 	@if command -v java >/dev/null; then \
 	  $(PIP_ENV) $(PIP) -r requirements-spark.txt && touch $@; \
-	else echo "java is missing (Debian: apt install openjdk-17-jdk): Spark's tests are left out"; fi
+	else echo "java not found (Debian: apt install openjdk-17-jdk): skipping the tests of Spark"; fi
 
-# Maven keeps a repository of its own here: Spark's resolver trips over one that holds POMs alone.
+# A separate Maven repository: Spark's resolver fails on one that has POMs without jars.
 $(JARS): compat_tests/pom.xml
 $(FLINK): compat_tests/flink/pom.xml
 $(JARS) $(FLINK):
@@ -118,18 +120,18 @@ $(JARS) $(FLINK):
 	  rm -rf $(@D) && mvn -q -B -f $< \
 	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/$(@D)/lib \
 	    dependency:copy-dependencies && touch $@; \
-	else echo "java or mvn is missing (Debian: apt install openjdk-17-jdk maven):" \
-	  "what needs the jars of $< is left out"; fi
+	else echo "java or mvn not found (Debian: apt install openjdk-17-jdk maven):" \
+	  "skipping what needs the jars of $<"; fi
 
 # Clients of schema registries for Node and Go.
 $(NODE): compat_tests/node/package.json
 	@if command -v npm >/dev/null; then \
 	  mkdir -p $(@D) && cp $< $(@D) && \
 	  npm install --prefix $(@D) --no-audit --no-fund --silent && touch $@; \
-	else echo "npm is missing (Debian: apt install npm): what needs the clients of $< is left out"; fi
+	else echo "npm not found (Debian: apt install npm): skipping what needs the clients of $<"; fi
 
 $(GO): $(wildcard compat_tests/go/*)
 	@if command -v go >/dev/null; then \
 	  mkdir -p $(@D) && (cd compat_tests/go && go build -o $(CURDIR)/$(@D)/registryclients .) && \
 	  touch $@; \
-	else echo "go is missing (Debian: apt install golang): what needs compat_tests/go is left out"; fi
+	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi

@@ -20,7 +20,7 @@ _REFUSALS = frozenset({"CorruptBatch", "RecordWorkNeeded", "complain", "_refuse"
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _PRAGMA = re.compile(r"#\s*(noqa|type:|pyright:|fmt:|example:|!)")
 # Pages that are printed from the declarations, whose own texts are checked where they are written.
-GENERATED_PAGES = frozenset({"protocol.md", "configuration.md", "messages.md"})
+GENERATED_PAGES = frozenset({"protocol.md", "configuration.md", "messages.md", "public-names.md"})
 
 
 class Text(NamedTuple):

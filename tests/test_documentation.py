@@ -1,0 +1,79 @@
+"""The documentation against the code: names that exist, pages that are current."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.language import public_names
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "barnabas"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PACKAGES = sorted(SOURCE.rglob("__init__.py"))
+STEMS = {path.stem for path in SOURCE.rglob("*.py")} | {path.parent.name for path in PACKAGES}
+# Paths that a page invents for an example.
+EXAMPLES = {"src/barnabas/protocol/messages/greet.py"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_module_named_in_a_page_exists(page: Path) -> None:
+    missing = [
+        path
+        for path in re.findall(r"`([\w/]+/[\w/]+\.py|[\w]+_\w+\.py)`", page.read_text())
+        if path not in EXAMPLES
+        and not (ROOT / path).exists()
+        and not (SOURCE / path).exists()
+        and not list(ROOT.glob(f"*/**/{path}"))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_link_to_a_file_of_the_project_exists(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name)
+def test_name_in_a_package_docstring_exists(package: Path) -> None:
+    """A name in backticks is a module, or a name in the code of the package."""
+    doc = ast.get_docstring(ast.parse(package.read_text())) or ""
+    tokens = set(re.findall(r"`([a-z][a-z_]*(?:/[a-z_]+)*(?:\.py)?)`", doc))
+    known = STEMS | identifiers(package.parent)
+    stems = {token: token.removesuffix(".py").rpartition("/")[2] for token in tokens}
+    assert sorted(token for token, stem in stems.items() if stem not in known) == []
+
+
+def identifiers(package: Path) -> set[str]:
+    """Return the names in the code of a package, and the strings that are single words."""
+    found: set[str] = set()
+    for module in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.update(re.findall(r"[a-z_]+", node.value) if len(node.value) < 60 else ())
+    return found
+
+
+def test_page_of_public_names_is_current() -> None:
+    """When it fails: `make docs`."""
+    current = "\n".join(public_names.page()) + "\n"
+    assert (ROOT / "docs/public-names.md").read_text() == current
+
+
+def test_public_names_of_the_first_version_are_kept() -> None:
+    kept = set((ROOT / "tests/data/public-names-0.1.0.txt").read_text().splitlines())
+    assert kept - set(public_names.names()) == set()
