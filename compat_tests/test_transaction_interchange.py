@@ -15,7 +15,7 @@ import pytest
 from barnabas.testing import Node
 from compat_tests import jars
 from compat_tests.servers import KafkaProcess
-from tests.server.transaction_transcript import Transcript
+from tests.server.coordinators.transaction_transcript import Transcript
 
 pytestmark = [
     pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or ""),

@@ -1,4 +1,4 @@
-"""What the simulations share: a clock, events on it, and a network that delays and loses."""
+"""The common part of the simulations: a clock with events, and a network that delays and loses."""
 
 import heapq
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class FaultyWorld:
         heapq.heappush(self.events, (self.now_ms + delay_ms, self.sequence, event))
 
     def delay_ms(self) -> int | None:
-        """How long a message takes; None: it is lost."""
+        """Return how long a message takes; None when it is lost."""
         if not self.faulty:
             return 5
         draw = self.random.random()
@@ -75,7 +75,7 @@ class FaultyWorld:
 
 
 class FaultyClient:
-    """A client that comes and goes; lives and steps have numbers, by which the late are known."""
+    """A client that comes and goes; lives and steps have numbers, which show late messages."""
 
     world: FaultyWorld
 
@@ -85,7 +85,7 @@ class FaultyClient:
         self.step = 0
 
     def next_step(self) -> Callable[[], bool]:
-        """Moves on; the result tells whether it is still there."""
+        """Moves on; True when it is still there."""
         self.step += 1
         life, step = self.life, self.step
         return lambda: self.life == life and self.step == step

@@ -12,6 +12,6 @@ ALLOWED = {
     "server": 73,
     "tests": 1,
     "tests/client": 6,
-    "tests/coordinator": 79,
-    "tests/server": 40,
+    "tests/coordinator": 55,
+    "tests/server": 28,
 }

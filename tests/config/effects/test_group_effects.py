@@ -31,7 +31,7 @@ from tests.config.effects.wire import (
     eventually,
     node_with,
 )
-from tests.coordinator import harness
+from tests.coordinator.groups import group_harness as harness
 
 GROUP = 32
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"

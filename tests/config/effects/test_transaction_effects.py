@@ -25,7 +25,7 @@ from tests.config.effects.wire import (
     node_with,
     produce,
 )
-from tests.coordinator import transaction_harness
+from tests.coordinator.transactions import transaction_harness
 
 ONE = {"transaction.state.log.num.partitions": "1"}
 

@@ -20,7 +20,7 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.server.coordinators.group_partition import GroupPartition
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from tests.server.coordinator_world import Asked, World, code_of, marker, run, start
+from tests.server.coordinators.coordinator_world import Asked, World, code_of, marker, run, start
 
 CALLER = Caller(version=1)
 

@@ -38,7 +38,7 @@ from barnabas.server.storage.helper_pool import ORDINARY_RECORDS, HelperPool
 from barnabas.server.storage.record_worker import RecordWorker, RecordWorkError
 from barnabas.testing import Node
 from barnabas.testing.eventually import wait_until
-from tests.server.group_transcript import Connection
+from tests.server.coordinators.group_transcript import Connection
 
 LARGE = 1000
 UNPACKED_MAX = 8 << 20
