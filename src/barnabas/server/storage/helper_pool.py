@@ -6,8 +6,6 @@ worker uses one of each of its kinds, the cleaner `log.cleaner.threads`, the scr
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
@@ -43,35 +41,43 @@ class HelperPool:
         self._idle: dict[HelperProcess, float] = {}  # when to end it, by the loop's clock
         self._starts: Counter[str] = Counter()
         self._is_closed = False
-        self._idle_changed = trio.Event()
+        self._has_idle = trio.Event()
 
     async def run(self) -> None:
         """End idle processes after a while; end all when cancelled."""
         try:
             while True:
-                with trio.move_on_at(min(self._idle.values(), default=float("inf"))):
-                    await self._idle_changed.wait()
-                self._idle_changed = trio.Event()
-                await self._end_idle(until=trio.current_time())
+                # A process that was used meanwhile only has a later deadline, so a job does not
+                # have to wake this task.
+                if self._idle:
+                    await trio.sleep_until(min(self._idle.values()))
+                    await self._end_idle(until=trio.current_time())
+                else:
+                    self._has_idle = trio.Event()
+                    await self._has_idle.wait()
         finally:
             self._is_closed = True
             await self._end_idle()
 
-    @asynccontextmanager
-    async def borrow(self, kind: HelperKind) -> AsyncGenerator[HelperProcess]:
-        """Use an idle process of this kind, or a new one. Raises HelperGoneError.
+    def borrow(self, kind: HelperKind) -> "Loan":
+        """Use an idle process of this kind, or a new one, in an `async with` block.
 
-        Afterwards the process is idle again; it is ended if the block ends during a job.
+        Raises HelperGoneError when no process can be started. Afterwards the process is idle again;
+        it is ended if the block ends during a job.
         """
-        process = self._take_idle(kind) or await self._start(kind)
-        try:
-            yield process
-        finally:
-            if process.is_busy or process.has_ended or self._is_closed:
-                await self._end(process)
-            else:
-                self._idle[process] = trio.current_time() + _IDLE_S
-                self._idle_changed.set()
+        return Loan(self, kind)
+
+    async def take(self, kind: HelperKind) -> HelperProcess:
+        """Return an idle process of this kind, or a new one. Raises HelperGoneError."""
+        return self._take_idle(kind) or await self._start(kind)
+
+    async def give_back(self, process: HelperProcess) -> None:
+        """Keep a process as idle, or end it if it is broken or still busy."""
+        if process.is_busy or process.has_ended or self._is_closed:
+            await self._end(process)
+        else:
+            self._idle[process] = trio.current_time() + _IDLE_S
+            self._has_idle.set()
 
     async def end_idle(self, kind: HelperKind) -> None:
         """End the idle processes of a kind that is not needed for a while."""
@@ -109,3 +115,22 @@ class HelperPool:
     async def _end(self, process: HelperProcess) -> None:
         self._processes.remove(process)
         await process.end()
+
+
+class Loan:
+    """A borrowed process, as a context manager."""
+
+    __slots__ = ("_kind", "_pool", "_process")
+
+    def __init__(self, pool: HelperPool, kind: HelperKind) -> None:
+        self._pool = pool
+        self._kind = kind
+        self._process: HelperProcess | None = None
+
+    async def __aenter__(self) -> HelperProcess:
+        self._process = await self._pool.take(self._kind)
+        return self._process
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process is not None:
+            await self._pool.give_back(self._process)
