@@ -1,4 +1,4 @@
-"""What a handler is given with each request, and what it may give back for later."""
+"""The context of a request, and responses that are resolved later."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ class Peer(Protocol):
     listener_name: str
 
     def close(self) -> None:
-        """Close the connection once earlier responses are out; this request gets none."""
+        """Close the connection once earlier responses are sent; this request gets none."""
         ...
 
 
@@ -65,10 +65,10 @@ AnyContext: TypeAlias = RequestContext[Any]
 
 
 class Deferred:
-    """A response that comes later, while further Produce requests of the connection may start.
+    """A response that is resolved later, while more Produce requests of the connection may start.
 
-    The handler returns it; whoever completes the request calls `resolve` once, from the loop.
-    A response that nobody waits for any more (the peer went) is dropped silently.
+    The handler returns it; the part that completes the request calls `resolve` once, from the loop.
+    The response is dropped when the peer has closed.
     """
 
     __slots__ = ("_callback", "response")
@@ -79,11 +79,11 @@ class Deferred:
 
     @property
     def resolved(self) -> bool:
-        """Whether the response is there."""
+        """True when the response is available."""
         return self.response is not None
 
     def resolve(self, response: Any) -> None:
-        """Give the response message, or the exception that the request ended with."""
+        """Set the response message, or the exception of the failed request."""
         if self.response is not None:
             raise RuntimeError("a deferred response was resolved twice")
         self.response = response
@@ -91,5 +91,5 @@ class Deferred:
             self._callback()
 
     def when_resolved(self, callback: Callable[[], None] | None) -> None:
-        """The transport's side: what to call when the response is there."""
+        """Set the transport's callback for the resolved response."""
         self._callback = callback

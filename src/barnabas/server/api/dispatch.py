@@ -24,7 +24,7 @@ _HEADER_START = Struct(">hhi")
 
 
 class Route:
-    """All that serving one version of one api takes, and counts of its requests."""
+    """One version of one api: its decoder, handler and services, and counts of its requests."""
 
     __slots__ = (
         "api",
@@ -91,7 +91,7 @@ class Dispatcher:
                 header, _ = parse_request_header(frame)
                 return RequestContext(connection, route, correlation_id, header.client_id, None)
         header, position = parse_request_header(frame)
-        # Bytes behind the body are ignored, as Kafka does.
+        # Bytes after the body are ignored, as by Kafka.
         request, _ = route.decode(frame, position, route.version)
         return RequestContext(connection, route, header.correlation_id, header.client_id, request)
 
@@ -108,7 +108,7 @@ class Dispatcher:
         if not api.min_version <= version <= api.advertised[1]:
             if key != API_VERSIONS:
                 raise ProtocolError(f"{api.name} v{version} is not served")
-            version = 0  # the client reads the answer to learn what we know (KIP-511)
+            version = 0  # the client reads the supported versions from the response (KIP-511)
         packed = (key << 16) | version
         route = self.routes.get(packed)
         if route is None:
@@ -117,7 +117,9 @@ class Dispatcher:
         return route
 
     def encode(self, context: AnyContext, response: Any) -> list[Any]:
-        """The response's parts, ready to send; an exception becomes the api's error response."""
+        """Return the response's parts, ready to send; an exception becomes the api's error
+        response.
+        """
         route = context.route
         failed = isinstance(response, BaseException)
         if failed:
@@ -134,7 +136,7 @@ class Dispatcher:
         return parts
 
     def count(self, context: AnyContext) -> None:
-        """Note that a request has ended; a slow one gets a log line."""
+        """Count a finished request; log a slow one."""
         route = context.route
         elapsed = monotonic() - context.started_at
         route.requests += 1

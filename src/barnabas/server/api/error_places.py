@@ -1,8 +1,8 @@
-"""Where the response of an api says that all of a request failed.
+"""The places of error codes in a response to a request that failed as a whole.
 
 As Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top level where that version of
-the response has one, otherwise to every item that the request named. A place is declared by names
-of fields; `error_responses` builds the response.
+the response has one, otherwise to every item of the request. A place is declared by names of
+fields; `error_responses` builds the response.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class ErrorPlaces:
 def in_items(
     *paths: Path, beside_top: bool = False, unexpected: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 ) -> ErrorPlaces:
-    """Return the places for an api whose items have error codes of their own."""
+    """Return the places for an api with an error code for each item."""
     return ErrorPlaces(paths, beside_top, unexpected)
 
 

@@ -6,7 +6,7 @@ from barnabas.protocol.apis import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.server.api.error_places import ErrorPlaces, Items, Path
 
-# The field's name; AddPartitionsToTxn has one of its own for partitions.
+# The field's name, and the name in the partitions of AddPartitionsToTxn.
 _CODES = ("error_code", "partition_error_code")
 
 
@@ -54,7 +54,7 @@ def _set_code(answer: Any, version: int, code: ErrorCode, message: str | None) -
 
 
 def _answers(response: Any, request: Any, path: Path) -> list[Any]:
-    """Give `response` an answer to each item of `request`; returns the innermost ones."""
+    """Add an answer to `response` for each item of `request`; return the innermost ones."""
     pairs: list[tuple[Any, Any]] = [(request, response)]
     for level in path:
         pairs = [

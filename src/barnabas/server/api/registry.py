@@ -80,7 +80,7 @@ def _operation(
     )
 
 
-# Items that several apis name alike.
+# Items that several apis share.
 _TOPICS = items("topics", "topics", "name")
 _PARTITIONS = items("partitions", "partitions", "partition_index")
 _INDEXES = items("partition_indexes", "partitions", "partition_index")
@@ -189,7 +189,7 @@ SERVED: Final = (
     _api("DescribeLogDirs", _BROKER, "log_dirs.describe_log_dirs_handler.describe_log_dirs"),
     _api("AlterReplicaLogDirs", _BROKER,
          "log_dirs.alter_replica_log_dirs_handler.alter_replica_log_dirs", errors=in_items((
-        items("dirs", ""),  # asked for by directory, answered by topic
+        items("dirs", ""),  # the request lists directories, the response topics
         items("topics", "results", topic_name="name"),
         _PARTITIONS,
     ))),

@@ -49,18 +49,18 @@ Result = DescribeConfigsResponse.DescribeConfigsResult
 def describe_configs(
     ctx: ConfigContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """The effective properties of each resource, all or those asked for."""
+    """Return the effective properties of each resource, all or the requested ones."""
     results: list[Result] = []
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         results.append(result)
-        keys = resource.configuration_keys or None  # none at all asks for all, too
+        keys = resource.configuration_keys or None  # an empty list also requests all
         try:
             entries = _describe(ctx, resource.resource_type, resource.resource_name, keys)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
-        result.configs = [_told(entry, request) for entry in entries]
+        result.configs = [_result_entry(entry, request) for entry in entries]
     return DescribeConfigsResponse(results=results)
 
 
@@ -137,7 +137,7 @@ def _broker_id(name: str) -> int:
     return broker_id
 
 
-def _told(
+def _result_entry(
     entry: ConfigEntry, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
@@ -158,7 +158,7 @@ def _told(
     )
 
 
-# What v1 lists when it names no types, and what v0 (ListClientMetricsResources) lists.
+# The types that v1 lists when the request has none; v0 is ListClientMetricsResources.
 _LISTED = (
     RESOURCE_TOPIC,
     RESOURCE_BROKER,
@@ -171,7 +171,7 @@ _LISTED = (
 def list_config_resources(
     ctx: ConfigContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """The resources of some types that have a configuration (KIP-1142)."""
+    """Return the resources of some types that have a configuration (KIP-1142)."""
     if ctx.version == 0:
         kinds: Collection[int] = (RESOURCE_CLIENT_METRICS,)
     else:

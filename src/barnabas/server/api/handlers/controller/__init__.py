@@ -1,1 +1,1 @@
-"""Handlers about the metadata quorum."""
+"""Handlers of the active controller and of the metadata quorum."""

@@ -1,4 +1,4 @@
-"""The aborted transactions that a read_committed consumer has to know of, for what it fetched."""
+"""The aborted transactions in fetched records, for read_committed consumers."""
 
 from bisect import bisect_right
 
@@ -11,13 +11,13 @@ AbortedTransaction = FetchResponse.AbortedTransaction
 def aborted_in(
     log: PartitionLog, offset: int, records: FileSlice, end: int
 ) -> list[AbortedTransaction]:
-    """Those that overlap `records`, which were read from `offset` on, all below `end`.
+    """Return those that overlap `records`, which start at `offset` and end below `end`.
 
-    As `UnifiedLog.addAbortedTransactions`: up to where the offset index says that they may reach.
+    As `UnifiedLog.addAbortedTransactions`: up to the end that the offset index gives for them.
     """
     segments = log.segments
     number = max(bisect_right(segments, offset, key=lambda each: each.base_offset) - 1, 0)
-    # What is read comes from one segment: the first that has anything from the offset on.
+    # The records are from one segment: the first with records from the offset on.
     while number + 1 < len(segments) and segments[number].file is not records.file:
         number += 1
     segment = segments[number]

@@ -1,4 +1,4 @@
-"""Who leads a partition, for answers that send a client on to its leader (KIP-951)."""
+"""The leader of a partition, for responses that redirect a client to it (KIP-951)."""
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.server.api.handler_services import DataContext
@@ -7,9 +7,9 @@ from barnabas.server.api.handler_services import DataContext
 def current_leader(
     context: DataContext, topic: str, partition: int
 ) -> tuple[int, int, Endpoint | None, str | None]:
-    """The leader's id and epoch, and its endpoint on the client's listener and rack.
+    """Return the leader's id and epoch, its endpoint on the client's listener, and its rack.
 
-    (-1, -1, None, None) for a partition that nobody knows; no endpoint while it is not active.
+    (-1, -1, None, None) for an unknown partition; no endpoint while the leader is fenced.
     """
     image = context.services.replicas.image
     found = image.partition(topic, partition)

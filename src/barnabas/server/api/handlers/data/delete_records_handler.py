@@ -1,6 +1,6 @@
 """DeleteRecords: move the start of logs (versions 0-2).
 
-The new starts are in their checkpoint before the answer, so they survive any restart.
+The new start offsets are in the checkpoint before the response, so they survive a restart.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -14,7 +14,7 @@ TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 async def delete_records(
     context: DataContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Delete what can be deleted, then answer each partition on its own."""
+    """Delete the records of each partition; each has its own result."""
     response = DeleteRecordsResponse(
         topics=[
             TopicResult(

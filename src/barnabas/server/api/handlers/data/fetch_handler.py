@@ -1,8 +1,8 @@
 """Fetch: records from the log's files, at once or when there are enough of them.
 
-Versions 4-18, for consumers and followers. A fetch that finds too little is parked: it listens to
-its partitions and looks again only at those that changed. Records leave as file slices, which the
-connection sends without reading them.
+Versions 4-18, for consumers and followers. A fetch that finds too few bytes is parked: it listens
+to its partitions and reads only those that change. Records are sent as file slices, which the
+connection does not read.
 """
 
 from collections.abc import Coroutine, Iterable
@@ -37,14 +37,16 @@ PartitionData = FetchResponse.PartitionData
 _TOPIC_IDS_VERSION = 13
 _ENDPOINTS_VERSION = 16
 _READ_COMMITTED = 1
-# Files that one answer may keep open until it is sent.
+# The number of files that one response may keep open until it is sent.
 _FILES_MAX = 64
 
 
 def fetch(
     context: DataContext, request: FetchRequest
 ) -> FetchResponse | Coroutine[Any, Any, FetchResponse]:
-    """Answer at once if there is enough to say, otherwise when there is or the time is up."""
+    """Return the response at once when it is satisfied, otherwise wait for records or the time
+    limit.
+    """
     session: FetchSession | None = None
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         session, error = _continue_session(context, request)
@@ -61,7 +63,7 @@ def fetch(
 def _continue_session(
     context: DataContext, request: FetchRequest
 ) -> tuple[FetchSession | None, int]:
-    """The session with the request's changes made; None once nothing is left in it."""
+    """Return the session with the request's changes; None when it has no partitions left."""
     cache = context.services.fetch_sessions
     session = cache.get(request.session_id)
     if session is None:
@@ -95,7 +97,7 @@ def _asked(
 
 
 async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
-    """Park until enough is there or `seconds` are over."""
+    """Park until there are enough bytes or `seconds` have passed."""
     watch = fetching.start_watching()
     task = current_task()
 
@@ -118,7 +120,7 @@ async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
 
 
 class Fetching:
-    """One Fetch request from its first look to its response. Sizes in bytes."""
+    """One Fetch request from its first read to its response. Sizes in bytes."""
 
     __slots__ = (
         "_by_id",
@@ -149,7 +151,7 @@ class Fetching:
         self._max_bytes = min(request.max_bytes, limit)
         self._min_bytes = min(request.min_bytes, limit)
         self._size = 0
-        self._files = 0  # that the answer keeps open
+        self._files = 0  # files that the response keeps open
         self._has_error = False
         self._watch: Watch | None = None
         self._looked_at: dict[Key, FetchedPartition]
@@ -166,7 +168,7 @@ class Fetching:
             self._look_at(fetched)
 
     def is_satisfied(self) -> bool:
-        """Whether it is answered now: enough bytes, anything to report, or nothing asked."""
+        """True when the response is complete: enough bytes, an error, or no partitions."""
         if self._size >= self._min_bytes or self._has_error:
             return True
         return not self._looked_at and self._session is None
@@ -174,7 +176,7 @@ class Fetching:
     # Waiting
 
     def start_watching(self) -> Watch:
-        """Listen to the partitions; a session does already."""
+        """Listen to the partitions; a session already does."""
         watch = self._watch
         if watch is None:
             watch = self._watch = Watch(by_id=self._by_id)
@@ -184,7 +186,7 @@ class Fetching:
         return watch
 
     def stop_watching(self) -> None:
-        """Stop listening, unless the session goes on with it."""
+        """Stop listening, except for a session, which keeps listening."""
         watch = self._watch
         if self._session is None and watch is not None:
             for fetched in self._looked_at.values():
@@ -192,7 +194,7 @@ class Fetching:
                     fetched.partition.listeners.discard(watch)
 
     def look_again(self) -> bool:
-        """Look at what changed meanwhile; whether the fetch is satisfied."""
+        """Read the changed partitions; return True when the fetch is satisfied."""
         session, watch = self._session, self._watch
         if watch is None or not watch.dirty:
             return False
@@ -278,18 +280,18 @@ class Fetching:
         if size:
             if isolation_level == _READ_COMMITTED:
                 answer.aborted_transactions = aborted_in(log, offset, records, end)
-            told = self._to_tell(records)
-            if told is not None:
+            included = self._included(records)
+            if included is not None:
                 fetched.size = size
                 self._size += size
-                answer.records = told
+                answer.records = included
         fetched.has_more = True
         return answer
 
-    def _to_tell(self, records: FileSlice) -> FileSlice | bytearray | None:
-        """The records as they are told: None leaves them to a later fetch.
+    def _included(self, records: FileSlice) -> FileSlice | bytearray | None:
+        """Return the records as the response includes them; None leaves them to a later fetch.
 
-        An answer keeps few files open, however many partitions it tells of; beyond those it has
+        A response keeps few files open, however many partitions it has; beyond those it contains
         small records as bytes.
         """
         if self._files < _FILES_MAX or records.file is None:
@@ -299,13 +301,13 @@ class Fetching:
         if records.size <= INLINE_BYTES_MAX:
             data = read_if_cached(records.file.fileno(), records.position, records.size)
         if data is None:
-            self._min_bytes = 0  # there is more than is told: what is told goes out at once
+            self._min_bytes = 0  # the response omits records, so it is sent at once
         return data
 
     def _diverges(
         self, partition: "Partition", asked: FetchRequest.FetchPartition, answer: PartitionData
     ) -> bool:
-        """Whether the reader's log went another way than ours (KIP-595); tells it where."""
+        """Return True when the reader's log diverges from this one (KIP-595), and set the place."""
         epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
         if epoch < 0 or end_offset < 0:
             raise KafkaError(
@@ -320,7 +322,7 @@ class Fetching:
         return True
 
     def _refused(self, fetched: FetchedPartition, code: ErrorCode) -> PartitionData:
-        # What is not there at all is answered before isolation is thought of, as in Kafka.
+        # An unknown partition is answered without regard to the isolation level, as in Kafka.
         unread = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
         listed = unread or self._request.isolation_level == _READ_COMMITTED
         return PartitionData(
@@ -334,40 +336,40 @@ class Fetching:
     # Answering
 
     def response(self) -> FetchResponse:
-        """The response as things stand."""
+        """Return the response with what was read so far."""
         request, session = self._request, self._session
         answered: Iterable[FetchedPartition] = self._looked_at.values()
         session_id = NO_SESSION
         if session is not None:
             if session.epoch != next_epoch(request.session_epoch):
                 return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-            answered = self._told(session)
+            answered = self._changed(session)
             session_id = session.id
         elif request.session_epoch == INITIAL_EPOCH and self._context.version >= 7:
             session_id = self._start_session()
         response = FetchResponse(session_id=session_id, responses=self._by_topic(answered))
         if self._has_error and self._context.version >= _ENDPOINTS_VERSION:
-            self._tell_leaders(response, answered)
+            self._add_leaders(response, answered)
         for fetched in self._looked_at.values():
             fetched.answer = None  # a session would keep its files open
         return response
 
-    def _told(self, session: FetchSession) -> list[FetchedPartition]:
-        """What an incremental response tells; the rest of what was looked at is as it was."""
-        told: list[FetchedPartition] = []
+    def _changed(self, session: FetchSession) -> list[FetchedPartition]:
+        """Return the partitions that an incremental response includes; the others are unchanged."""
+        changed: list[FetchedPartition] = []
         dirty = session.watch.dirty
         for fetched in self._looked_at.values():
             if fetched.has_more or fetched.answer.error_code:
                 dirty.add(fetched.key)
             if fetched.is_included():
-                told.append(fetched)
+                changed.append(fetched)
                 if fetched.size:
                     session.to_end(fetched)
             fetched.size = 0
-        return told
+        return changed
 
     def _start_session(self) -> int:
-        """Keep what was asked as a session, if there is room; its id, or 0."""
+        """Create a session for the request if there is room; return its id, or 0."""
         context = self._context
         session = context.services.fetch_sessions.create(
             ((fetched.key, fetched.asked) for fetched in self._looked_at.values()),
@@ -404,8 +406,8 @@ class Fetching:
             topics.append(made)
         return topics
 
-    def _tell_leaders(self, response: FetchResponse, answered: Iterable[FetchedPartition]) -> None:
-        """Name the leader where the client asked the wrong one (KIP-951)."""
+    def _add_leaders(self, response: FetchResponse, answered: Iterable[FetchedPartition]) -> None:
+        """Add the leader for partitions of the wrong broker (KIP-951)."""
         topics = self._context.services.replicas.image.topics_by_id
         endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
         for fetched in answered:

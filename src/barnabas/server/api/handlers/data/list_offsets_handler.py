@@ -1,7 +1,7 @@
-"""ListOffsets: offsets by time, and the named places of a log (versions 1-11).
+"""ListOffsets: offsets by timestamp, and the named places of a log (versions 1-11).
 
-Without tiered storage the local log starts where the log starts, and the tiered offsets are -1.
-A time that lies inside a large batch is looked for there by the helper process.
+Without tiered storage the local log start is the log start, and tiered offsets are -1. A timestamp
+within a large batch is searched for by a helper process.
 """
 
 from collections.abc import Coroutine
@@ -26,7 +26,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
-# The version from which each named place may be asked; other negative numbers name none.
+# The first version of each named place; other negative timestamps are unsupported.
 _SINCE: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -46,7 +46,7 @@ Found = tuple[int, int, int]
 _NOTHING: Final[Found] = (-1, -1, -1)
 
 Postponed = tuple[PartitionResponse, str, ListOffsetsRequest.ListOffsetsPartition, RecordWorkNeeded]
-"""An answer to be filled in, what it is about, and what is needed first."""
+"""An incomplete answer, its topic and partition, and the work that it needs."""
 
 
 def list_offsets(
@@ -84,7 +84,7 @@ async def _answer_later(
     response: ListOffsetsResponse,
     postponed: "list[Postponed]",
 ) -> ListOffsetsResponse:
-    """Look again where the helper process had to look into a batch."""
+    """Fill in the answers once a helper process has searched the batches."""
     for answer, name, asked, needed in postponed:
 
         def fill(
@@ -100,7 +100,7 @@ async def _answer_later(
         except KafkaError as error:
             answer.error_code = error.code
         except RecordWorkError:
-            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE  # which clients try again
+            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE  # which clients retry
         except OSError:
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     return response
@@ -114,7 +114,7 @@ def _fill(
     asked: ListOffsetsRequest.ListOffsetsPartition,
     done: Outcomes,
 ) -> None:
-    """Give the answer its offset or its error; RecordWorkNeeded."""
+    """Set the answer's offset or its error; raises RecordWorkNeeded."""
     version = context.version
     if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, _NEVER):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -139,10 +139,11 @@ def _fill(
 def _find(
     partition: "Partition", timestamp: int, end: int, done: Outcomes, *, is_client: bool
 ) -> Found:
-    """Where `timestamp`, a time or a named place, lies; `end` is the first offset out of sight.
+    """Return the place of `timestamp`, a time or a named place, below the offset `end`.
 
-    RecordWorkNeeded for what is not in `done`. OFFSET_NOT_AVAILABLE after an election, until the
-    high watermark has reached the new epoch (`Partition.fetchOffsetForTimestamp`).
+    Raises RecordWorkNeeded for work that is not in `done`, and OFFSET_NOT_AVAILABLE after an
+    election, until the high watermark has reached the new epoch
+    (`Partition.fetchOffsetForTimestamp`).
     """
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

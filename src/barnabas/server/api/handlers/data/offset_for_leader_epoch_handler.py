@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, so that readers find where logs part (KIP-320).
+"""OffsetForLeaderEpoch: the end of an epoch, by which readers find where logs diverge (KIP-320).
 
 Versions 2-4.
 """

@@ -1,4 +1,4 @@
-"""A Produce request whose answer waits: for the in-sync replicas, for the disk, or for both."""
+"""Produce requests that wait for the in-sync replicas, for the disk, or for both."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def resolve_when_committed(
     response: ProduceResponse,
     appended: Iterable[tuple[PartitionResponse, "Partition", int]],
 ) -> Deferred:
-    """Resolve with `response` once each partition has reached what the request asked for.
+    """Resolve with `response` once each partition has met the request's acks.
 
     The answers are filled in already; waiting adds only error codes (Kafka: DelayedProduce).
     """

@@ -1,9 +1,9 @@
-"""Produce: batches into logs (versions 3-13).
+"""Produce: append batches to logs (versions 3-13).
 
-The plain case looks at each batch's header only. An answer that has to wait, for followers or for
-a sync to disk, is a `Deferred`, so that the connection's next Produce may start meanwhile. Two
-kinds keep the next waiting, as nothing is appended until they go on: a transaction's first write,
-for which its coordinator is asked, and a large batch whose records the helper process looks at.
+The plain case reads only each batch's header. A response that waits for followers or for a flush is
+a `Deferred`, so that the connection's next Produce may start meanwhile. Two cases delay the next
+request, as nothing is appended before they resume: a transaction's first write, which the
+coordinator verifies, and a large batch whose records a helper process examines.
 """
 
 from collections.abc import Coroutine
@@ -50,9 +50,9 @@ _LEADERS_VERSION = 10
 _ZSTD_VERSION = 7
 
 _ACKS_ALL = -1
-_ADMIN_CLIENT = "__admin_client"  # what may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)
+_ADMIN_CLIENT = "__admin_client"  # may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)
 
-# What the log's state refuses; Kafka then tells where the log begins.
+# Errors of the log's state; Kafka adds the log start offset to them.
 _REFUSED_BY_STATE = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -62,13 +62,13 @@ _REFUSED_BY_STATE = (
 
 Answer = ProduceResponse | Deferred | None
 Appended = tuple[PartitionResponse, "Partition", int]
-"""An answer, and up to where it is about."""
+"""An answer, its partition, and the last offset of the append."""
 Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
-"""An answer to be filled in, the records of the request, and what is needed first."""
+"""An incomplete answer, its partition and records, and the work that they need."""
 
 
 def produce(context: DataContext, request: ProduceRequest) -> Answer | Coroutine[Any, Any, Answer]:
-    """Append every batch; with acks=0 there is no answer, and an error closes the connection."""
+    """Append every batch; with acks=0 there is no response, and an error closes the connection."""
     if request.transactional_id is not None:
         admission = needed_admission(context, request, request.transactional_id)
         if admission is not None:
@@ -136,9 +136,10 @@ async def _append_postponed(
     postponed: "list[Postponed]",
     pending: "list[Appended]",
 ) -> bool:
-    """Append each batch once the helper process has looked at its records; whether one failed.
+    """Append each batch once a helper process has examined its records; return True when one
+    failed.
 
-    All other checks are those of the append itself, so they see the partition as it then is.
+    The append makes all other checks, so they see the partition at that time.
     """
     services, failed = context.services, False
     for answer, partition, data, needed in postponed:
@@ -152,7 +153,7 @@ async def _append_postponed(
             _refuse(answer, error, partition)
             failed = True
         except RecordWorkError as error:
-            # Of what clients try again, this is what tells them that nothing was written.
+            # The retriable error that says that nothing was written.
             _refuse(answer, KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, str(error)), partition)
             failed = True
         else:
@@ -186,11 +187,11 @@ def _answer(
     if request.acks == 0:
         if failed:
             context.connection.close()
-        if pending:  # for the disk alone, and nobody is told
+        if pending:  # flush without a response
             resolve_when_committed(context.services.commits, request, response, pending)
         return None
     if failed and context.version >= _LEADERS_VERSION:
-        _tell_leaders(context, response)
+        _add_leaders(context, response)
     if pending:
         return resolve_when_committed(context.services.commits, request, response, pending)
     return response
@@ -203,7 +204,7 @@ def _accept(answer: PartitionResponse, info: "AppendInfo", partition: "Partition
 
 
 def _waits(partition: "Partition", info: "AppendInfo", acks: int) -> bool:
-    """Whether the answer has to wait, for the disk or for followers."""
+    """True when the response waits for the disk or for followers."""
     return partition.flush_messages != NEVER_FLUSH or (
         acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
     )
@@ -247,7 +248,7 @@ def _append(
 
 
 def _only_batch(records: memoryview, version: int) -> memoryview:
-    """The one batch of a partition's records, without a torn one behind it.
+    """Return the single batch of a partition's records, without a torn batch after it.
 
     Raises INVALID_RECORD unless there is exactly one and it is of magic 2, and CORRUPT_MESSAGE
     where its length or magic is impossible (`ProduceRequest.validateRecords`).
@@ -303,8 +304,8 @@ def _refuse(answer: PartitionResponse, error: KafkaError, partition: "Partition 
         ]
 
 
-def _tell_leaders(context: DataContext, response: ProduceResponse) -> None:
-    """Name the leader where the client asked the wrong one (KIP-951)."""
+def _add_leaders(context: DataContext, response: ProduceResponse) -> None:
+    """Add the leader for partitions of the wrong broker (KIP-951)."""
     by_id = context.services.replicas.image.topics_by_id
     endpoints: dict[int, ProduceResponse.NodeEndpoint] = {}
     for topic in response.responses:

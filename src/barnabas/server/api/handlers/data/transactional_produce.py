@@ -1,4 +1,4 @@
-"""What a Produce request in a transaction needs before its batches may be appended (KIP-890)."""
+"""Verification of a transactional Produce request before the append (KIP-890)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,9 @@ _ADDS_VERSION = 12
 def needed_admission(
     context: DataContext, request: ProduceRequest, transactional_id: str
 ) -> Admission | None:
-    """What has to be asked of the coordinator before anything is appended; None: nothing.
+    """Return the verification by the coordinator that the request needs; None without one.
 
-    Raises INVALID_PRODUCER_ID_MAPPING when batches bear more than one producer.
+    Raises INVALID_PRODUCER_ID_MAPPING when the batches have more than one producer.
     """
     version, services = context.version, context.services
     support = Support.DEFAULT
@@ -69,7 +69,7 @@ def _found(
             return replicas.partition_by_id(topic.topic_id, number)
         return replicas.partition(topic.name, number)
     except KafkaError:
-        return None  # its own answer says why
+        return None  # its answer has the error
 
 
 def check_transactional(
@@ -79,7 +79,7 @@ def check_transactional(
     records: memoryview,
     admission: Admission | None,
 ) -> None:
-    """Let a batch in only if its producer's transaction includes the partition; KafkaError."""
+    """Raise KafkaError unless the producer's transaction includes the partition."""
     if request.transactional_id is None:
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -100,9 +100,9 @@ def check_transactional(
         and admission.support is Support.ADDS
         and producer_id not in partition.log.producers.producers
     ):
-        # Something before it was lost, perhaps with a transaction that ended (KAFKA-16308).
+        # An earlier batch was lost, perhaps with a transaction that ended (KAFKA-16308).
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Invalid sequence number for producer {producer_id}: {sequence}, of which nothing "
-            "is known here",
+            f"Invalid sequence number for producer {producer_id}: {sequence}, as the producer "
+            "has no state here",
         )

@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs: move replicas between the node's data directories (versions 1-2).
 
-The answer says that a move began; DescribeLogDirs shows it as a future replica until it is done.
+The response means that a move has started; DescribeLogDirs shows it as a future replica until it
+ends.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +18,7 @@ TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 def alter_replica_log_dirs(
     context: LogDirContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin each move; those to where the replica is already are done."""
+    """Start each move; a replica that is in its directory already needs none."""
     results: dict[str, list[PartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -37,7 +38,7 @@ def _begin(services: LogDirServices, path: str, topic: str, number: int) -> Erro
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
-        _ = hosted.log  # opened, or made now
+        _ = hosted.log  # opened or created
         move = services.logs.relocations.begin(topic, number, path)
     except KafkaError as error:
         return error.code

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in which directory, and how full its disk is (versions 1-5)."""
+"""DescribeLogDirs: the replicas in each directory, and the space on its disk (versions 1-5)."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ _DISK_SIZES_VERSION = 4
 async def describe_log_dirs(
     context: LogDirContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Describe the asked partitions, or all, by directory. Sizes in bytes."""
+    """Describe the requested partitions, or all, by directory. Sizes in bytes."""
     services = context.services
     results = _results(services, request)
     if context.version >= _DISK_SIZES_VERSION:
@@ -39,7 +39,7 @@ def _results(services: LogDirServices, request: DescribeLogDirsRequest) -> dict[
         if volume.failure is not None:
             results[volume.path].error_code = ErrorCode.KAFKA_STORAGE_ERROR
     working = [volume for volume in volumes if volume.failure is None]
-    # Before it is used a partition lies where it was assigned to, or where its log would be now.
+    # A partition without a log is in its assigned directory, or where its log would be created.
     emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
     by_id = {volume.directory_id: volume for volume in volumes}
     topics: dict[tuple[Path, str], TopicResult] = {}
@@ -69,7 +69,7 @@ def _results(services: LogDirServices, request: DescribeLogDirsRequest) -> dict[
 def _add_moves(
     services: LogDirServices, wanted: set[tuple[str, int]] | None, results: dict[Path, DirResult]
 ) -> None:
-    """The copies of logs that are on their way to another directory: KIP-113's future replicas."""
+    """Add the copies of logs that move to another directory: KIP-113's future replicas."""
     for log, move in services.logs.relocations.active.items():
         if wanted is None or (log.topic, log.partition) in wanted:
             partition = PartitionResult(

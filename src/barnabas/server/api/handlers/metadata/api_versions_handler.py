@@ -1,8 +1,8 @@
-"""ApiVersions: what this listener serves, the first request of every modern client.
+"""ApiVersions: the apis of this listener; the first request of every modern client.
 
-Versions 0-4. A version newer than ours is answered with UNSUPPORTED_VERSION in the layout of v0,
-so that the client can choose one that both know (KIP-511). The response tells which features the
-cluster has finalized; before v4 a supported range cannot begin at 0 (KIP-1022).
+Versions 0-4. A newer version is answered with UNSUPPORTED_VERSION in the layout of v0, so that the
+client can choose a common one (KIP-511). The response has the cluster's finalized features. Before
+v4 it omits supported features whose lowest level is 0 (KIP-1022).
 """
 
 import re
@@ -23,7 +23,7 @@ _FEATURES_FROM_ZERO_SINCE = 4
 
 
 def api_versions(ctx: MetadataContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
-    """Tell the apis of the listener; `request` is None when its version is not ours."""
+    """Return the apis of the listener; `request` is None when its version is unknown."""
     if request is None:
         low, high = API[API_VERSIONS].advertised
         key = ApiVersionsResponse.ApiVersion(
@@ -37,7 +37,7 @@ def api_versions(ctx: MetadataContext, request: ApiVersionsRequest | None) -> Ap
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     response = ApiVersionsResponse(api_keys=_api_keys(ctx))
     if ctx.version >= _SOFTWARE_SINCE:
-        _tell_features(ctx, response)
+        _add_features(ctx, response)
     return response
 
 
@@ -50,7 +50,7 @@ def _api_keys(ctx: MetadataContext) -> list[Any]:
     ]
 
 
-def _tell_features(ctx: MetadataContext, response: ApiVersionsResponse) -> None:
+def _add_features(ctx: MetadataContext, response: ApiVersionsResponse) -> None:
     lowest = 0 if ctx.version >= _FEATURES_FROM_ZERO_SINCE else 1
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
@@ -58,7 +58,7 @@ def _tell_features(ctx: MetadataContext, response: ApiVersionsResponse) -> None:
         if low >= lowest
     ]
     image = ctx.services.image()
-    # The kraft.version stands in the quorum's control records, not in its metadata.
+    # The kraft.version is in the quorum's control records, not in its metadata.
     finalized = {**image.features, KRAFT_VERSION: ctx.services.kraft_version()}
     response.finalized_features_epoch = image.offset
     response.finalized_features = [

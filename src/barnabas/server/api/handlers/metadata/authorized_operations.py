@@ -1,6 +1,6 @@
-"""The operations that a client is told it may do, as bit fields of `AclOperation` codes.
+"""The operations that a client may do, as bit fields of `AclOperation` codes.
 
-Nothing is authorized yet, so everybody may do all that the resource knows; Kafka sends the same
+Nothing is authorized yet, so every client may do all operations of a resource; Kafka sends the same
 without an authorizer.
 """
 

@@ -105,7 +105,7 @@ def _controllers(image: MetadataImage, listener_name: str) -> Iterable[Broker]:
 def describe_topic_partitions(
     ctx: MetadataContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Topics in the order of their names from the cursor on, up to a number of partitions."""
+    """Return topics sorted by name from the cursor on, up to a number of partitions."""
     image, cursor = ctx.services.image(), request.cursor
     start = cursor.topic_name if cursor is not None else ""
     asked = {topic.name for topic in request.topics}
@@ -154,7 +154,7 @@ def _describe(
     first: int,
     left: int,
 ) -> tuple[int, int | None]:
-    """Add a topic's partitions from `first` on; gives what is left of the limit, and the next."""
+    """Add a topic's partitions from `first` on; return the rest of the limit and the next index."""
     brokers, listener_name = ctx.services.image().brokers, ctx.connection.listener_name
     numbers = sorted(number for number in topic.partitions if number >= first)
     answer = Topic(

@@ -1,7 +1,7 @@
-"""Metadata v0-13: brokers and topics as a client has to know them to begin.
+"""Metadata v0-13: the brokers and topics that a client needs to start.
 
-Brokers are told by the listener that the client came in on. Topics are asked for by name or id,
-or all of them; a name that is not there is created if client and broker both allow it.
+Brokers have the endpoint of the client's listener. The request names topics by name or id, or all
+of them. A missing topic is created if client and broker both allow it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,22 +20,22 @@ from barnabas.server.api.handlers.metadata.authorized_operations import (
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
 
-# The first version in which an empty list asks for no topics rather than for all.
+# The first version in which an empty list requests no topics instead of all.
 _EMPTY_MEANS_NONE_SINCE = 1
-# Before it, a leader without the client's listener is told as plainly not available.
+# Before it, a leader without the client's listener is LEADER_NOT_AVAILABLE.
 _LISTENER_NOT_FOUND_SINCE = 6
 _AUTO_CREATION_FLAG_SINCE = 4
-# The field is there since version 10, but asking by it was allowed only now (KAFKA-10774).
-_IDS_ASKED_SINCE = 12
+# The field exists since version 10, but requests may use it only since 12 (KAFKA-10774).
+_TOPIC_IDS_SINCE = 12
 
 
 async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataResponse:
-    """What is asked for, out of one image: a topic that this request creates is not in it yet.
+    """Return the requested topics from one image, which lacks topics that this request creates.
 
-    Kafka, too, tells UNKNOWN_TOPIC_OR_PARTITION of it, and clients ask again.
+    Kafka also answers UNKNOWN_TOPIC_OR_PARTITION for those, and clients retry.
     """
     wanted = request.topics
-    if ctx.version < _IDS_ASKED_SINCE:
+    if ctx.version < _TOPIC_IDS_SINCE:
         _check_named(wanted or (), ctx.version)
     image = ctx.services.image()
     if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
@@ -72,9 +72,9 @@ def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version
 
 
 def alive_controller(image: MetadataImage) -> int:
-    """A broker that takes controller requests: the active one if it is a broker, else any.
+    """Return a broker for controller requests: the active controller if it is a broker, else any.
 
-    As `KRaftMetadataCache` does, since brokers pass those requests on.
+    As `KRaftMetadataCache` does, since brokers forward those requests.
     """
     alive = sorted(broker.id for broker in image.brokers.values() if not broker.fenced)
     if image.controller_id in alive or not alive:
@@ -94,7 +94,7 @@ def _brokers(
 
 
 async def _create_missing(ctx: MetadataContext, request: MetadataRequest) -> dict[str, ErrorCode]:
-    """Create the named topics that are not there; gives what was in the way, by name."""
+    """Create the named topics that do not exist; return the errors by name."""
     if ctx.version >= _AUTO_CREATION_FLAG_SINCE and not request.allow_auto_topic_creation:
         return {}
     if not ctx.services.settings.current.get_bool("auto.create.topics.enable"):
@@ -184,9 +184,9 @@ def _partition(
 def offline_replicas(
     brokers: Mapping[int, BrokerImage], partition: PartitionImage, listener_name: str
 ) -> list[int]:
-    """The replicas whose brokers are away, or not reached through the client's listener.
+    """Return the replicas whose broker is fenced, or lacks the client's listener.
 
-    And those in directories that failed (`KRaftMetadataCache.isReplicaOffline`).
+    Also those in directories that failed (`KRaftMetadataCache.isReplicaOffline`).
     """
     return [
         replica

@@ -1,1 +1,1 @@
-"""Handlers of access control lists."""
+"""Handlers of security: SASL, ACLs, delegation tokens, client quotas, SCRAM credentials."""
