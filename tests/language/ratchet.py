@@ -9,7 +9,7 @@ ALLOWED = {
     "docs": 32,
     "project": 1,
     "registry": 6,
-    "server": 73,
+    "server": 11,
     "tests": 1,
     "tests/client": 6,
     "tests/coordinator": 55,
