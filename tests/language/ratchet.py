@@ -12,6 +12,5 @@ ALLOWED = {
     "server": 11,
     "tests": 1,
     "tests/client": 6,
-    "tests/coordinator": 55,
-    "tests/server": 28,
+    "tests/server": 13,
 }

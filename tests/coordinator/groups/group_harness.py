@@ -54,7 +54,7 @@ class Coordinator:
         self.shard.loaded(self.now_ms)
 
     def set_topics(self, **partitions: int) -> None:
-        """The cluster has these topics now, with so many partitions."""
+        """Replace the cluster's topics by these, with their numbers of partitions."""
         before = self.image.topics_by_name
         self.image = image_of(partitions, before=self.image)
         after = self.image.topics_by_name
@@ -104,7 +104,7 @@ class Coordinator:
             self.resolve_regexes()
 
     def resolve_regexes(self) -> None:
-        """Answer what the shard wanted to know of expressions."""
+        """Answer the shard's resolution requests."""
         while self.wanted:
             wanted = self.wanted.pop(0)
             topics = self.image.topics_by_name
@@ -128,7 +128,7 @@ class Coordinator:
         self.now_ms = end_ms
 
     def restart(self) -> None:
-        """A new leader: only what the log says is left; who waited is told to go elsewhere."""
+        """Start a new leader with the log only; waiting requests get NOT_COORDINATOR."""
         self.wanted.clear()
         self.carry_out(self.shard.unload(self.now_ms))
         self.shard = GroupShard(self.settings)

@@ -298,8 +298,8 @@ class Scenario:
     def show_ConsumerGroupHeartbeatResponse(self, token: str, response: Any) -> str:  # noqa: N802
         client = self.client(token)
         client.generation_id = response.member_epoch
-        told = "" if response.assignment is None else f" has {shown(response.assignment)}"
-        return f"epoch={response.member_epoch} member={response.member_id}{told}"
+        assigned_text = "" if response.assignment is None else f" has {shown(response.assignment)}"
+        return f"epoch={response.member_epoch} member={response.member_id}{assigned_text}"
 
     def show_LeaveGroupResponse(self, _token: str, response: Any) -> str:  # noqa: N802
         codes = [ErrorCode(member.error_code).name for member in response.members]
@@ -353,7 +353,7 @@ def topic_name(topic_id: bytes) -> str:
 
 
 def held(words: str) -> list[Any]:
-    """What `own=t-0,t-1` says."""
+    """Return the partitions of `own=t-0,t-1`."""
     partitions: dict[str, list[int]] = {}
     for word in words.split(",") if words else []:
         topic, index = partition(word)
@@ -427,7 +427,7 @@ def partition(word: str) -> tuple[str, int]:
 
 
 def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The commands and expected lines of each block; blocks stand apart by an empty line."""
+    """Return the commands and expected lines of each block; empty lines separate blocks."""
     for block in text.strip().split("\n\n"):
         commands, _, expected = block.partition("----")
         yield commands.strip().splitlines(), expected.strip().splitlines()

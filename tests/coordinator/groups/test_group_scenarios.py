@@ -1,4 +1,4 @@
-"""Stories of groups, told as commands and what came of them (see `scenario`)."""
+"""Text scenarios of groups: commands and their results (see `group_scenario`)."""
 
 import os
 from pathlib import Path

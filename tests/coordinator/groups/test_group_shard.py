@@ -1,4 +1,4 @@
-"""What a new leader knows is what the former one had written, compacted or not."""
+"""A new leader has the state that the former one wrote, with compaction or without."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def offsets_of(shard: GroupShard) -> dict[tuple[str, str, int], int]:
 
 
 def consumer_groups(shard: GroupShard) -> dict[str, Any]:
-    """All that records tell of consumer groups; when topics were looked at they do not."""
+    """Return the state of consumer groups that is in records; times of metadata checks are not."""
     return {
         group_id: plain(vars(group) | {"metadata_epoch": None})
         for group_id, group in shard._groups.items()
@@ -58,7 +58,7 @@ def consumer_groups(shard: GroupShard) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Without what only tells that something was there once."""
+    """Leave out what only shows that an entry existed."""
     if isinstance(value, Subscriptions):
         return plain(vars(value))
     if isinstance(value, Counter):
@@ -71,7 +71,7 @@ def plain(value: Any) -> Any:
 
 
 def transactions(shard: TransactionShard) -> dict[str, Transaction]:
-    """All that records tell."""
+    """Return the state that is in records."""
     return {
         name: attrs.evolve(transaction, last_producer_epoch=NO_EPOCH)
         for name, transaction in shard._transactions.items()

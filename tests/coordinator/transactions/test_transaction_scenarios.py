@@ -1,4 +1,4 @@
-"""Stories of transactions, told as commands and what came of them (see `transaction_scenario`)."""
+"""Text scenarios of transactions: commands and their results (see `transaction_scenario`)."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Runs text scenarios of transactions, as `scenario` does those of groups.
 
-Clients are named; each has the transactional id `x`, keeps the producer id and epoch that it was
-told, and speaks the second version if its name ends in 2. Markers wait until they are answered.
+Clients are named; each has the transactional id `x`, keeps the producer id and epoch that it
+got, and speaks the second version if its name ends in 2. Markers wait until they are answered.
 
     init a timeout=1000 | init a owner    InitProducerId, as a new producer or with what it has
     add a t-0 t-1 | verify a t-0          partitions

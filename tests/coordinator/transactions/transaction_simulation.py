@@ -4,8 +4,8 @@ The producers do what clients do, of both versions: take an epoch, write unique 
 abort, repeat what is not answered, give up when fenced; some crash, and some that are taken for
 dead write on. Partitions admit first writes as the server does and hold real `ProducerState`s.
 Requests, answers and markers are delayed and lost, and markers are written twice; appends of the
-coordinator are refused, and it restarts from its log. Checkers look at the partitions and at what
-producers were told, never at the shard's inside:
+coordinator are refused, and it restarts from its log. Checkers look at the partitions and at
+the producers' answers, never at the shard's inside:
 
 T1 what was acked as committed is read, what was acked as aborted never; T2 a read_committed
 consumer sees whole transactions or nothing of them; T3 each batch is appended once and in order;
@@ -56,7 +56,7 @@ Producer = tuple[int, int]
 
 
 class Value(NamedTuple):
-    """What is written: unique in the whole run."""
+    """A written value: unique in the whole run."""
 
     client: int
     transaction: int
@@ -126,7 +126,7 @@ class Partition:
         return len(self.entries) if unstable is None else unstable
 
     def read_committed(self) -> list[Value]:
-        """What a consumer makes of the log and the aborted list, as Kafka's Fetcher does."""
+        """Read the log with the aborted list as Kafka's Fetcher does."""
         aborted = sorted(self.aborted, key=lambda each: each.first_offset)
         running: set[int] = set()
         values: list[Value] = []
@@ -163,7 +163,9 @@ class OffsetsPartition(Partition):
         self.offsets.end_transaction(markers.producer_id, commit=markers.commit)
 
     def check(self) -> None:
-        """What is committed is the last of each group that a read_committed consumer sees."""
+        """Compare each group's committed offset with the last one that a read_committed consumer
+        sees.
+        """
         last: dict[str, Value] = {}
         for value in self.read_committed():
             last[str(value.client)] = value
@@ -172,12 +174,12 @@ class OffsetsPartition(Partition):
             fetched = self.offsets.fetch(request, require_stable=False)
             offset = fetched.topics[0].partitions[0].committed_offset
             if offset < 0 or self.entries[offset][1] != value:
-                raise ViolationError(f"T1: group {group_id} stands at {offset}, not {value}")
+                raise ViolationError(f"T1: group {group_id} is at {offset}, not {value}")
 
 
 @attrs.define
 class Outcome:
-    """What a client knows of one of its transactions."""
+    """The outcome of a transaction as its client knows it."""
 
     written: set[Value] = attrs.Factory(set)
     asked_to_commit: bool = False
@@ -186,7 +188,7 @@ class Outcome:
 
 @attrs.define
 class Checker:
-    """What the outside may rely on."""
+    """The guarantees that clients rely on."""
 
     outcomes: dict[tuple[int, int], Outcome] = attrs.Factory(dict)
     sequences: dict[tuple[int, int, int], int] = attrs.Factory(dict)
@@ -208,7 +210,7 @@ class Checker:
         self.given[producer[0]] = max(producer[1], self.given.get(producer[0], -1))
 
     def look(self, partitions: list[Partition]) -> None:
-        """What holds at any time."""
+        """Check what holds at any time."""
         for partition in partitions:
             seen: set[Value] = set()
             for value in partition.read_committed():
@@ -222,7 +224,7 @@ class Checker:
                     raise ViolationError(f"T2: {value} of an open transaction is read")
 
     def settle(self, partitions: list[Partition]) -> None:
-        """What holds once all has healed."""
+        """Check what holds when all faults are over."""
         for partition in partitions:
             if partition.last_stable_offset != len(partition.entries):
                 raise ViolationError(f"T6: {partition.number} is stuck")
@@ -293,7 +295,7 @@ class Simulation(FaultyWorld):
             self.send_marker(markers, partition, epoch)
 
     def send_marker(self, markers: SendMarkers, partition: tuple[str, int], epoch: int) -> None:
-        """Carry one there and the outcome back; what is not heard of in time counts as failed."""
+        """Send one marker and return its outcome; without an answer in time it failed."""
         answered: list[ErrorCode] = []
 
         def arrive() -> None:
@@ -398,7 +400,7 @@ class Simulation(FaultyWorld):
             client.is_up = False
             self.replace(client)
         elif draw < 0.4:
-            self.replace(client)  # taken for dead, it goes on
+            self.replace(client)  # fenced as dead, it continues
         elif draw < 0.6:
             self.coordinator.now_ms = self.now_ms
             self.coordinator.restart()
@@ -424,7 +426,7 @@ class Simulation(FaultyWorld):
             self.start(name, self.random.randrange(0, 1_000))
         self.at(2_000, self.fault)
         self.run_until(60_000)
-        # All heals, and nobody begins anything new.
+        # All faults end, and no client begins anything new.
         self.faulty = False
         self.coordinator.refuse_next = None
         for client in self.clients:
@@ -436,7 +438,7 @@ class Simulation(FaultyWorld):
 
 
 class Client:
-    """One instance of a transactional producer; one request is under way at a time."""
+    """One instance of a transactional producer; it has one request in progress at a time."""
 
     def __init__(
         self, world: Simulation, number: int, transactional_id: str, *, is_v2: bool
@@ -569,7 +571,7 @@ class Client:
             self.write()
 
     def write_timed_out(self) -> None:
-        """Repeat it, or give up: what becomes of it is then unknown.
+        """Repeat the write, or give up: then its outcome is unknown.
 
         In the first version a late commit of offsets may end up in the transaction after it.
         """

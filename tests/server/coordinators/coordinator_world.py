@@ -30,7 +30,7 @@ OTHER = 2
 
 
 class World:
-    """Broker 1 of two, leading partitions that the other one replicates when it is told to."""
+    """Broker 1 of two; the other one replicates its partitions when the test says so."""
 
     def __init__(self, path: Path) -> None:
         volume = open_volume(path)
@@ -115,7 +115,7 @@ def run(test: Callable[..., Any], *arguments: Any) -> None:
 
 
 class Asked:
-    """A request in a task of its own."""
+    """A request in a separate task."""
 
     def __init__(self, nursery: trio.Nursery, request: Callable[[], Any]) -> None:
         self.answers: list[Any] = []

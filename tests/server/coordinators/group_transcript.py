@@ -1,4 +1,4 @@
-"""Asks a server everything about groups, in every version, and writes down what it answers.
+"""A recording of a server's answers to all requests about groups, in every version.
 
 Random parts (member ids, the port) are replaced by names, so that two servers can be compared
 line by line. A recording of a server is made with
@@ -77,7 +77,7 @@ def shown(value: Any, names: dict[str, str]) -> str:
     if isinstance(value, list):
         items = [shown(item, names) for item in value]
         if value and (hasattr(value[0], "group_id") or hasattr(value[0], "member_id")):
-            items.sort()  # Kafka tells groups and members in the order of a hash
+            items.sort()  # Kafka returns groups and members in the order of a hash
         return "[" + ", ".join(items) + "]"
     if isinstance(value, bytes | str | int | None):
         if isinstance(value, str) and value in names:

@@ -1,4 +1,4 @@
-"""Decisions of a coordinator that let others go on in their midst: order, time, ends and errors."""
+"""Long decisions of a coordinator, with other tasks in between: order, time, ends and errors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,7 +32,7 @@ PARTITIONS = 3
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """One whose decisions let others go on after every step."""
+    """A world whose decisions let other tasks run after every step."""
     monkeypatch.setattr(coordinator_turns, "_SLICE_S", 0.0)
     return World(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What a node answers about groups, held against what Apache Kafka 4.3.0 answered.
+"""The answers of a node about groups equal those of Apache Kafka 4.3.0.
 
 The recording was made with `python -m tests.server.coordinators.group_transcript`, a topic of two
 partitions, and group.initial.rebalance.delay.ms=0.

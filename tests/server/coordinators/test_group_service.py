@@ -61,7 +61,7 @@ def poll_until(done: object, *consumers: Consumer) -> list[str]:
     values: list[str] = []
     deadline = time.monotonic() + DEADLINE_S
     while not done(values):  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"waited in vain, got {len(values)}"
+        assert time.monotonic() < deadline, f"timed out with {len(values)} values"
         for each in consumers:
             message = each.poll(0.02)
             if message is not None and message.error() is None:

@@ -1,4 +1,4 @@
-"""Expressions are matched with many topics without holding up the loop."""
+"""Matching expressions with many topics does not hold the loop."""
 
 from collections.abc import Collection, Mapping
 from time import perf_counter
@@ -16,7 +16,7 @@ def cluster(topics: int, offset: int = 5) -> MetadataImage:
 
 
 class World:
-    """A resolver, the cluster it sees, and what it told."""
+    """A resolver, the cluster it sees, and its answers."""
 
     def __init__(self, topics: int) -> None:
         self.image = cluster(topics)

@@ -1,4 +1,4 @@
-"""What a node answers about transactions, held against what Apache Kafka 4.3.0 answered.
+"""The answers of a node about transactions equal those of Apache Kafka 4.3.0.
 
 The recording was made with `python -m tests.server.coordinators.transaction_transcript`.
 """

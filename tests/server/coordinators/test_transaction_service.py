@@ -199,7 +199,7 @@ WHERE = ("t", 0)
 
 
 def admitted(told: Told, support: Support) -> ErrorCode:
-    """What Produce answers for a first write."""
+    """Return Produce's answer for a first write."""
     codes: list[ErrorCode] = []
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""Asks a server everything about transactions, in every version, and writes down what it answers.
+"""A recording of a server's answers to all requests about transactions, in every version.
 
 Producer ids are replaced by names, so that two servers can be compared line by line.
 A recording of a server is made with
@@ -56,7 +56,7 @@ def batch(producer: tuple[int, int], sequence: int, *values: bytes, transactiona
 
 
 class Transcript:
-    """The questions; each section has a transactional id and partitions of its own."""
+    """The requests; each section has its own transactional id and partitions."""
 
     def __init__(self, bootstrap: str) -> None:
         self.run_id = uuid.uuid4().hex[:8]
@@ -242,7 +242,7 @@ class Transcript:
         return answer
 
     def told(self, label: str, answer: Any) -> None:
-        """What counts of a Produce response; messages are each server's own."""
+        """Record the relevant part of a Produce response; messages differ between servers."""
         self.lines.append(f"{label}: code={int(answer.error_code)} offset={answer.base_offset}")
 
     def end_offset(self, partition: int, isolation: int = 0) -> int:
@@ -256,7 +256,7 @@ class Transcript:
         return answer.offset if not answer.error_code else -1
 
     def read(self, label: str, partition: int, offset: int = 0) -> None:
-        """What consumers of both levels get of a partition."""
+        """Read a partition with consumers of both isolation levels."""
         for isolation in (0, 1):
             asked = FetchRequest.FetchPartition(
                 partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20

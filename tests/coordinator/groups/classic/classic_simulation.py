@@ -41,7 +41,7 @@ JOIN_TIMEOUT_MS = REBALANCE_MS + 10_000
 
 @attrs.define
 class Checker:
-    """What the outside may rely on."""
+    """The guarantees that clients rely on."""
 
     owners: dict[tuple[int, int], str] = attrs.Factory(dict)
     generation: int = 0
@@ -260,7 +260,7 @@ class Consumer(FaultyClient):
         )
 
     def failed(self, error: ErrorCode) -> None:
-        """What a consumer does about an error of its membership."""
+        """React to an error of the membership as a consumer does."""
         if error in (
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.ILLEGAL_GENERATION,

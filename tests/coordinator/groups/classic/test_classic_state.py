@@ -1,4 +1,5 @@
-"""Every state of a classic group against every request: what a member, a stranger and nobody get.
+"""Every state of a classic group with every request: of a member, of an unknown member, without
+one.
 
 Kafka: the table in ClassicGroupState, and GroupMetadataManagerTest.
 """

@@ -5,8 +5,8 @@ protocol (KIP-848, some static, some subscribed by an expression) heartbeat, tak
 partitions; classic ones join and sync, eager or cooperative. They come and go, so the group turns
 from one type to the other and back. Requests are lost, late and repeated, replies are lost and
 late, appends are refused, the coordinator restarts from its log, the topic grows. A client has one
-connection at a time: requests do not overtake each other on it, and what is under way when it
-gives a connection up does not arrive.
+connection at a time: requests do not overtake each other on it, and requests in progress when it
+closes a connection do not arrive.
 
 G1 the records never give a partition to two members, and what a client holds is its member's in
 the records, as long as it is in the group; G2 a look-up gives the last commit that was written;
@@ -73,12 +73,13 @@ class Checker:
     written: dict[int, int] = attrs.Factory(dict)
     processed: set[tuple[int, int]] = attrs.Factory(set)
     kinds: set[str] = attrs.Factory(set)
-    # How often an id has become a member, and when it last ceased to be one: who is put out and
-    # comes again holds nothing by right. A group that changes its type puts nobody out.
+    # How often an id has become a member, and when it last ceased to be one. A member that was
+    # removed and returns has no right to old partitions. A group that changes its type removes no
+    # member.
     births: dict[str, int] = attrs.Factory(dict)
     departed_ms: dict[str, int] = attrs.Factory(dict)
     now_ms: Callable[[], int] = lambda: 0
-    # Hears of the generation at which a classic group becomes a consumer group.
+    # Receives the generation at which a classic group becomes a consumer group.
     upgraded: Callable[[int], None] = lambda _generation: None
     upgrades: bool = False
 
@@ -144,7 +145,7 @@ class Checker:
     def committed(self, member_id: str, partitions: Held) -> None:
         if self.classic is not None:
             if member_id not in self.classic:
-                raise ViolationError(f"G3: {member_id} is no member, and has committed")
+                raise ViolationError(f"G3: {member_id} is not a member, and has committed")
         elif not partitions <= self.owned.get(member_id, set()):
             raise ViolationError(f"G3: {member_id} has committed {partitions}")
 
@@ -185,7 +186,7 @@ class World(FaultyWorld):
         ]
 
     def upgraded(self, generation: int) -> None:
-        """Who missed the last classic generation holds what it had by no right any more."""
+        """A member that missed the last classic generation has no right to its partitions."""
         for client in self.clients:
             if client.epoch < generation:
                 client.birth = None
@@ -300,7 +301,9 @@ class Client(FaultyClient):
             self.crash()
 
     def stall(self) -> None:
-        """Stands still, perhaps for longer than its session, and goes on as if nothing was."""
+        """Stop for a while, perhaps for longer than the session, and continue as if nothing
+        happened.
+        """
         if self.is_up and self.held:
             self.later(self.world.random.randrange(5_000, 25_000), lambda: self.work(self.resume))
 
@@ -316,7 +319,7 @@ class Client(FaultyClient):
             self.world.checker.holds(self.member_id, self.birth, self.held)
 
     def hold(self, told: Held) -> None:
-        """Holds what it was told to, and forgets where it was in the rest."""
+        """Hold the assigned partitions, and forget the position in others."""
         self.held = told
         self.birth = self.world.checker.births.get(self.member_id)
         self.positions = {p: o for p, o in self.positions.items() if p in told}
@@ -357,7 +360,7 @@ class Client(FaultyClient):
         is_current = self.next_step()
 
         def arrives(token: Any) -> None:
-            # After a time-out its connection is closed, with what was under way on it.
+            # After a timeout its connection is closed, with the requests in progress on it.
             if is_current():
                 operate(token)
 
@@ -439,7 +442,7 @@ class Client(FaultyClient):
 
 
 class ConsumerClient(Client):
-    """Heartbeats tell it what to have; it says when it has given up the rest."""
+    """A consumer: heartbeats give it its assignment; it confirms what it has revoked."""
 
     def begin(self) -> None:
         self.member_id = f"{self.name}-{self.life}"
@@ -510,7 +513,7 @@ class ConsumerClient(Client):
                 self.work(lambda: self.later(pause_ms, self.heartbeat))
 
     def take(self, assignment: Any) -> None:
-        """Gives up in a while, so that others may look, takes at once, and says so."""
+        """Revoke after a while, so that others may look, take at once, and confirm."""
         told = {p for topic in assignment.topic_partitions for p in topic.partitions}
         if self.held <= told:
             self.hold(told)
@@ -610,7 +613,7 @@ class ClassicClient(Client):
             self.sync(response)
 
     def shares(self, joined: Any) -> dict[str, Held]:
-        """Everybody a share; what another member still has is given to nobody yet."""
+        """Return a share for each member, without what another member still has."""
         claims: dict[int, tuple[int, str]] = {}
         members = sorted(member.member_id for member in joined.members)
         for member in joined.members:

@@ -1,4 +1,4 @@
-"""What every assignor must do, and what each promises."""
+"""The duties of every assignor, and the promises of each."""
 
 from collections.abc import Mapping
 
@@ -42,7 +42,7 @@ def assign(assignor: Assignor, spec: GroupSpec) -> dict[str, Assignment]:
 
 
 def placed(given: Mapping[str, Assignment]) -> dict[tuple[Uuid, int], str]:
-    """Who has each partition; an assertion fails where two have it."""
+    """Return the owner of each partition; an assertion fails when two members have one."""
     owners: dict[tuple[Uuid, int], str] = {}
     for member_id, assignment in given.items():
         for topic, partitions in assignment.items():
@@ -154,7 +154,7 @@ def test_range_assignor_static_members_come_first() -> None:
 
 
 class Hoarder:
-    """An assignor of somebody's own: all to the first."""
+    """An assignor of a user: everything to the first member."""
 
     name = "hoarder"
 

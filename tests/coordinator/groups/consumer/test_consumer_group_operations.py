@@ -71,7 +71,7 @@ class Broken:
 
 
 class Greedy:
-    """Gives partitions that are not there."""
+    """Assigns partitions that do not exist."""
 
     name = "greedy"
 

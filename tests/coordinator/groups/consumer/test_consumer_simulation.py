@@ -103,7 +103,7 @@ def test_consumer_simulation_unreleased_partition_is_noticed(
     release = ConsumerGroup._release
 
     def keeps(self: ConsumerGroup, owned: Any, epoch: int) -> None:
-        # What a member had when it was put out stays taken.
+        # The partitions of a member that was removed stay taken.
         if epoch % 5:
             release(self, owned, epoch)
 
@@ -132,7 +132,7 @@ def test_consumer_simulation_unseen_topic_growth_is_noticed(
 def test_consumer_simulation_upgrade_by_assignments_only_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What Apache Kafka does; it takes a rebalance within a rebalance to go wrong."""
+    """Apache Kafka's behaviour; it fails only in a rebalance during a rebalance."""
     subscription = migration._subscription
 
     def silent(*args: Any) -> Any:
