@@ -15,8 +15,10 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "barnabas"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 800
+# The largest of today: these limits may only fall.
+FUNCTION_LINES_MAX = 62
+MODULE_LINES_MAX = 500
+LARGER_MODULES = {"raft.py": 700}
 
 # Rooms whose state machines take (event, now): no clock, no randomness, no network, no files.
 SANS_IO = [
@@ -77,9 +79,7 @@ def test_a_module_has_one_subject(module: Path) -> None:
     if "Generated" in (ast.get_docstring(parsed(module)) or ""):
         return
     lines = len(module.read_text().splitlines())
-    # Declarations (messages, properties) are tables: long, but read a row at a time.
-    table = {"metadata.py", "properties.py", "errors.py"}
-    assert lines <= MODULE_LINES_MAX or module.name in table or "config" in module.parts
+    assert lines <= LARGER_MODULES.get(module.name, MODULE_LINES_MAX)
 
 
 def test_a_file_name_stands_for_one_module() -> None:
@@ -91,7 +91,7 @@ def test_a_file_name_stands_for_one_module() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
 def test_assert_validates_nothing(module: Path) -> None:
-    """Python drops assert under -O, so no check of input may stand in one."""
+    """Python drops assert under -O, so input must not be checked by assert."""
     found = [node.lineno for node in ast.walk(parsed(module)) if isinstance(node, ast.Assert)]
     assert found == []
 
