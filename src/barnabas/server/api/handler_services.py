@@ -92,7 +92,7 @@ class LogDirServices:
 
 @attrs.frozen
 class MetadataServices:
-    """For ApiVersions, Metadata, DescribeCluster and DescribeTopicPartitions."""
+    """For ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions, UnregisterBroker."""
 
     image: "Callable[[], MetadataImage]"
     """Returns the committed metadata."""

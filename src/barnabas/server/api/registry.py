@@ -117,6 +117,7 @@ SERVED: Final = (
     )),
     _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers"),
     _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers"),
+    _api("UnregisterBroker", _BOTH, "metadata.unregister_broker_handler.unregister_broker"),
     _api("DescribeTopicPartitions", _BROKER,
          "metadata.describe_cluster_handler.describe_topic_partitions",
          errors=in_items((_TOPICS,))),

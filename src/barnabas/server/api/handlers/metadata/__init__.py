@@ -1,1 +1,1 @@
-"""Handlers that describe the cluster: ApiVersions, Metadata, DescribeCluster."""
+"""Handlers of cluster metadata: ApiVersions, Metadata, DescribeCluster, UnregisterBroker."""
