@@ -54,7 +54,7 @@ def test_check_of_a_valid_log_reads_all_bytes_without_a_fault(log) -> None:
 
 @pytest.mark.parametrize(
     ("at", "to", "fault"),
-    [(70, b"!!", "wrong crc"), (8, b"\x7f", "no batch"), (16, b"\x01", "no batch")],
+    [(70, b"!!", "wrong crc"), (8, b"\x7f", "no valid batch"), (16, b"\x01", "no valid batch")],
 )
 def test_check_reports_each_damage_with_its_segment(log, at, to, fault) -> None:
     victim = log.segments[1]

@@ -43,7 +43,9 @@ def check_batch(records: Writable, config: LogConfig, origin: Origin) -> BatchHe
     try:
         header = BatchHeader._make(HEADER.unpack_from(records, 0))
     except StructError:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes") from None
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a batch"
+        ) from None
     if header.batch_length + LOG_OVERHEAD != size or header.magic != MAGIC:
         raise _layout(header, size)
     is_client = origin == "client"
@@ -83,7 +85,7 @@ def _layout(header: BatchHeader, size: int) -> KafkaError:
         )
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"a batch of {header.batch_length} bytes and magic {header.magic} in {size} bytes",
+        f"a batch with length {header.batch_length} and magic {header.magic} in {size} bytes",
     )
 
 
@@ -199,7 +201,7 @@ def check_follower_batch(records: Writable | bytes, position: int, header: Batch
     """Check a batch that the leader sent. Raises CORRUPT_MESSAGE if it is cut off or damaged."""
     size = header.size
     if header.magic != MAGIC or size < HEADER_SIZE or position + size > len(records):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch at {position}")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no complete batch at position {position}")
     with memoryview(records)[position + CHECKED_AT : position + size] as checked:
         if crc32c(checked) != header.crc:
             raise KafkaError(

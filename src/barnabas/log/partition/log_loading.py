@@ -146,7 +146,7 @@ def _find_segments(log: "PartitionLog") -> list[int]:
             others.append((stem, entry.path))
     orphans = [path for stem, path in others if int(stem) not in sizes]
     for path in orphans:
-        logger.warning("removing an index without a segment file=%s", path)
+        logger.warning("removing index without a segment file=%s", path)
     remove_files(orphans)
     files = log.volume.files
     segments = [Segment(log.directory, base, files, sizes[base]) for base in sorted(sizes)]

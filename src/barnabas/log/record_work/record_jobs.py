@@ -162,7 +162,9 @@ class FindTime:
                 found = timestamp, offset
                 break
         if found is not None and max(map(abs, found)) > LONG_MAX:
-            raise CorruptBatch(f"a record at {found[1]} of the time {found[0]}")
+            raise CorruptBatch(
+                f"the record at offset {found[1]} has the invalid timestamp {found[0]}"
+            )
         return found
 
 

@@ -54,7 +54,9 @@ def _check(directory: str, name: str, throttle: Callable[[int], object]) -> Chec
                 header = _checked_batch(file, position, size)
                 throttle(header.size)
                 if header.base_offset < offset or header.last_offset < header.base_offset:
-                    raise CorruptBatch(f"offset {header.base_offset} follows {offset}")
+                    raise CorruptBatch(
+                        f"offset {header.base_offset} is below the expected {offset}"
+                    )
                 offset = header.next_offset
                 position += header.size
     except FileNotFoundError:
@@ -72,16 +74,16 @@ def _checked_batch(file: DirectFile, position: int, file_size: int) -> BatchHead
     header = read_header(file.read(position, HEADER_SIZE))
     end = position + header.size
     if header.magic != MAGIC or end > file_size:
-        raise CorruptBatch(f"no batch at {position}")
+        raise CorruptBatch(f"no valid batch at position {position}")
     crc, at = 0, position + _CHECKED_AT
     while at < end:
         part = file.read(at, end - at)
         if not part:
-            raise CorruptBatch(f"the file ends inside the batch at {position}")
+            raise CorruptBatch(f"the file ends inside the batch at position {position}")
         crc = crc32c(part, crc)
         at += len(part)
     if crc != header.crc:
-        raise CorruptBatch(f"a batch with a wrong crc at {position}")
+        raise CorruptBatch(f"wrong crc in the batch at position {position}")
     return header
 
 

@@ -111,6 +111,8 @@ class MetadataLog:
 
     def forget_below(self, offset: int, now_ms: int) -> None:
         """Delete whole segments below `offset`, which a snapshot replaces."""
+        if offset > self._log.high_watermark:  # a restarted replica has an older one
+            self._log.advance_high_watermark(offset)
         self._log.advance_log_start(offset)
         self._log.apply_retention(now_ms)
 
