@@ -5,10 +5,39 @@ state of the parts. prometheus-client is imported with the first read.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from barnabas.server.node.node import Node
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.log import LogManager
+    from barnabas.server.api.dispatch import Dispatcher
+    from barnabas.server.api.registry import ListenerKind
+    from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+    from barnabas.server.quorum.quorum import Quorum
+    from barnabas.server.storage.background_tasks import BackgroundTasks
+    from barnabas.server.storage.disk_threads import DiskThreads
+    from barnabas.server.storage.record_worker import RecordWorker
+    from barnabas.server.transport.acceptor import Transport
+
+
+class MeteredParts(Protocol):
+    """The parts of the node whose counters are metrics."""
+
+    dispatchers: "dict[ListenerKind, Dispatcher]"
+    transport: "Transport"
+    quorum: "Quorum"
+    logs: "LogManager"
+    disk: "DiskThreads"
+    records: "RecordWorker"
+    groups: "GroupCoordinator"
+    transactions: "TransactionCoordinator"
+    background: "BackgroundTasks"
+
+    @property
+    def image(self) -> "MetadataImage":
+        """The committed metadata."""
+        ...
 
 
 class Metrics:
@@ -16,8 +45,8 @@ class Metrics:
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, parts: MeteredParts) -> None:
+        self._parts = parts
         self._registry: Any = None
 
     def text(self) -> bytes:
@@ -66,7 +95,7 @@ class Metrics:
             labels=["api"],
         )
         failed: dict[str, int] = {}
-        for dispatcher in self._node.dispatchers.values():
+        for dispatcher in self._parts.dispatchers.values():
             for route in dispatcher.routes.values():
                 labels = [route.name, str(route.version), dispatcher.listener]
                 seconds.add_metric(labels, route.requests, route.seconds)
@@ -79,7 +108,7 @@ class Metrics:
     def _connections(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        transport = self._node.transport
+        transport = self._parts.transport
         yield GaugeMetricFamily(
             "barnabas_connections", "Open connections", len(transport.connections)
         )
@@ -95,7 +124,7 @@ class Metrics:
     def _state(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        node, image = self._node, self._node.image
+        parts, image = self._parts, self._parts.image
         partitions = sum(len(topic.partitions) for topic in image.topics_by_name.values())
         yield GaugeMetricFamily(
             "barnabas_topics", "Topics in the metadata", len(image.topics_by_name)
@@ -109,11 +138,11 @@ class Metrics:
             "Failures of the parts of the node that follow the metadata",
             labels=["subscriber"],
         )
-        for name, count in node.quorum.publisher.failures.items():
+        for name, count in parts.quorum.publisher.failures.items():
             failures.add_metric([name], count)
         yield failures
         yield CounterMetricFamily(
-            "barnabas_fsyncs", "fsync calls made for the logs", node.disk.fsyncs
+            "barnabas_fsyncs", "fsync calls made for the logs", parts.disk.fsyncs
         )
 
     def _coordinators(self) -> Iterator[Any]:
@@ -124,14 +153,14 @@ class Metrics:
             "Coordinator partitions that were unloaded because of an error and loaded again",
             labels=["topic"],
         )
-        for coordinator in (self._node.groups, self._node.transactions):
+        for coordinator in (self._parts.groups, self._parts.transactions):
             failures.add_metric([coordinator.TOPIC], coordinator.failures)
         yield failures
 
     def _record_helper(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        records = self._node.records
+        records = self._parts.records
         yield CounterMetricFamily(
             "barnabas_record_jobs", "Batches whose records a helper examined", records.requested
         )
@@ -150,7 +179,7 @@ class Metrics:
         """
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        cleaner = self._node.background.log_cleaner
+        cleaner = self._parts.background.log_cleaner
         counts, failures = cleaner.counts, cleaner.failures
         passes = CounterMetricFamily(
             "barnabas_cleaner_passes", "Passes of the cleaner over a log", labels=["outcome"]
@@ -183,7 +212,7 @@ class Metrics:
             labels=["directory"],
         )
         logs = list(failures.uncleanable())
-        for volume in self._node.logs.volumes:
+        for volume in self._parts.logs.volumes:
             mine = [log for log in logs if log.volume is volume]
             partitions.add_metric([str(volume.path)], len(mine))
             sizes.add_metric([str(volume.path)], sum(log.size_bytes for log in mine))
@@ -193,7 +222,7 @@ class Metrics:
     def _scrubber(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        scrubber = self._node.background.scrubber
+        scrubber = self._parts.background.scrubber
         yield CounterMetricFamily(
             "barnabas_scrubber_bytes", "Bytes of segments read by the scrubber", scrubber.bytes
         )
