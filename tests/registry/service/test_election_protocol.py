@@ -53,9 +53,10 @@ def test_member_that_is_not_eligible_does_not_lead() -> None:
     assert chosen_leader({"x": members["x"]}).leader is None
 
 
-def test_equal_urls_are_an_error() -> None:
+def test_equal_urls_are_an_error_when_no_other_is_left() -> None:
     members = {"x": identity("a").encoded(), "y": identity("a").encoded()}
     assert chosen_leader(members) == LeaderAssignment(None, None, 1)
+    assert chosen_leader({**members, "z": identity("b").encoded()}).member_id == "z"
 
 
 def test_metadata_of_unknown_form_is_left_out() -> None:

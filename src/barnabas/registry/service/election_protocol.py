@@ -3,10 +3,12 @@
 Instances are members of a classic group of protocol type ``sr``, protocol ``v0``. A member's
 metadata is its address as JSON; the group's leader assigns to every member the address of the one
 that appends: the present one, as long as it is a member, or else the eligible member with the
-smallest URL. Two members with one URL are an error: there is no leader then.
+smallest URL. A URL that two members have is passed over: one of them may be the dead predecessor of
+the other. When no other is left, that is an error and there is no leader.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -124,16 +126,15 @@ def chosen_leader(members: Mapping[str, bytes]) -> LeaderAssignment:
             found[member_id] = InstanceIdentity.decoded(metadata)
         except MalformedJsonError:
             continue
-    urls = [identity.address.url for identity in found.values()]
-    if len(set(urls)) < len(urls):
-        return LeaderAssignment(None, error=_DUPLICATE_URLS)
+    holders = Counter(identity.address.url for identity in found.values())
     eligible = [
         (not identity.is_leader, identity.address.url, member_id)
         for member_id, identity in found.items()
-        if identity.is_eligible
+        if identity.is_eligible and holders[identity.address.url] == 1
     ]
     if not eligible:
-        return LeaderAssignment(None)
+        has_duplicates = len(holders) < len(found)
+        return LeaderAssignment(None, error=_DUPLICATE_URLS if has_duplicates else _NO_ERROR)
     _, _, member_id = min(eligible)
     return LeaderAssignment(found[member_id], member_id)
 

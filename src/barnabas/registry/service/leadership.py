@@ -15,6 +15,7 @@ from barnabas.client.group_session import (
     GroupEvent,
     GroupSession,
     GroupSettings,
+    Revoked,
     join_group,
 )
 from barnabas.protocol.errors import KafkaError
@@ -31,17 +32,17 @@ from barnabas.registry.service.leader_forwarding import connected_stream
 logger = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_S = 10.0
-REBALANCE_TIMEOUT_S = 1.5
-HEARTBEAT_INTERVAL_S = 0.5
+REBALANCE_TIMEOUT_S = 1.0
+HEARTBEAT_INTERVAL_S = 0.3
 
-_PROBE_INTERVAL_S = 0.5
+_PROBE_INTERVAL_S = 0.3
 _PROBE_TIMEOUT_S = 2.0
 _PROBE_FAILURES_MAX = 2
 _REJOIN_BACKOFF_S = 0.5
 
 
 class Leadership:
-    """This instance's view of who leads. ``leader`` is absent while the group decides."""
+    """This instance's view of who leads. ``leader`` is absent until the group has decided."""
 
     def __init__(
         self, client: KafkaClient, group_id: str, own: InstanceAddress, tls: ssl.SSLContext | None
@@ -88,6 +89,9 @@ class Leadership:
         return self.leader
 
     def _note(self, event: GroupEvent) -> None:
+        """Take in what the group decides. While it rebalances, the leader stays the same."""
+        if isinstance(event, Revoked) and not event.is_lost:
+            return
         leader = None
         if isinstance(event, Assigned):
             try:
