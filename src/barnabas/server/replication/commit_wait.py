@@ -185,9 +185,10 @@ class CommitWaits:
                 queue = self._queue(partition)
                 queue.add(part)
                 wait.replicating.append((part, queue))
-            if partition.flush_due and self._nursery is not None:
+            if partition.flush_due:
                 part.unmet += 1
-                self._nursery.start_soon(self._flush_part, part)
+                if self._nursery is not None:  # else the node stops, and must not acknowledge
+                    self._nursery.start_soon(self._flush_part, part)
         for part in parts:
             part.meet()
         wait.start(timeout_ms)
