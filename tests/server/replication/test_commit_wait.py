@@ -38,7 +38,9 @@ class Outcomes:
 
 
 def append(partition: Partition) -> int:
-    info = partition.append(batch(b"v"), required_acks=-1, origin="client", now_ms=1_800_000_000_000)
+    info = partition.append(
+        batch(b"v"), required_acks=-1, origin="client", now_ms=1_800_000_000_000
+    )
     return info.last_offset
 
 
