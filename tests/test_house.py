@@ -60,12 +60,12 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
-def test_a_module_opens_with_a_docstring(module: Path) -> None:
+def test_module_opens_with_a_docstring(module: Path) -> None:
     assert ast.get_docstring(parsed(module)), f"{name(module)} does not say what lives in it"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
-def test_a_function_fits_a_screen(module: Path) -> None:
+def test_function_fits_a_screen(module: Path) -> None:
     long = {
         node.name: (node.end_lineno or 0) - node.lineno + 1
         for node in functions(parsed(module))
@@ -75,14 +75,14 @@ def test_a_function_fits_a_screen(module: Path) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
-def test_a_module_has_one_subject(module: Path) -> None:
+def test_module_is_not_too_long(module: Path) -> None:
     if "Generated" in (ast.get_docstring(parsed(module)) or ""):
         return
     lines = len(module.read_text().splitlines())
     assert lines <= LARGER_MODULES.get(module.name, MODULE_LINES_MAX)
 
 
-def test_a_file_name_stands_for_one_module() -> None:
+def test_file_name_is_unique() -> None:
     """Tracebacks and search results show file names, so each names one role in one room."""
     names = Counter(module.name for module in MODULES)
     shared = {name for name, count in names.items() if count > 1}
@@ -90,14 +90,14 @@ def test_a_file_name_stands_for_one_module() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
-def test_assert_validates_nothing(module: Path) -> None:
+def test_source_has_no_assert(module: Path) -> None:
     """Python drops assert under -O, so input must not be checked by assert."""
     found = [node.lineno for node in ast.walk(parsed(module)) if isinstance(node, ast.Assert)]
     assert found == []
 
 
 @pytest.mark.parametrize("module", SANS_IO, ids=name)
-def test_a_core_touches_no_clock_network_or_file(module: Path) -> None:
+def test_core_imports_no_clock_network_or_file(module: Path) -> None:
     assert IMPURE.intersection(imported(parsed(module))) == EXEMPT.get(name(module), set())
 
 

@@ -31,6 +31,7 @@ PROMISES = [
     ("remote.log.storage.system.enable", "true"),
     ("config.providers", "env"),
     ("cordoned.log.dirs", "/disk1"),
+    ("max.connection.creation.rate", "10"),
 ]
 
 
