@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.language import messages_page, public_names
-from tests.language.banned import findings
-from tests.language.texts import Text, tree_texts
+from tests.language.texts import tree_texts
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "barnabas"
@@ -74,35 +73,6 @@ def test_page_of_messages_is_current() -> None:
     """When it fails: `make docs`."""
     current = "\n".join(messages_page.page(list(tree_texts(rooms=("src/barnabas",))))) + "\n"
     assert (ROOT / "docs/messages.md").read_text() == current
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("docstring", "Whether the disks that are left do not do."),
-        ("docstring", "What can be asked of a batch's records, and the doing of it."),
-        ("log", "ignored, it is none of the log's file=%s"),
-        ("error", "Log levels are not told by the protocol"),
-        ("comment", "One that the end of the node interrupted is gone on with"),
-        ("test name", "test what is wrong is found"),
-    ],
-)
-def test_phrase_to_avoid_is_found(kind: str, text: str) -> None:
-    assert list(findings(Text(kind, "f.py", 1, text)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("docstring", "Return True when too few directories are online."),
-        ("log", "resuming interrupted move partition=%s"),
-        ("error", "broker loggers are not supported"),
-        ("error", "there is no longer a leader; there are no bytes"),
-        ("comment", "The node stands by; no more than ten requests wait."),
-    ],
-)
-def test_plain_text_has_no_finding(kind: str, text: str) -> None:
-    assert list(findings(Text(kind, "f.py", 1, text))) == []
 
 
 def test_page_of_public_names_is_current() -> None:
