@@ -502,6 +502,33 @@ async def test_acceptor_connections_above_max_connections_wait() -> None:
 
 
 @in_trio
+async def test_acceptor_free_slots_wake_every_listener_that_waits() -> None:
+    limits = attrs.evolve(LIMITS, connections_max=2)
+    transport = Transport(limits, trio.lowlevel.checkpoint)  # type: ignore[arg-type]
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
+    listeners = [Listener(endpoint, bind(endpoint, limits), "broker") for _ in range(2)]
+    dispatchers: Any = {"broker": Words()}
+    async with trio.open_nursery() as nursery:
+        await nursery.start(transport.run, listeners, dispatchers)
+
+        async def client(listener: Listener) -> Client:
+            return Client(await trio.open_tcp_stream("127.0.0.1", listener.port))
+
+        with trio.fail_after(20):
+            taken = [await client(listeners[0]) for _ in range(2)]
+            await trio.sleep(0.05)
+            waiting = [await client(listener) for listener in listeners]
+            await trio.sleep(0.05)
+            for each in taken:
+                await each.stream.aclose()
+            for each in waiting:
+                await each.send(b"echo 1")
+                assert await each.receive() == b"echo 1"
+                await each.stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
+@in_trio
 async def test_acceptor_without_descriptors_pauses() -> None:
     async with served() as server:
         real = socket.socket.accept

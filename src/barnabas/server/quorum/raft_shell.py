@@ -6,7 +6,8 @@ submitted or the core's timer is due.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -16,7 +17,7 @@ from barnabas.cluster.metadata.metadata_snapshot import control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
-from barnabas.cluster.quorum.raft_state import Entry
+from barnabas.cluster.quorum.raft_state import Entry, Ready
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import KafkaError
@@ -69,7 +70,8 @@ class RaftShell:
         self._now_ms = now_ms
         self._deliver = deliver
         self._peers = peers
-        self._flushed_offset = self._core.log_end_offset
+        # The core's log end is ahead of the file's while proposals wait to be appended.
+        self._appended_offset = self._flushed_offset = self._core.log_end_offset
         self._woken = trio.Event()
 
     def start(self) -> None:
@@ -89,7 +91,7 @@ class RaftShell:
             while True:
                 self._woken = trio.Event()
                 await self._carry_out(self._machine.take_effects(self._now_ms()))
-                if self._flushed_offset < self._core.log_end_offset:
+                if self._flushed_offset < self._appended_offset:
                     await self._flush()
                 else:
                     await self._sleep()
@@ -112,15 +114,10 @@ class RaftShell:
     async def _carry_out(self, effects: Effects) -> None:
         """Carry out effects, in the order of `Ready`."""
         ready = effects.ready
-        if ready.quorum_state is not None:
-            await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
-        if ready.truncate_to is not None:
-            self._log.truncate_to(ready.truncate_to)
-            self._flushed_offset = min(self._flushed_offset, ready.truncate_to)
-        for entry in ready.entries:
-            batch = _batch(entry)
-            self._log.append(batch, self._now_ms())
-            self._snapshots.appended(len(batch))
+        with _disk_failures():
+            if ready.quorum_state is not None:
+                await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
+            self._write(ready)
         for message in ready.messages:
             self._peers.send(message)
         if ready.leadership is not None:
@@ -132,13 +129,22 @@ class RaftShell:
             self._peers.fetch_snapshot(ready.fetch_snapshot)
         self._deliver(effects)
 
+    def _write(self, ready: Ready) -> None:
+        if ready.truncate_to is not None:
+            self._log.truncate_to(ready.truncate_to)
+            self._appended_offset = min(self._appended_offset, ready.truncate_to)
+            self._flushed_offset = min(self._flushed_offset, ready.truncate_to)
+        for entry in ready.entries:
+            batch = _batch(entry)
+            self._log.append(batch, self._now_ms())
+            self._appended_offset = entry.next_offset
+            self._snapshots.appended(len(batch))
+
     async def _flush(self) -> None:
         """Make the appended batches durable; a single voter has then committed them."""
-        end_offset = self._core.log_end_offset
-        try:
+        end_offset = self._appended_offset
+        with _disk_failures():
             await self._disk.fsync(self, self._log.flush)
-        except KafkaError as error:
-            raise DisksLostError(f"the quorum's log cannot be written: {error.message}") from error
         self._flushed_offset = end_offset
         self._core.on_flushed(end_offset)
         await self._carry_out(self._machine.take_effects(self._now_ms()))
@@ -149,9 +155,20 @@ class RaftShell:
         if snapshots.is_due(now_ms):
             snapshots.begin(now_ms)
             snapshot = self._machine.snapshot()
-            await self._disk.run(snapshots.write, snapshot, now_ms)
-            snapshots.remove_old(now_ms)
+            with _disk_failures():
+                await self._disk.run(snapshots.write, snapshot, now_ms)
+                snapshots.remove_old(now_ms)
             self._machine.voters_history.trim(snapshot.id.end_offset)
+
+
+@contextmanager
+def _disk_failures() -> Generator[None]:
+    """Raise DisksLostError in place of a failure of the quorum's disk."""
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        reason = error.message if isinstance(error, KafkaError) else error
+        raise DisksLostError(f"the quorum's log cannot be written: {reason}") from error
 
 
 def _batch(entry: Entry) -> bytearray:

@@ -220,7 +220,8 @@ class Transport:
             while len(self.connections) >= self.limits.connections_max:
                 # As in Kafka, the next connection waits in the backlog until another one closes.
                 self._warn_of_waiting(listener)
-                self._slot_free = trio.Event()
+                if self._slot_free.is_set():  # otherwise other listeners wait for it
+                    self._slot_free = trio.Event()
                 await self._slot_free.wait()
             try:
                 client, address = sock.accept()

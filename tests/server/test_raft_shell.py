@@ -1,0 +1,115 @@
+"""The Raft shell: what is durable before it is committed, and failures of the disk."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.quorum import raft_shell
+from barnabas.server.quorum.raft_shell import RaftShell
+from tests.cluster.states import registration
+from tests.cluster.test_controller_state_machine import machine_of
+
+
+class MemoryLog:
+    """A log whose `durable` offset is the end at the last flush; `committed` its high watermark."""
+
+    directory = Path("unused")
+
+    def __init__(self) -> None:
+        self.end = self.durable = self.committed = 0
+        self.error: KafkaError | None = None
+
+    def append(self, batch: bytearray, now_ms: int) -> None:
+        if self.error is not None:
+            raise self.error
+        self.end = max(header.next_offset for _, header in iter_batches(batch))
+
+    def flush(self) -> None:
+        self.durable = self.end
+
+    def advance_high_watermark(self, offset: int) -> None:
+        assert offset <= self.durable, "records are committed before they are durable"
+        self.committed = offset
+
+    def close(self) -> None:
+        pass
+
+
+class Disk:
+    """Disk threads; `during_write` runs while the state file is being written."""
+
+    def __init__(self, during_write: Callable[[], object] = lambda: None) -> None:
+        self._during_write = during_write
+
+    async def run(self, call: Callable[..., object], *args: object) -> object:
+        await trio.lowlevel.checkpoint()
+        self._during_write()
+        return call(*args)
+
+    async def fsync(self, key: object, sync: Callable[[], object]) -> None:
+        await trio.lowlevel.checkpoint()
+        sync()
+
+
+def shell_of(machine: ControllerStateMachine, log: MemoryLog, disk: Disk) -> RaftShell:
+    snapshots: Any = SimpleNamespace(appended=lambda size: None, is_due=lambda now_ms: False)
+    parts: Any = (log, snapshots, disk)
+    return RaftShell(
+        machine,
+        *parts,
+        now_ms=lambda: 10_000,
+        deliver=lambda effects: None,
+        peers=SimpleNamespace(),  # type: ignore[arg-type]
+    )
+
+
+async def run_until_idle(shell: RaftShell) -> None:
+    with suppress(trio.TooSlowError), trio.fail_after(0.2):
+        await shell.run()
+
+
+@pytest.fixture(autouse=True)
+def without_state_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_shell, "write_quorum_state", lambda directory, state: None)
+
+
+def test_raft_shell_operation_during_a_state_write_is_durable_before_it_is_committed() -> None:
+    machine, log = machine_of(), MemoryLog()
+    submitted: list[object] = []
+
+    def submit() -> None:
+        if not submitted:
+            submitted.append(token := object())
+            machine.submit(registration(7), 4, token, 10_000)
+
+    shell = shell_of(machine, log, Disk(submit))
+    trio.run(run_until_idle, shell)
+    assert submitted
+    assert log.committed == log.durable == log.end == machine.core.log_end_offset
+
+
+def test_raft_shell_append_that_fails_raises_disks_lost() -> None:
+    machine, log = machine_of(), MemoryLog()
+    log.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+    with pytest.raises(DisksLostError, match="No space left on device"):
+        trio.run(shell_of(machine, log, Disk()).run)
+
+
+def test_raft_shell_state_write_that_fails_raises_disks_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(directory: Path, state: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(raft_shell, "write_quorum_state", fail)
+    with pytest.raises(DisksLostError, match="Input/output error"):
+        trio.run(shell_of(machine_of(), MemoryLog(), Disk()).run)
