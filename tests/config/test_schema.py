@@ -24,10 +24,14 @@ PARSED = [
     ("broker.rack", " r1 ", "r1"),
     ("group.consumer.migration.policy", "Upgrade", "Upgrade"),
     ("compression.gzip.level", "-1", -1),
+    ("max.connections.per.ip.overrides", "10.0.0.1:7, ::1:8", "10.0.0.1:7, ::1:8"),
     ("controller.quorum.voters", "1@localhost:9093,2@[::1]:9093", None),
 ]
 
 REFUSED = [
+    ("max.connections.per.ip.overrides", "unlimited", "is not an address:count pair"),
+    ("max.connections.per.ip.overrides", "127.0.0.1:-1", "is not an address:count pair"),
+    ("max.connections.per.ip.overrides", ":3", "is not an address:count pair"),
     ("log.preallocate", "yes", "true or false"),
     ("num.io.threads", "0", "at least 1"),
     ("num.io.threads", "8_0", "an integer from"),

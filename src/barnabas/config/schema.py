@@ -159,6 +159,23 @@ class ListOf(Validator):
         return None
 
 
+class AddressCounts(Validator):
+    """Pairs `address:count`, separated by commas; none is allowed."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def refusal(self, value: str | None) -> str | None:
+        """Refuse a pair without an address or without a whole number that is not negative."""
+        for pair in filter(str.strip, (value or "").split(",")):
+            address, _, count = (part.strip() for part in pair.rpartition(":"))
+            if not address or not (count.isascii() and count.isdecimal()):
+                return f"{pair.strip()!r} is not an address:count pair"
+        return None
+
+
 class NonEmpty(Validator):
     """A string that is not empty; it may be missing."""
 

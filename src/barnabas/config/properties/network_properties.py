@@ -13,7 +13,7 @@ from barnabas.config.properties.vocabulary import (
     STRING,
     P,
 )
-from barnabas.config.schema import ListOf, Range
+from barnabas.config.schema import AddressCounts, ListOf, Range
 
 # A table, read a row at a time.
 # fmt: off
@@ -59,7 +59,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(0), dynamic=CLUSTER_WIDE, has_effect=True),
     P("max.connections.per.ip.overrides", STRING, "", MEDIUM,
       "Exceptions to max.connections.per.ip, as address:count pairs.",
-      dynamic=CLUSTER_WIDE, has_effect=True),
+      validator=AddressCounts(), dynamic=CLUSTER_WIDE, has_effect=True),
     P("max.connections", INT, INT_MAX, MEDIUM,
       "Largest number of connections over all listeners; further ones wait.",
       validator=Range(0), dynamic=CLUSTER_WIDE, has_effect=True),
