@@ -101,6 +101,24 @@ def test_export_is_imported_with_ids_versions_and_settings(
     }
 
 
+def test_export_has_the_configuration_of_contexts(
+    barnabas: Barnabas, first: Path, tmp_path: Path
+) -> None:
+    barnabas("schema", "register", ":.ctx:s", str(first))
+    barnabas("schema", "config", ":.ctx:", "--set", "compatibility=NONE")
+    file = tmp_path / "export.jsonl"
+    assert barnabas("schema", "export", str(file)).code == 0
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    wanted = {"kind": "config", "subject": ":.ctx:", "compatibilityLevel": "NONE"}
+    assert wanted in lines
+
+
+def test_config_of_an_unknown_property_is_refused(barnabas: Barnabas) -> None:
+    refused = barnabas("schema", "config", "s", "--set", "compatibilty=FULL")
+    assert refused.code == 2
+    assert "Unknown property 'compatibilty'" in refused.err
+
+
 def test_values_are_json_here_and_avro_in_kafka(
     barnabas: Barnabas, first: Path, second: Path, broken: Path
 ) -> None:

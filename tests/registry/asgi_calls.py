@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import attrs
 import trio
@@ -40,7 +41,7 @@ async def ask(
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "path": path,
+        "path": unquote(path),
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "headers": [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()],

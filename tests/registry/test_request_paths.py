@@ -1,12 +1,16 @@
 """Paths: decoding of segments, contexts, routes."""
 
 import pytest
+import trio
 
 from barnabas.registry.core.registry_errors import RegistryError
 from barnabas.registry.rest import schema_handlers, settings_handlers, subject_handlers
 from barnabas.registry.rest.openapi_document import openapi_document
+from barnabas.registry.rest.registry_app import RegistryApp
 from barnabas.registry.rest.registry_routes import ROUTES, RouteTable
 from barnabas.registry.rest.request_paths import in_context, split_path
+from tests.registry.asgi_calls import ask
+from tests.registry.memory_backend import MemoryBackend
 
 MODULES = (schema_handlers, settings_handlers, subject_handlers)
 
@@ -22,6 +26,12 @@ def test_path_that_no_subject_has_is_refused(path: str) -> None:
     with pytest.raises(RegistryError) as refused:
         split_path(path)
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("path", ["/subjects/a%0Ab/versions", "/subjects/a%09b/versions"])
+def test_path_with_a_line_break_or_tab_is_answered_with_400(path: str) -> None:
+    answer = trio.run(ask, RegistryApp(MemoryBackend()).asgi(), "GET", path)
+    assert (answer.status, answer.json["error_code"]) == (400, 400)
 
 
 @pytest.mark.parametrize(

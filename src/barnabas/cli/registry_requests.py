@@ -186,9 +186,16 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="The schema registry.",
     )
     @click.option(
-        "--registry-user", metavar="NAME:PASSWORD", envvar="BARNABAS_REGISTRY_USER", help="Basic."
+        "--registry-user",
+        metavar="NAME:PASSWORD",
+        envvar="BARNABAS_REGISTRY_USER",
+        help="User and password for basic authentication.",
     )
-    @click.option("--registry-ca", metavar="FILE", help="The authority of its certificate (PEM).")
+    @click.option(
+        "--registry-ca",
+        metavar="FILE",
+        help="The authority that signed the registry's https certificate (PEM).",
+    )
     @functools.wraps(command)
     def with_registry(
         *arguments: Any,

@@ -236,12 +236,37 @@ def delete_schema(
     click.echo(f"{subject} versions {','.join(map(str, numbers))} deleted")
 
 
+def _config_changes(pairs: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the body that sets and clears properties. A registry ignores unknown names."""
+    from barnabas.registry.core.subject_settings import CONFIG_FIELDS
+
+    changes: dict[str, Any] = dict.fromkeys(names)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"Invalid value {pair!r} for --set: it must be NAME=VALUE.")
+        changes[name] = value
+    for name in changes:
+        if name not in CONFIG_FIELDS:
+            known = ", ".join(CONFIG_FIELDS)
+            raise click.UsageError(f"Unknown property {name!r}. Properties: {known}.")
+    return changes
+
+
 @schema.command("config")
 @click.argument("subject", required=False)
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
-@click.option("--unset", "names", multiple=True, metavar="NAME", help="Repeatable.")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a property, for example compatibility=FULL; repeatable.",
+)
+@click.option(
+    "--unset", "names", multiple=True, metavar="NAME", help="Clear a property; repeatable."
+)
 @click.option("--mode", type=click.Choice(["READWRITE", "READONLY", "IMPORT"]))
-@click.option("--force", is_flag=True, help="Import into a subject that has schemas.")
+@click.option("--force", is_flag=True, help="Allow mode IMPORT where there are schemas already.")
 @registry_options
 def config_schema(
     registry: RegistryClient,
@@ -254,12 +279,7 @@ def config_schema(
 ) -> None:
     """Show or change the configuration and mode of SUBJECT, or of the registry."""
     place = "" if subject is None else subject_path(subject).removeprefix("/subjects")
-    changes: dict[str, Any] = dict.fromkeys(names)
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.UsageError(f"Invalid value {pair!r} for --set: it must be NAME=VALUE.")
-        changes[name] = value
+    changes = _config_changes(pairs, names)
     if changes:
         registry.ask("PUT", f"/config{place}", changes)
     if mode is not None:

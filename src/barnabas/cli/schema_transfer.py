@@ -50,12 +50,18 @@ def _exported(registry: RegistryClient, prefix: str) -> Iterator[dict[str, Any]]
     for version in _in_order(versions):
         yield {"kind": "schema", **version}
     subjects = sorted({version["subject"] for version in versions})
-    for subject in subjects if prefix else (None, *subjects):
+    for subject in subjects if prefix else (None, *_contexts(registry), *subjects):
         for kind in ("config", "mode"):
             path = f"/{kind}" if subject is None else f"/{kind}/{_quoted(subject)}"
             found = registry.find("GET", path)
             if found is not None:
                 yield {"kind": kind, "subject": subject, **found}
+
+
+def _contexts(registry: RegistryClient) -> list[str]:
+    """Return the names under which contexts have a configuration and mode of their own."""
+    contexts: list[str] = registry.ask("GET", "/contexts")
+    return [f":{name}:" for name in (".__GLOBAL", *contexts) if name != "."]
 
 
 def _quoted(subject: str) -> str:

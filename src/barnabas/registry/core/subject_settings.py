@@ -34,7 +34,7 @@ from barnabas.registry.core.topic_records import (
 )
 
 # Fields of a request to set a configuration, by the property that each sets.
-_CONFIG_FIELDS = {
+CONFIG_FIELDS = {
     "alias": "alias",
     "aliasForDeks": "alias_for_deks",
     "normalize": "normalize",
@@ -80,7 +80,7 @@ def set_config(state: RegistryState, subject: str | None, fields: JsonFields) ->
     config = state.configs.get(subject) or SubjectConfig()
     changes = {
         name: getattr(given, name)
-        for field, name in _CONFIG_FIELDS.items()
+        for field, name in CONFIG_FIELDS.items()
         if fields.has(field) and not _is_unknown_policy(field, fields)
     }
     config = attrs.evolve(config, **changes)

@@ -97,7 +97,10 @@ class RegistryApp:
 
     def asgi(self) -> Starlette:
         """Return the application for an ASGI server."""
-        return Starlette(routes=[Route("/{path:path}", self.answer, methods=_METHODS)])
+        return Starlette(
+            routes=[Route("/{path:path}", self.answer, methods=_METHODS)],
+            exception_handlers={404: self._answer_unmatched},
+        )
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request; the host answers bodies above its limit."""
@@ -110,6 +113,10 @@ class RegistryApp:
         except Exception:
             logger.exception("request failed method=%s path=%s", request.method, request.url.path)
             return _error_answer(RegistryError(500, 50001, "Error in the schema registry"))
+
+    async def _answer_unmatched(self, request: Request, error: Exception) -> Response:
+        """Return the answer to a path that no pattern of Starlette matches: it has a line break."""
+        return await self.answer(request)
 
     async def _answer(self, request: Request) -> Response:
         media_type = _answer_type(request)
