@@ -119,6 +119,21 @@ def test_config_of_an_unknown_property_is_refused(barnabas: Barnabas) -> None:
     assert "Unknown property 'compatibilty'" in refused.err
 
 
+def test_schema_larger_than_the_topic_takes_is_refused(
+    barnabas: Barnabas, bootstrap: str, first: Path, tmp_path: Path
+) -> None:
+    limits = ("--set", "cleanup.policy=compact", "--set", "max.message.bytes=2000")
+    assert barnabas("topic", "create", "small", *limits).code == 0
+    large = tmp_path / "large.avsc"
+    large.write_text(json.dumps({"type": "enum", "name": "E", "doc": "x" * 3000, "symbols": []}))
+    with live_registry(bootstrap, "small") as url:
+        refused = barnabas("schema", "register", "s", str(large), "--registry", url)
+        assert refused.code == 1
+        assert "42209" in refused.err
+        assert "max.message.bytes" in refused.err
+        assert barnabas("schema", "register", "s", str(first), "--registry", url).code == 0
+
+
 def test_values_are_json_here_and_avro_in_kafka(
     barnabas: Barnabas, first: Path, second: Path, broken: Path
 ) -> None:

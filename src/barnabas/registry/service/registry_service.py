@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import trio
 
 from barnabas.client import ClientError, DeliveryError, KafkaClient
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.registry.core.registry_core import RegistryCore
-from barnabas.registry.core.registry_errors import RegistryError
+from barnabas.registry.core.registry_errors import RegistryError, schema_too_large
 from barnabas.registry.core.schema_requests import Decision
 from barnabas.registry.core.topic_records import NoopKey, TopicRecord
 from barnabas.registry.rest.registry_app import ForwardAnswer, ForwardRequest
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _LEADER_TIMEOUT_S = 15.0
 _CATCH_UP_TIMEOUT_S = 5.0
 _RETRY_S = 0.2
+
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 # How often a decision is repeated because another instance wrote at the same time.
 _ATTEMPTS_MAX = 10
@@ -116,7 +118,11 @@ class RegistryService:
             logger.warning("write timed out error=%s", error)
             raise RegistryError(500, 50002, f"Writing to the topic timed out: {error}") from None
         except (KafkaError, ClientError, trio.TooSlowError) as error:
-            logger.warning("write failed error=%s", error)
+            logger.warning("write failed error=%r", error)
+            if isinstance(error, KafkaError) and error.code in _TOO_LARGE:
+                raise schema_too_large(
+                    "The schema is larger than the topic takes: see max.message.bytes of the topic"
+                ) from None
             raise RegistryError(500, 50001, f"Writing to the topic failed: {error!r}") from None
 
     async def _write_alone(self, decide: Callable[[], Decision]) -> Decision:
