@@ -59,7 +59,7 @@ def _exported(registry: RegistryClient, prefix: str) -> Iterator[dict[str, Any]]
 
 
 def _contexts(registry: RegistryClient) -> list[str]:
-    """Return the names under which contexts have a configuration and mode of their own."""
+    """Return the names that hold the configuration and mode of each context."""
     contexts: list[str] = registry.ask("GET", "/contexts")
     return [f":{name}:" for name in (".__GLOBAL", *contexts) if name != "."]
 
