@@ -1,6 +1,6 @@
 """Check whether a reader's Protobuf schema reads what a writer wrote.
 
-Fields are matched by their numbers over the whole message, wherever they stand; names do not
+Fields are matched by their numbers over the whole message, at any position; names do not
 matter. Fields may come and go, as a reader skips what it does not know. The rules, their order
 and their paths are those of the Java registry; a path holds names of messages and oneofs and
 numbers of fields.

@@ -1,7 +1,7 @@
 """Write Protobuf text in the form of the Java registry.
 
 Declarations are grouped by kind, the groups of a message separated by an empty line; comments are
-left out. In a block, messages stand before enums.
+left out. In a block, messages come before enums.
 """
 
 from collections.abc import Iterable
