@@ -3,8 +3,4 @@
 A part that is not listed holds none. Lower a number, or remove its line, when you rewrite a part.
 """
 
-ALLOWED = {
-    "registry": 3,
-    "server": 11,
-    "tests/server": 13,
-}
+ALLOWED: dict[str, int] = {}

@@ -73,7 +73,7 @@ def test_fetch_session_only_changed_partitions_are_dirty() -> None:
         session.watch.follow(fetched, partitions[fetched.key[1]])
     session.watch.partition_changed(partitions[1])
     assert [fetched.key for fetched in session.take_dirty()] == [("t", 1)]
-    session.ask(("t", 2), asked(2))
+    session.request(("t", 2), asked(2))
     assert [fetched.key for fetched in session.take_dirty()] == [("t", 2)]
 
 

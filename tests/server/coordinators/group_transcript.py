@@ -249,7 +249,7 @@ class Transcript:
                 request.rebalance_timeout_ms = -1
             self.note(f"join v{version} short session", self.main.ask(request, version))
         self.note("join empty id", self.main.ask(self.join(group_id=""), 9))
-        self.note("join unknown member", self.main.ask(self.join("nobody"), 9))
+        self.note("join unknown member", self.main.ask(self.join("unknown"), 9))
         other = self.group + "-b"
         request = self.join(group_id=other, protocols=())
         self.note("join without protocols", self.main.ask(request, 3))
@@ -261,12 +261,12 @@ class Transcript:
         self.note("delete", self.delete(other, "no"))
         for version in range(6):
             members = ("x", None), ("", "i")
-            self.note(f"leave v{version} stranger", self.leave(version, *members))
+            self.note(f"leave v{version} outsider", self.leave(version, *members))
         for version in range(6):
             request = self.sync("x", 1)
             if version < 5:
                 request.protocol_type = request.protocol_name = None
-            self.note(f"sync v{version} stranger", self.main.ask(request, version))
+            self.note(f"sync v{version} outsider", self.main.ask(request, version))
         request = self.sync("x", 1, protocol_type=None, protocol_name=None)
         self.note("sync v5 without protocol", self.main.ask(request, 5))
         for version in range(5):
@@ -302,8 +302,8 @@ class Transcript:
         for version in range(2, 11):
             self.note(f"commit v{version}", self.commit(a, generation, version))
         self.note("commit stale", self.commit(a, generation - 1))
-        self.note("commit nobody", self.commit("", -1))
-        self.note("commit stranger", self.commit("x", generation))
+        self.note("commit unknown", self.commit("", -1))
+        self.note("commit outsider", self.commit("x", generation))
         self.note("commit metadata", self.commit(a, generation, metadata="m" * 4097))
         for version in (8, 9):
             answer = self.commit("x", 1, version, group_id="no")
@@ -397,7 +397,7 @@ class Transcript:
         self.note("heartbeat empty", self.heartbeat(a, generation))
         self.note("sync empty", self.main.ask(self.sync(a, generation), 5))
         self.note("commit empty member", self.commit(a, generation))
-        self.note("commit empty nobody", self.commit("", -1, offset=11))
+        self.note("commit empty unknown", self.commit("", -1, offset=11))
         self.note("join empty", self.main.ask(self.join(a), 9))
 
     def static_member(self) -> None:

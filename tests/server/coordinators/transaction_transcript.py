@@ -304,7 +304,7 @@ class Transcript:
         for version in (3, 4, 5):
             self.note(f"v{version} id alone", self.init("bad", version, (5, -1)))
             self.note(f"v{version} epoch alone", self.init("bad", version, (-1, 5)))
-        self.note("claims to be somebody", self.init("claims", 5, (4_000_000, 3)))
+        self.note("claims another identity", self.init("claims", 5, (4_000_000, 3)))
         answer = self.init("v", 5)
         wrong = (answer.producer_id + 1_000_000, 0)
         for version in (3, 4, 5):
@@ -315,26 +315,26 @@ class Transcript:
 
     def strangers(self) -> None:
         for version in range(4):
-            self.note(f"add v{version} nobody", self.add("nobody", (1, 0), [0], version))
+            self.note(f"add v{version} unknown", self.add("unknown", (1, 0), [0], version))
             self.note(f"add v{version} empty", self.add("", (1, 0), [0], version))
         for version in (4, 5):
             for verify in (False, True):
-                answer = self.add("nobody", (1, 0), [0, 9], version, verify=verify)
-                self.note(f"add v{version} nobody verify={verify}", answer)
-                answer = self.add("nobody", (1, 0), [0], version, verify=verify)
-                self.note(f"add v{version} nobody there verify={verify}", answer)
+                answer = self.add("unknown", (1, 0), [0, 9], version, verify=verify)
+                self.note(f"add v{version} unknown verify={verify}", answer)
+                answer = self.add("unknown", (1, 0), [0], version, verify=verify)
+                self.note(f"add v{version} unknown there verify={verify}", answer)
         for version in range(6):
             request = EndTxnRequest(
-                transactional_id=self.id("nobody"), producer_id=1, producer_epoch=0, committed=True
+                transactional_id=self.id("unknown"), producer_id=1, producer_epoch=0, committed=True
             )
-            self.note(f"end v{version} nobody", self.main.ask(request, version))
+            self.note(f"end v{version} unknown", self.main.ask(request, version))
             request.transactional_id = ""
             self.note(f"end v{version} empty", self.main.ask(request, version))
         for version in range(5):
             request = AddOffsetsToTxnRequest(
-                transactional_id=self.id("nobody"), producer_id=1, producer_epoch=0, group_id="g"
+                transactional_id=self.id("unknown"), producer_id=1, producer_epoch=0, group_id="g"
             )
-            self.note(f"add offsets v{version} nobody", self.main.ask(request, version))
+            self.note(f"add offsets v{version} unknown", self.main.ask(request, version))
 
     def first_version(self) -> None:
         producer = self.start("one")
@@ -391,7 +391,7 @@ class Transcript:
         now = (again.producer_id, again.producer_epoch)
         self.note("next bump", self.init("bump", 5, now))
         self.note("the first again", self.init("bump", 5, producer))
-        self.note("somebody new", self.init("bump", 5))
+        self.note("another new", self.init("bump", 5))
         self.note("the owner before", self.init("bump", 3, (first.producer_id, 2)))
 
     def second_version(self) -> None:
@@ -443,7 +443,7 @@ class Transcript:
             self.note("the first ends", self.end(name, producer, version=4))
             self.note("the first ends v5", self.end(name, producer, version=5))
             self.note("the first adds", self.add(name, producer, [2]))
-            self.note("the first goes on", self.init(name, 5, producer))
+            self.note("the first continues", self.init(name, 5, producer))
             self.note("another starts again", self.init(name))
         self.read("after fencing", 2)
 

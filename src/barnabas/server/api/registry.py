@@ -6,7 +6,7 @@ Dispatch, ApiVersions, the error responses and docs/protocol.md read these lines
 - the kinds of listener that answer it; the two kinds may have different handlers,
 - the handler: package, module and function below `handlers`. It is imported with the first request
   for it, so that a start imports no handler,
-- `waits`: True when its time is the waiting that the client asked for, which is then not slow,
+- `waits`: True when its time is waiting that the client requested, so it does not count as slow,
 - `errors`: where the response says that all of the request failed, if not only at its top level.
 """
 

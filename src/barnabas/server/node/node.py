@@ -2,7 +2,7 @@
 
 Start: addresses are bound, the data directories locked (formatted when new), logs opened, the
 quorum started, the broker registered, coordinators started, and only then connections are accepted.
-Stop: no more connections are accepted, requests in flight are answered, then coordinators, quorum
+Stop: connections are refused, requests in flight are answered, then coordinators, quorum
 and logs stop. The clean-shutdown marker is written last.
 """
 

@@ -32,28 +32,28 @@ def next_epoch(epoch: int) -> int:
 
 
 class FetchedPartition:
-    """One partition of a fetch: what is asked, and what was read for the answer under way.
+    """One partition of a fetch: the request, and the result of the current read.
 
-    `asked` is the request's FetchPartition. `answer` is the response's PartitionData, `size` the
-    bytes of its records. `high_watermark` and `log_start_offset` are what the client was last
-    told, -1 for nothing. `turn` orders the partitions of a session.
+    `requested` is the request's FetchPartition. `answer` is the response's PartitionData, `size`
+    the bytes of its records. `high_watermark` and `log_start_offset` are the values last
+    sent to the client, -1 for none. `turn` orders the partitions of a session.
     """
 
     __slots__ = (
         "answer",
-        "asked",
         "has_more",
         "high_watermark",
         "key",
         "log_start_offset",
         "partition",
+        "requested",
         "size",
         "turn",
     )
 
-    def __init__(self, key: Key, asked: Any) -> None:
+    def __init__(self, key: Key, requested: Any) -> None:
         self.key = key
-        self.asked = asked
+        self.requested = requested
         self.partition: Partition | None = None
         self.answer: Any = None
         self.size = 0
@@ -137,14 +137,14 @@ class FetchSession:
         """The order of eviction: consumers' sessions before followers', smaller before larger."""
         return self.privileged, len(self.partitions), self.id
 
-    def ask(self, key: Key, asked: Any) -> None:
+    def request(self, key: Key, requested: Any) -> None:
         """Add a partition, or change its request; it becomes dirty."""
         fetched = self.partitions.get(key)
         if fetched is None:
-            fetched = self.partitions[key] = FetchedPartition(key, asked)
+            fetched = self.partitions[key] = FetchedPartition(key, requested)
             self.to_end(fetched)
         else:
-            fetched.asked = asked
+            fetched.requested = requested
         self.watch.dirty.add(key)
 
     def forget(self, key: Key) -> None:
@@ -205,12 +205,12 @@ class FetchSessionCache:
             session.close()
 
     def create(
-        self, asked: Iterable[tuple[Key, Any]], *, by_id: bool, privileged: bool, now_ms: int
+        self, requested: Iterable[tuple[Key, Any]], *, by_id: bool, privileged: bool, now_ms: int
     ) -> FetchSession | None:
         """Return a new session, or None when the cache is full."""
         session = FetchSession(0, by_id=by_id, privileged=privileged, now_ms=now_ms)
-        for key, partition in asked:
-            session.ask(key, partition)
+        for key, partition in requested:
+            session.request(key, partition)
         if len(self._sessions) >= self.slots and not self._evict(session, now_ms):
             return None
         while session.id == NO_SESSION or session.id in self._sessions:

@@ -406,7 +406,7 @@ class _Parser:
 
 
 class _Parts:
-    """What a block holds, by kind, in order."""
+    """The contents of a block, by kind, in order."""
 
     def __init__(self) -> None:
         self._lists: dict[str, list[Any]] = {}

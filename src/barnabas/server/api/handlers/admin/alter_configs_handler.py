@@ -56,7 +56,7 @@ async def incremental_alter_configs(
 def _refuse_other_broker(node_id: int, resource: Any) -> bool:
     """Raise KafkaError for another broker's configuration; otherwise leave it to the controller.
 
-    A broker forwards changes of its own configuration only (Kafka's `ConfigAdminManager`).
+    A broker forwards only changes of its configuration (Kafka's `ConfigAdminManager`).
     """
     name = resource.resource_name
     if resource.resource_type == RESOURCE_BROKER and name and broker_id_of(name) != node_id:

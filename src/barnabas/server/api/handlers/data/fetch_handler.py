@@ -73,8 +73,8 @@ def _continue_session(
     by_id = context.version >= _TOPIC_IDS_VERSION
     if session.watch.by_id != by_id:
         return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    for key, asked in _asked(request, by_id=by_id):
-        session.ask(key, asked)
+    for key, requested in _requested_partitions(request, by_id=by_id):
+        session.request(key, requested)
     for topic in request.forgotten_topics_data:
         name = topic.topic_id if by_id else topic.topic
         for number in topic.partitions:
@@ -87,13 +87,13 @@ def _continue_session(
     return session, 0
 
 
-def _asked(
+def _requested_partitions(
     request: FetchRequest, *, by_id: bool
 ) -> Iterable[tuple[Key, FetchRequest.FetchPartition]]:
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
-        for asked in topic.partitions:
-            yield (name, asked.partition), asked
+        for requested in topic.partitions:
+            yield (name, requested.partition), requested
 
 
 async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
@@ -161,8 +161,8 @@ class Fetching:
             self._looked_at = {fetched.key: fetched for fetched in wanted}
         else:
             self._looked_at = {
-                key: FetchedPartition(key, asked)
-                for key, asked in _asked(request, by_id=self._by_id)
+                key: FetchedPartition(key, requested)
+                for key, requested in _requested_partitions(request, by_id=self._by_id)
             }
         for fetched in self._looked_at.values():
             self._look_at(fetched)
@@ -217,7 +217,7 @@ class Fetching:
             self._files -= 1
         fetched.size = 0
         fetched.has_more = False
-        asked = fetched.asked
+        requested = fetched.requested
         try:
             topic, number = fetched.key
             replicas = self._context.services.replicas
@@ -225,13 +225,13 @@ class Fetching:
                 partition = replicas.partition_by_id(topic, number)  # pyright: ignore[reportArgumentType]
             else:
                 partition = replicas.partition(topic, number)  # pyright: ignore[reportArgumentType]
-            if asked.current_leader_epoch >= 0:
-                partition.check_leader(asked.current_leader_epoch)
+            if requested.current_leader_epoch >= 0:
+                partition.check_leader(requested.current_leader_epoch)
             if self._session is not None:
                 self._session.watch.follow(fetched, partition)
             else:
                 fetched.partition = partition
-            fetched.answer = self._read(fetched, partition, asked)
+            fetched.answer = self._read(fetched, partition, requested)
         except KafkaError as error:
             code = error.code
             if code is ErrorCode.UNKNOWN_TOPIC_ID and fetched.partition is not None:
@@ -240,26 +240,29 @@ class Fetching:
             self._has_error = True
 
     def _read(
-        self, fetched: FetchedPartition, partition: "Partition", asked: FetchRequest.FetchPartition
+        self,
+        fetched: FetchedPartition,
+        partition: "Partition",
+        requested: FetchRequest.FetchPartition,
     ) -> PartitionData:
         isolation_level = self._request.isolation_level
         log = partition.log
-        offset = asked.fetch_offset
+        offset = requested.fetch_offset
         if self._replica >= 0:
             partition.follower_fetched(
-                self._replica, offset, asked.log_start_offset, self._context.services.now_ms()
+                self._replica, offset, requested.log_start_offset, self._context.services.now_ms()
             )
         end = partition.fetchable_end(isolation_level, follower=self._replica >= 0)
         start = log.log_start_offset
         answer = PartitionData(
-            partition_index=asked.partition,
+            partition_index=requested.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=start,
             aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
+        if requested.last_fetched_epoch >= 0 and self._diverges(partition, requested, answer):
             self._has_error = True  # answered at once, as an error is
             return answer
         if not start <= offset <= log.log_end_offset:
@@ -274,7 +277,7 @@ class Fetching:
         if room <= 0 and self._size:
             fetched.has_more = True
             return answer
-        limit = min(asked.partition_max_bytes, max(room, 0))
+        limit = min(requested.partition_max_bytes, max(room, 0))
         records = log.read(offset, limit, upper_bound=end, min_one_message=not self._size)
         size = len(records)
         if size:
@@ -305,18 +308,18 @@ class Fetching:
         return data
 
     def _diverges(
-        self, partition: "Partition", asked: FetchRequest.FetchPartition, answer: PartitionData
+        self, partition: "Partition", requested: FetchRequest.FetchPartition, answer: PartitionData
     ) -> bool:
         """Return True when the reader's log diverges from this one (KIP-595), and set the place."""
-        epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
+        epoch, end_offset = partition.end_offset_for_epoch(requested.last_fetched_epoch)
         if epoch < 0 or end_offset < 0:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"the end of epoch {asked.last_fetched_epoch} is unknown",
+                f"the end of epoch {requested.last_fetched_epoch} is unknown",
             )
-        if asked.fetch_offset < partition.log.log_start_offset:
+        if requested.fetch_offset < partition.log.log_start_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "below the log start offset")
-        if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+        if epoch >= requested.last_fetched_epoch and end_offset >= requested.fetch_offset:
             return False
         answer.diverging_epoch = FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return True
@@ -326,7 +329,7 @@ class Fetching:
         unread = code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
         listed = unread or self._request.isolation_level == _READ_COMMITTED
         return PartitionData(
-            partition_index=fetched.asked.partition,
+            partition_index=fetched.requested.partition,
             error_code=code,
             high_watermark=-1,
             aborted_transactions=[] if listed else None,
@@ -372,7 +375,7 @@ class Fetching:
         """Create a session for the request if there is room; return its id, or 0."""
         context = self._context
         session = context.services.fetch_sessions.create(
-            ((fetched.key, fetched.asked) for fetched in self._looked_at.values()),
+            ((fetched.key, fetched.requested) for fetched in self._looked_at.values()),
             by_id=self._by_id,
             privileged=self._replica >= 0,
             now_ms=context.services.now_ms(),

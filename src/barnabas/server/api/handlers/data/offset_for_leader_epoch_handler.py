@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: the end of an epoch, by which readers find where logs diverge (KIP-320).
+"""OffsetForLeaderEpoch: the end of an epoch; readers find with it where logs diverge (KIP-320).
 
 Versions 2-4.
 """

@@ -66,15 +66,18 @@ def _described(image: MetadataImage, request: DescribeClusterRequest) -> Describ
     return response
 
 
-def _wrong_endpoint_type(asked: int, expected: int) -> DescribeClusterResponse:
+def _wrong_endpoint_type(requested: int, expected: int) -> DescribeClusterResponse:
     names = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
-    if asked not in names:
-        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+    if requested not in names:
+        code, message = (
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"Unsupported endpoint type {requested}",
+        )
     else:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         message = (
             f"The request was sent to an endpoint of type {names[expected]}, but we wanted an "
-            f"endpoint of type {names[asked]}"
+            f"endpoint of type {names[requested]}"
         )
     return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="")
 
@@ -108,9 +111,9 @@ def describe_topic_partitions(
     """Return topics sorted by name from the cursor on, up to a number of partitions."""
     image, cursor = ctx.services.image(), request.cursor
     start = cursor.topic_name if cursor is not None else ""
-    asked = {topic.name for topic in request.topics}
-    names = sorted(name for name in asked or image.topics_by_name if name >= start)
-    if cursor is not None and asked and start not in asked:
+    requested = {topic.name for topic in request.topics}
+    names = sorted(name for name in requested or image.topics_by_name if name >= start)
+    if cursor is not None and requested and start not in requested:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {start}",
@@ -129,7 +132,7 @@ def describe_topic_partitions(
         next_index: int | None = 0
         if left and topic is None:
             next_index = None
-            if asked:
+            if requested:
                 response.topics.append(_unknown(name))
         elif left and topic is not None:
             left, next_index = _describe(ctx, response, topic, first, left)
