@@ -16,7 +16,16 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
 from tests.config.effects.observed import observes
-from tests.config.effects.wire import Wire, alter, batch, create, eventually, node_with, produce
+from tests.config.effects.wire import (
+    BROKER,
+    Wire,
+    alter,
+    batch,
+    create,
+    eventually,
+    node_with,
+    produce,
+)
 
 SMALL = {"segment_bytes": "1048576"}
 
@@ -72,26 +81,40 @@ def test_logs_are_recovered_by_as_many_threads(
             produce(Wire(node.port), partition=number)
         node.kill()
     for threads in (1, 3):
-        most = loads_at_a_time(monkeypatch)
+        most = calls_at_a_time(monkeypatch, "load")
         with Node(tmp_path, {"num.recovery.threads.per.data.dir": str(threads)}) as node:
             node.kill()
         assert max(most) == threads
 
 
-def loads_at_a_time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets, for each log that is loaded, how many threads load logs."""
-    load = PartitionLog.load
+@observes("num.recovery.threads.per.data.dir", dynamic=True)
+def test_changed_recovery_threads_close_as_many_logs_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    most = calls_at_a_time(monkeypatch, "close")
+    with node_with({"num.recovery.threads.per.data.dir": "1"}) as (_, wire):
+        create(wire, partitions=6)
+        for partition in range(6):
+            produce(wire, partition=partition)
+        changed = alter(wire, "num.recovery.threads.per.data.dir", "2", resource=(BROKER, ""))
+        assert changed == 0
+    assert max(most) == 2
+
+
+def calls_at_a_time(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """Return a list that gets, for each call on a log, how many threads are in the method."""
+    call = getattr(PartitionLog, method)
     active: set[int] = set()
     found: list[int] = []
 
-    def slow(log: PartitionLog, *, recover: bool) -> None:
+    def slow(log: PartitionLog, **arguments: Any) -> None:
         active.add(threading.get_ident())
         found.append(len(active))
         time.sleep(0.02)
         active.discard(threading.get_ident())
-        load(log, recover=recover)
+        call(log, **arguments)
 
-    monkeypatch.setattr(PartitionLog, "load", slow)
+    monkeypatch.setattr(PartitionLog, method, slow)
     return found
 
 

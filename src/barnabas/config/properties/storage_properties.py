@@ -156,7 +156,7 @@ PROPERTIES: tuple[P, ...] = (
       dynamic=CLUSTER_WIDE, has_effect=True),
     P("num.recovery.threads.per.data.dir", INT, 2, HIGH,
       "Logs of one directory that are recovered after a kill, or closed at a stop, at a time.",
-      validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True, needs_restart=True),
+      validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
     P("auto.create.topics.enable", BOOLEAN, True, HIGH,
       "Create a missing topic when a client requests its metadata and allows the creation.",
       has_effect=True),
