@@ -1,5 +1,7 @@
 """Paths: decoding of segments, contexts, routes."""
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -61,6 +63,21 @@ def test_context_of_the_path_qualifies_names(
 ) -> None:
     segments, found = in_context(split_path(path), query)
     assert ("/".join(segments), found) == expected
+
+
+def test_body_that_ends_early_is_answered_with_400() -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/subjects/s", "headers": []}
+    app = RegistryApp(MemoryBackend()).asgi()
+    trio.run(app, {**scope, "query_string": b""}, receive, send)
+    assert sent[0]["status"] == 400
 
 
 def test_name_of_another_context_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import attrs
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -191,8 +191,11 @@ def _answer_type(request: Request) -> str:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Return the body. Raises RegistryError (415) for a type that is not read."""
-    body = await request.body()
+    """Return the body. Raises RegistryError for a body cut short, and for a type not read (415)."""
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise RegistryError(400, 400, "The body ends before its length") from None
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and content_type and content_type not in ACCEPTED_TYPES:
         raise RegistryError(415, 415, "HTTP 415 Unsupported Media Type")
