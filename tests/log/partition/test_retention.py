@@ -43,6 +43,13 @@ def test_active_segment_is_deleted_when_it_is_old(log) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (20, 21)
 
 
+def test_leader_epoch_checkpoint_starts_at_the_log_start_after_retention(log) -> None:
+    """As Kafka's: the epoch of the deleted records starts at the new log start offset."""
+    retain(log, NOW_MS + 10**9, retention_ms=1000)
+    checkpoint = Path(log.directory, "leader-epoch-checkpoint").read_text()
+    assert checkpoint == "0\n1\n0 20\n"
+
+
 def test_old_segment_after_a_young_one_is_kept(log) -> None:
     append(log, b"old" * 30, timestamps=[5])
     assert retain(log, NOW_MS, retention_ms=1000) == 0

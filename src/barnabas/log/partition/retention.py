@@ -29,6 +29,7 @@ def apply(log: "PartitionLog", now_ms: int) -> int:
         rolling.roll(log, log.log_end_offset, now_ms)
     remove_later(log, log.replace_segments(0, count, []))
     log.advance_log_start(log.segments[0].base_offset)
+    rolling.write_epochs(log)
     return count
 
 
