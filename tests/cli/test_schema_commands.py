@@ -196,3 +196,12 @@ def test_registry_that_does_not_answer_is_one_line(barnabas: Barnabas) -> None:
     outcome = barnabas("schema", "list", "--registry", "http://127.0.0.1:1")
     assert outcome.code == 3
     assert outcome.err.count("\n") == 1
+
+
+def test_registry_that_does_not_run_is_named_with_what_to_do(barnabas: Barnabas) -> None:
+    outcome = barnabas("schema", "list", "--registry", "http://127.0.0.1:9")
+    assert outcome.code == 3
+    assert outcome.err == (
+        "barnabas: registry http://127.0.0.1:9: Connection refused; start one with barnabas "
+        "registry, or name another with --registry\n"
+    )

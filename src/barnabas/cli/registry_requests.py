@@ -84,7 +84,12 @@ class RegistryClient:
             raise _refusal(error) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise CliError(f"registry {self.url}: {reason}", UNREACHABLE) from None
+            text = getattr(reason, "strerror", None) or reason
+            raise CliError(
+                f"registry {self.url}: {text}; start one with barnabas registry, or name another "
+                "with --registry",
+                UNREACHABLE,
+            ) from None
 
     def find(self, method: str, path: str, **query: object) -> Any:
         """Return the answer as JSON, None where there is none (404)."""

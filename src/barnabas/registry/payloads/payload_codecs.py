@@ -98,7 +98,7 @@ class AvroCodec(PayloadCodec):
             reader = None if writer is self else self._schema
             found = schemaless_reader(stream, writer._schema, reader)
         except Exception as error:  # fastavro has no common type of its errors
-            raise PayloadError(f"{type(error).__name__}: {error}") from None
+            raise PayloadError(f"the data does not match the schema: {_reason(error)}") from None
         if stream.read(1):
             raise PayloadError("there are bytes after the value")
         return _as_json(found)
@@ -113,7 +113,7 @@ class AvroCodec(PayloadCodec):
         try:
             schemaless_writer(stream, self._schema, self._prepared(value, self._schema))
         except Exception as error:  # fastavro has no common type of its errors
-            raise PayloadError(f"{type(error).__name__}: {error}") from None
+            raise PayloadError(f"the value does not match the schema: {_reason(error)}") from None
         return stream.getvalue()
 
     def _prepared(self, value: Any, schema: Any) -> Any:
@@ -311,7 +311,7 @@ class ProtobufCodec(PayloadCodec):
         except PayloadError:
             raise
         except Exception as error:  # protobuf has no common type of its errors
-            raise PayloadError(f"{type(error).__name__}: {error}") from None
+            raise PayloadError(f"the data does not match the schema: {_reason(error)}") from None
 
     def encode(self, value: Any) -> bytes:
         """Return the data of a JSON value. Raises PayloadError."""
@@ -323,5 +323,10 @@ class ProtobufCodec(PayloadCodec):
         except PayloadError:
             raise
         except Exception as error:  # protobuf has no common type of its errors
-            raise PayloadError(f"{type(error).__name__}: {error}") from None
+            raise PayloadError(f"the value does not match the schema: {_reason(error)}") from None
         return encode_indexes(self._path) + message.SerializeToString()
+
+
+def _reason(error: Exception) -> str:
+    """Return a library's error as text; some of them have only a type."""
+    return str(error) or type(error).__name__
