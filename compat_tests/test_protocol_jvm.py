@@ -21,7 +21,7 @@ ROUNDS = range(10)
 ELSEWHERE = {"SubscriptionInfoData"}
 # Bytes that barnabas refuses and Kafka accepts, by choice: text that is not UTF-8, nulls and counts
 # of a negative length other than -1, and tagged sections whose count or size overflows an int.
-STRICTER = ("codec can't decode", "has length -", "announces", "tagged field")
+STRICTER = ("codec can't decode", "has length -", "declares", "tagged field")
 # Bytes that barnabas accepts and Kafka refuses: a tag declared for other versions only, kept here
 # as unknown; and unordered tags, which Kafka decodes but does not encode again.
 LAXER = ("is not valid for version", "Invalid raw tag field list")
