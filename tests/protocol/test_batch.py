@@ -29,7 +29,12 @@ from barnabas.protocol.batches.batch_header import (
 from barnabas.protocol.batches.batch_layout import HEADER_SIZE
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.batches.record_decoding import Record, read_records, unpack_records
-from barnabas.protocol.batches.record_walk import RecordFault, validate_unpacked
+from barnabas.protocol.batches.record_walk import (
+    RecordFault,
+    locate_records,
+    record_times,
+    validate_unpacked,
+)
 
 with warnings.catch_warnings():  # kafka-python reads its schemas through a deprecated call
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -106,6 +111,25 @@ def test_build_batch_reads_back_as_the_same_records(
     assert header.max_timestamp == max(-1, *(record.timestamp for record in records))
     assert read_records(batch, 0, header) == records
     assert validate_records(batch, 0, header) == []
+
+
+@given(values=st.lists(record_values, min_size=1, max_size=20), codec=st.sampled_from(Codec))
+def test_walks_over_records_equal_decoded_records(values: list[tuple], codec: Codec) -> None:
+    """The walks parse records separately for speed."""
+    records = records_from(values, 7)
+    batch = build_batch(records, base_offset=7, codec=codec)
+    header = read_header(batch)
+    data = unpack_records(batch, 0, header)
+    located = locate_records(data, header)
+    assert [(each.offset, each.timestamp, each.key) for each in located] == [
+        (record.offset, record.timestamp, record.key) for record in records
+    ]
+    assert [each.is_tombstone for each in located] == [record.value is None for record in records]
+    assert [each.start for each in located] == [0, *(each.end for each in located[:-1])]
+    assert located[-1].end == len(data)
+    assert list(record_times(data, header)) == [
+        (record.timestamp, record.offset) for record in records
+    ]
 
 
 @given(values=st.lists(record_values, min_size=1, max_size=10))
