@@ -145,7 +145,7 @@ class RaftCore:
     def wakeup_ms(self) -> int | None:
         """Return when `tick` is due next; None when time changes nothing."""
         if self.role is Role.LEADER:
-            return min(self._deadline_ms, self._begin_epoch_ms) if self._needs_others else None
+            return None if self._is_single_voter else min(self._deadline_ms, self._begin_epoch_ms)
         due = self._deadline_ms if self.is_voter else None
         if self._failed_requests:
             return self._retry_ms if due is None else min(due, self._retry_ms)
@@ -188,7 +188,7 @@ class RaftCore:
             self._prospect(now_ms)
 
     def _tick_leader(self, now_ms: int) -> None:
-        if not self._needs_others:
+        if self._is_single_voter:
             return
         if now_ms >= self._deadline_ms:
             self.resign(now_ms)
@@ -198,10 +198,6 @@ class RaftCore:
     @property
     def _is_single_voter(self) -> bool:
         return len(self.voters) == 1 and self.is_voter
-
-    @property
-    def _needs_others(self) -> bool:
-        return not self._is_single_voter
 
     def _election_timeout(self) -> int:
         """Return a random timeout in ms, longer after each election without a winner."""

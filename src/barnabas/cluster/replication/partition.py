@@ -61,11 +61,6 @@ class AppendResult:
         """The offset of the last record appended."""
         return self.info.last_offset
 
-    @property
-    def is_committed(self) -> bool:
-        """True when all in-sync replicas have it: the condition of acks=all."""
-        return self.partition.log.high_watermark > self.info.last_offset
-
 
 class Partition:
     """A replica on this broker. `listeners` are notified of every change, in no order."""

@@ -337,13 +337,6 @@ class Segment:
             self._load_max_timestamp()
         return self._max_timestamp
 
-    @property
-    def max_timestamp_offset(self) -> int:
-        """The last offset of the batch with the largest timestamp. Raises OSError."""
-        if self._max_timestamp == _UNKNOWN:
-            self._load_max_timestamp()
-        return self._max_timestamp_offset
-
     def _load_max_timestamp(self) -> None:
         """Set it from the last index entry, which a roll or a clean stop writes."""
         index = self.time_index

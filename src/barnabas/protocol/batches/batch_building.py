@@ -7,6 +7,8 @@ from barnabas.protocol.batches.batch_header import BatchHeader
 from barnabas.protocol.batches.batch_layout import (
     CHECKED_AT,
     CONTROL,
+    CRC,
+    CRC_AT,
     HEADER,
     HEADER_CHECKED,
     HEADER_SIZE,
@@ -89,9 +91,7 @@ def pack_batch(header: BatchHeader, body: Buffer) -> bytearray:
     HEADER.pack_into(batch, 0, *header._replace(batch_length=LENGTH_MIN + len(body), magic=MAGIC))
     batch += body
     with memoryview(batch)[CHECKED_AT:] as checked:
-        crc = crc32c(checked)
-    start = header.base_offset, LENGTH_MIN + len(body), header.partition_leader_epoch, MAGIC, crc
-    HEADER_START.pack_into(batch, 0, *start)
+        CRC.pack_into(batch, CRC_AT, crc32c(checked))
     return batch
 
 

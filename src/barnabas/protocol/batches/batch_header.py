@@ -13,6 +13,7 @@ from barnabas.protocol.batches.batch_layout import (
     CHECKED_AT,
     CODEC_MASK,
     CONTROL,
+    CRC,
     CRC_AT,
     DELETE_HORIZON,
     HEADER,
@@ -33,7 +34,6 @@ from barnabas.protocol.batches.compression import Buffer, Codec
 from barnabas.protocol.batches.crc import crc32c
 
 _OFFSET: Final = struct.Struct(">q")
-_CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _SEQUENCE_COUNT: Final = 1 << 31
 
@@ -198,4 +198,4 @@ def set_log_append_time(buf: bytearray | memoryview, pos: int, timestamp_ms: int
     _ATTRIBUTES.pack_into(buf, pos + CHECKED_AT, header.attributes | LOG_APPEND_TIME)
     _OFFSET.pack_into(buf, pos + MAX_TIMESTAMP_AT, timestamp_ms)
     with memoryview(buf)[pos + CHECKED_AT : pos + header.size] as checked:
-        _CRC.pack_into(buf, pos + CRC_AT, crc32c(checked))
+        CRC.pack_into(buf, pos + CRC_AT, crc32c(checked))

@@ -28,6 +28,7 @@ LENGTH: Final = struct.Struct(">i")
 LENGTH_AT: Final = 8
 LEADER_EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
+CRC: Final = struct.Struct(">I")
 CRC_AT: Final = 17
 CHECKED_AT: Final = 21
 """Where the bytes that the crc covers begin; the attributes are the first of them."""
