@@ -1,7 +1,7 @@
 """The quorum's voters, as control records of its log and its snapshots (KIP-853)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
 import attrs
 
@@ -16,6 +16,14 @@ class ReplicaKey:
 
     id: int
     directory_id: Uuid = ZERO_UUID
+
+
+class LeaderAddress(NamedTuple):
+    """The leader of the quorum in an epoch, and its controller listener."""
+
+    node_id: int
+    epoch: int
+    endpoint: Endpoint
 
 
 @attrs.frozen(slots=True)

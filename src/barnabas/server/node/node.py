@@ -1,7 +1,8 @@
 """A node: its parts, the order in which they start, and the order in which they stop.
 
 Start: addresses are bound, the data directories locked (formatted when new), logs opened, the
-quorum started, the broker registered, coordinators started, and only then connections are accepted.
+controller listeners opened, as other voters elect the leader through them, the quorum started, the
+broker registered, coordinators started, and only then clients are accepted.
 Stop: connections are refused, requests in flight are answered, then coordinators, quorum
 and logs stop. The clean-shutdown marker is written last.
 """
@@ -187,7 +188,7 @@ class Node:
                 now_ms=self.now_ms,
             )
             self.dispatchers["broker"] = broker_dispatcher(self)
-            await nursery.start(self.transport.run, self.listeners, self.dispatchers)
+            self.transport.accept(each for each in self.listeners if each.kind == "broker")
             nursery.start_soon(self.background.run)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
@@ -228,6 +229,8 @@ class Node:
             )
         )
         self.dispatchers["controller"] = controller_dispatcher(self)
+        controller_listeners = [each for each in self.listeners if each.kind == "controller"]
+        await nursery.start(self.transport.run, controller_listeners, self.dispatchers)
         self.channel = LocalControllerChannel(
             self.dispatchers["controller"], client_id=f"broker-{self.node_id}"
         )

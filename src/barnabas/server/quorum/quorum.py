@@ -34,7 +34,7 @@ from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
 from barnabas.cluster.quorum.raft_state import Timeouts
-from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter, VoterSet
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import KafkaError
@@ -131,6 +131,14 @@ class Quorum:
         """The broker's identity; its epoch is -1 before the registration."""
         return self.lifecycle.identity
 
+    def leader_address(self) -> LeaderAddress | None:
+        """Return the address of the active controller; None while no leader is known."""
+        core = self.core
+        leader = None if core.leader_id is None else core.voters.voters.get(core.leader_id)
+        if leader is None or not leader.endpoints:
+            return None
+        return LeaderAddress(leader.key.id, core.epoch, leader.endpoints[0])
+
     def now_ms(self) -> int:
         """Return the time in ms since 1970, of a clock that does not jump."""
         return self._clock_offset_ms + _monotonic_ms()
@@ -195,13 +203,6 @@ class Quorum:
         node_id = self._setup.node_id
         local = Voter(ReplicaKey(node_id, log.directory_id), self._setup.controller_endpoints)
         voters = loader.voters or VoterSet.of(local)
-        others = [key.id for key in voters.replica_keys if key.id != node_id]
-        if others or not voters.is_voter(local.key):
-            raise StartupError(
-                f"the quorum of {log.directory} has the voters "
-                f"{[key.id for key in voters.replica_keys]}: node.id {node_id} alone cannot "
-                "lead it"
-            )
         return RaftCore(
             local=local,
             voters=voters,

@@ -8,7 +8,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from sys import maxsize
 from time import monotonic
 
@@ -147,6 +147,7 @@ class Transport:
         self._slot_free = trio.Event()
         self._next_wait_warning_s = 0.0
         self._nursery: trio.Nursery | None = None
+        self._acceptors: trio.Nursery | None = None
         self._accepting = trio.CancelScope()
         self._all_closed: trio.Event | None = None
 
@@ -168,7 +169,7 @@ class Transport:
     ) -> None:
         """Accept and serve until cancelled, or until `stop` has closed all connections.
 
-        It has started once every address accepts connections.
+        It has started once every address accepts connections; `accept` adds more of them.
         """
         self.dispatchers = dispatchers
         async with trio.open_nursery() as nursery:
@@ -187,10 +188,18 @@ class Transport:
     ) -> None:
         with self._accepting:
             async with trio.open_nursery() as nursery:
-                for listener in listeners:
-                    listener.sock.listen(self.limits.backlog)
-                    nursery.start_soon(self._accept, listener)
+                self._acceptors = nursery
+                self.accept(listeners)
                 task_status.started()
+                await trio.sleep_forever()
+
+    def accept(self, listeners: Iterable[Listener]) -> None:
+        """Accept connections at more addresses; `run` must have started."""
+        if self._acceptors is None:
+            raise RuntimeError("the transport does not run")
+        for listener in listeners:
+            listener.sock.listen(self.limits.backlog)
+            self._acceptors.start_soon(self._accept, listener)
 
     async def stop(self, grace_s: float) -> None:
         """Stop accepting, answer requests in flight for at most `grace_s`, and close all
