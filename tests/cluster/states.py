@@ -5,7 +5,11 @@ from typing import Any, TypeVar
 from barnabas.cluster.controller.controller import Controller
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.feature_levels import SUPPORTED
+from barnabas.cluster.metadata.feature_levels import (
+    METADATA_VERSION,
+    METADATA_VERSION_LATEST,
+    SUPPORTED,
+)
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages.broker_heartbeat import (
@@ -15,6 +19,7 @@ from barnabas.protocol.messages.broker_heartbeat import (
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 
 T = TypeVar("T")
@@ -41,6 +46,8 @@ class Cluster:
             MetadataImage(cluster_id=CLUSTER_ID, controller_id=1),
         )
         self.deltas: list[MetadataDelta] = []
+        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LATEST)
+        self.replay([level])
         for broker_id in range(1, brokers + 1):
             self.add_broker(broker_id, rack=f"rack-{broker_id % racks}")
 
@@ -108,6 +115,7 @@ def registration(
     *directories: Uuid,
     rack: str | None = None,
     incarnation: int | None = None,
+    previous_epoch: int = -1,
 ) -> BrokerRegistrationRequest:
     request = BrokerRegistrationRequest
     listener = request.Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)
@@ -122,4 +130,5 @@ def registration(
         ],
         rack=rack,
         log_dirs=list(directories) or [uuid(500 + broker_id)],
+        previous_broker_epoch=previous_epoch,
     )

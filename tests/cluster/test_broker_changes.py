@@ -71,16 +71,20 @@ def test_fence_broker_in_sync_replicas_take_over_its_partitions() -> None:
 def test_heartbeat_eligible_leader_replica_takes_over_from_a_fenced_broker() -> None:
     cluster = Cluster(brokers=2)
     level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
-    topic_id = cluster.create("t", replicas=2).topic_id
+    topic_id = cluster.create("t", replicas=2, min_insync_replicas="2").topic_id
     change = PartitionChangeRecord(
         topic_id=topic_id, partition_id=0, isr=[2], leader=2, eligible_leader_replicas=[1]
     )
     cluster.replay([level, change])
-    cluster.register(registration(1, incarnation=5))
+    cluster.register(registration(1, incarnation=5, previous_epoch=cluster.image.brokers[1].epoch))
     cluster.take(cluster.controller.fence_broker(2))
     cluster.unfence(1)
     partition = cluster.image.topics_by_name["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (2,))
+    # Planted once (C6 27): a broker that lost its page cache stays eligible.
+    cluster.register(registration(2, incarnation=6))
+    partition = cluster.image.topics_by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.elr) == (1, (1,), ())
 
 
 def test_heartbeat_of_an_earlier_epoch_is_refused() -> None:

@@ -35,8 +35,18 @@ def with_two_directories(brokers: int = 1, *, elr: bool = False) -> Cluster:
     return cluster
 
 
-def start(cluster: Cluster, broker_id: int, *directories: Uuid, incarnation: int = 0) -> None:
-    cluster.register(registration(broker_id, *directories, incarnation=broker_id + incarnation))
+def start(
+    cluster: Cluster,
+    broker_id: int,
+    *directories: Uuid,
+    incarnation: int = 0,
+    is_clean: bool = False,
+) -> None:
+    previous = cluster.image.brokers[broker_id].epoch if is_clean else -1
+    request = registration(
+        broker_id, *directories, incarnation=broker_id + incarnation, previous_epoch=previous
+    )
+    cluster.register(request)
     cluster.unfence(broker_id)
 
 
@@ -130,7 +140,7 @@ def test_heartbeat_failed_directory_with_elr_makes_the_replica_eligible() -> Non
         eligible_leader_replicas=[1],
         last_known_elr=[1],
     )
-    start(cluster, 1, FIRST, SECOND, incarnation=50)
+    start(cluster, 1, FIRST, SECOND, incarnation=50, is_clean=True)
     back = partitions(cluster)[1]
     assert (back.leader, back.isr, back.elr, back.last_known_elr) == (1, (1,), (), ())
     assert back.leader_recovery_state == 0

@@ -3,10 +3,15 @@
 import pytest
 
 from barnabas.cluster.controller.leader_elections import PREFERRED, UNCLEAN
+from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.image import DIRECTORY_LOST, PartitionImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
-from barnabas.protocol.records.metadata_records import FenceBrokerRecord, PartitionChangeRecord
+from barnabas.protocol.records.metadata_records import (
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+)
 from barnabas.protocol.types import Uuid
 from tests.cluster.states import Cluster, uuid
 
@@ -22,9 +27,13 @@ class Case:
         elr: list[int] | None = None,
         last_known: list[int] | None = None,
         directories: list[Uuid] | None = None,
+        min_isr: int = 1,
     ) -> None:
         self.cluster = Cluster(brokers=3)
-        self.topic_id = self.cluster.create("t", replicas=3).topic_id
+        level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
+        self.cluster.replay([level] if elr or last_known else [])
+        created = self.cluster.create("t", replicas=3, min_insync_replicas=str(min_isr))
+        self.topic_id = created.topic_id
         self.cluster.replay(
             [
                 PartitionChangeRecord(
@@ -102,7 +111,7 @@ def test_unclean_election_with_a_leader_or_without_replicas_is_refused() -> None
 
 
 def test_unclean_election_prefers_an_eligible_leader_replica() -> None:
-    case = Case(leader=-1, isr=[], elr=[2, 3])
+    case = Case(leader=-1, isr=[], elr=[2, 3], min_isr=2)
     assert case.elect(UNCLEAN) == 0
     partition = case.partition
     assert (partition.leader, partition.isr, partition.elr) == (2, (2,), (3,))

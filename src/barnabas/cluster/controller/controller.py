@@ -17,6 +17,7 @@ from barnabas.cluster.controller import (
     config_changes,
     directory_changes,
     feature_changes,
+    isr_changes,
     leader_elections,
     reassignment_changes,
     topic_changes,
@@ -147,7 +148,7 @@ class Controller:
 
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
         """Elect leaders: the preferred replicas, or any online replica (unclean)."""
-        return leader_elections.elect_leaders(self.image, request)
+        return leader_elections.elect_leaders(self._context(), request)
 
     # Configuration
 
@@ -181,13 +182,13 @@ class Controller:
         self, request: BrokerRegistrationRequest
     ) -> ControllerResult[BrokerRegistrationResponse]:
         """Register a starting broker, fenced; the response has its epoch."""
-        return broker_changes.register_broker(self.image, request, self.next_offset)
+        return broker_changes.register_broker(self._context(), request, self.next_offset)
 
     def broker_heartbeat(
         self, request: BrokerHeartbeatRequest
     ) -> ControllerResult[BrokerHeartbeatResponse]:
         """Decide a broker's next state, and record its failed directories."""
-        return broker_changes.heartbeat(self.image, self.heartbeats, request, self.next_offset)
+        return broker_changes.heartbeat(self._context(), self.heartbeats, request, self.next_offset)
 
     def activate(self, image: MetadataImage, next_offset: int) -> None:
         """Start as the active controller, with the state of the whole log, without soft state."""
@@ -196,13 +197,14 @@ class Controller:
 
     def fence_broker(self, broker_id: int) -> ControllerResult[None]:
         """Fence a broker and move its leaderships."""
-        return broker_changes.fence(self.image, self.image.brokers[broker_id])
+        broker = self.image.brokers[broker_id]
+        return ControllerResult(isr_changes.fence(self._context(), broker), None)
 
     def assign_replicas_to_dirs(
         self, request: AssignReplicasToDirsRequest
     ) -> ControllerResult[AssignReplicasToDirsResponse]:
         """Record in which directories a broker's replicas are."""
-        return directory_changes.assign_replicas_to_dirs(self.image, request)
+        return directory_changes.assign_replicas_to_dirs(self._context(), request)
 
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from barnabas.cluster.controller.election_rules import assigned_directory
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.replica_placement import place
 from barnabas.cluster.metadata.image import (
-    DIRECTORY_UNASSIGNED,
     METADATA_TOPIC,
     RESOURCE_TOPIC,
     BrokerImage,
@@ -266,11 +266,6 @@ def _partition_records(
                 assigned_directory(image.brokers[broker]) for broker in placement.replicas
             ],
         )
-
-
-def assigned_directory(broker: BrokerImage) -> Uuid:
-    """Return the directory of a new replica; unassigned when the broker chooses it (KIP-858)."""
-    return broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
 
 
 def _created(
