@@ -32,7 +32,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak registry-soak bench-registry clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak sim registry-soak bench-registry clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -76,6 +76,10 @@ soak: $(DEV)
 	BARNABAS_EXAMPLES=1000 $(BIN)/python -m pytest tests/log/test_power_loss.py --timeout 3600
 	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
 	  -n $(WORKERS) --timeout 3600
+
+sim: $(DEV)
+	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \
+	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 registry-soak: $(DEV)
 	$(BIN)/python -m compat_tests.registry_instances --seconds 60 --every 1 $(ARGS)

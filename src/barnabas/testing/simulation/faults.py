@@ -1,0 +1,121 @@
+"""Faults of a simulation: drawn from the seed before it begins, so that a run can be shrunk.
+
+Each seed uses about half of the kinds (swarm testing): some mistakes show only when the other
+faults are absent.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Final
+
+import attrs
+
+
+class FaultKind(Enum):
+    """The kinds of faults."""
+
+    KILL = "kill"
+    POWER_LOSS = "power loss"
+    POWER_LOSS_OF_ALL = "power loss of all"
+    CRASH_BETWEEN_EFFECTS = "crash between effects"
+    PAUSE = "pause"
+    CUT_NODE = "cut a node"
+    CUT_HALF = "cut into two parts"
+    CUT_ONE_WAY = "cut one way"
+    CUT_PAIR = "cut a pair"
+    RESETS = "resets"
+    DELAYS = "delays"
+    SLOW_DISK = "slow disk"
+    CLOCK = "clock rate"
+    RESIGN = "the quorum's leader resigns"
+
+
+_PER_MINUTE: Final = {
+    FaultKind.KILL: 4.0,
+    FaultKind.POWER_LOSS: 2.0,
+    FaultKind.POWER_LOSS_OF_ALL: 0.4,
+    FaultKind.CRASH_BETWEEN_EFFECTS: 4.0,
+    FaultKind.PAUSE: 3.0,
+    FaultKind.CUT_NODE: 3.0,
+    FaultKind.CUT_HALF: 1.5,
+    FaultKind.CUT_ONE_WAY: 2.0,
+    FaultKind.CUT_PAIR: 2.0,
+    FaultKind.RESETS: 2.0,
+    FaultKind.DELAYS: 2.0,
+    FaultKind.SLOW_DISK: 2.0,
+    FaultKind.CLOCK: 1.0,
+    FaultKind.RESIGN: 2.0,
+}
+"""The highest rates of the kinds, per simulated minute."""
+
+
+@attrs.frozen(slots=True)
+class Fault:
+    """One fault: its time in ms, the nodes that it concerns, and how long it lasts in ms.
+
+    `amount` is between 0 and 1; its meaning depends on the kind.
+    """
+
+    at_ms: int
+    kind: FaultKind
+    nodes: tuple[int, ...]
+    for_ms: int
+    amount: float
+
+    def __str__(self) -> str:
+        return f"{self.at_ms} ms: {self.kind.value} {list(self.nodes)} for {self.for_ms} ms"
+
+
+def draw_faults(seed: int, nodes: Sequence[int], for_ms: int) -> list[Fault]:
+    """Return the faults of a seed, in the order of their times."""
+    chance = random.Random(f"faults {seed}")
+    kinds = [kind for kind in FaultKind if chance.random() < 0.5] or [FaultKind.KILL]
+    faults: list[Fault] = []
+    for kind in kinds:
+        rate = _PER_MINUTE[kind] * chance.random()
+        at_ms = chance.expovariate(1) * 60_000 / max(rate, 0.01)
+        while at_ms < for_ms:
+            faults.append(_draw(chance, kind, nodes, int(at_ms)))
+            at_ms += chance.expovariate(1) * 60_000 / max(rate, 0.01)
+    return sorted(faults, key=lambda fault: fault.at_ms)
+
+
+def _draw(chance: random.Random, kind: FaultKind, nodes: Sequence[int], at_ms: int) -> Fault:
+    longest = 30_000 if chance.random() < 0.2 else 6_000
+    for_ms = chance.randrange(100, longest)
+    match kind:
+        case FaultKind.POWER_LOSS_OF_ALL | FaultKind.DELAYS | FaultKind.RESETS:
+            chosen = tuple(nodes)
+        case FaultKind.CUT_HALF:
+            chosen = tuple(chance.sample(nodes, k=max(1, len(nodes) // 2)))
+        case FaultKind.CUT_ONE_WAY | FaultKind.CUT_PAIR:
+            chosen = tuple(chance.sample(nodes, k=min(2, len(nodes))))
+        case _:
+            chosen = (chance.choice(nodes),)
+    return Fault(at_ms, kind, chosen, for_ms, chance.random())
+
+
+def shrink(faults: Sequence[Fault], fails: Callable[[Sequence[Fault]], bool]) -> list[Fault]:
+    """Return a part of the faults with which the run still fails, where no single one can go.
+
+    Removes ever smaller runs of faults (ddmin).
+    """
+    kept, size = list(faults), max(1, len(faults) // 2)
+    while size:
+        start, removed = 0, False
+        while start < len(kept):
+            shorter = kept[:start] + kept[start + size :]
+            if fails(shorter):
+                kept, removed = shorter, True
+            else:
+                start += size
+        if size == 1 and not removed:
+            break
+        size = size if size == 1 else size // 2
+    return kept
+
+
+def describe(faults: Iterable[Fault]) -> str:
+    """Return one line for each fault."""
+    return "\n".join(f"  {fault}" for fault in faults)

@@ -1,0 +1,98 @@
+"""Invariants of the metadata quorum, checked at each effect of each replica.
+
+R1  at most one leader in an epoch, over all lives
+R2  the state file never loses a vote or a leader within an epoch
+LC  a new leader's log has every committed entry
+HW  the high watermark never falls within a life, and no committed entry changes or is truncated
+IM  the images of one offset are equal on all replicas
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.cluster.controller.controller_state_machine import CommittedBatch
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft_state import Entry
+from barnabas.testing.simulation.quorum_replica import QuorumReplica, ReplicaObserver
+
+
+class InvariantError(AssertionError):
+    """An invariant does not hold; the message begins with its name."""
+
+
+def require(condition: bool, name: str, what: str) -> None:
+    """Raise InvariantError unless the condition holds."""
+    if not condition:
+        raise InvariantError(f"{name}: {what}")
+
+
+class QuorumInvariants(ReplicaObserver):
+    """Checks the invariants of the quorum; `digest` makes a comparable value of an image."""
+
+    def __init__(self, digest: Callable[[Any], object]) -> None:
+        self.committed: list[Entry] = []
+        self.leaders: dict[int, int] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._checked: dict[tuple[int, int], int] = {}  # entries compared, by (node, life)
+        self._high_watermarks: dict[tuple[int, int], int] = {}
+        self._images: dict[int, object] = {}
+        self._digest = digest
+
+    def state_written(self, replica: QuorumReplica, old: QuorumState, new: QuorumState) -> None:
+        """Check R2."""
+        require(new.epoch >= old.epoch, "R2", f"{replica.process}: the epoch fell")
+        if new.epoch == old.epoch:
+            is_kept = old.leader_id is None or new.leader_id == old.leader_id
+            require(is_kept, "R2", f"{replica.process}: the leader of {old.epoch} is forgotten")
+            if old.voted is not None and new.leader_id is None:
+                is_kept = new.voted == old.voted
+                require(is_kept, "R2", f"{replica.process}: the vote in {old.epoch} is forgotten")
+        if new.voted is not None:
+            self._note_vote(replica, new.epoch, new.voted.id)
+
+    def vote_granted(self, replica: QuorumReplica, epoch: int, candidate: int) -> None:
+        """Check that a replica has one vote in an epoch."""
+        self._note_vote(replica, epoch, candidate)
+
+    def _note_vote(self, replica: QuorumReplica, epoch: int, candidate: int) -> None:
+        known = self._votes.setdefault((replica.process.node_id, epoch), candidate)
+        require(known == candidate, "R2", f"{replica.process} voted twice in epoch {epoch}")
+
+    def led(self, replica: QuorumReplica) -> None:
+        """Check R1, and LC when the leader is new."""
+        epoch, node_id = replica.core.epoch, replica.process.node_id
+        known = self.leaders.get(epoch)
+        if known is None:
+            self.leaders[epoch] = node_id
+            replica.process.world.note(replica.process, "leads epoch", epoch)
+            if all(entry.epoch < epoch for entry in self.committed[-1:]):
+                held = replica.disk.entries[: len(self.committed)]
+                require(held == self.committed, "LC", f"leader {node_id} lacks committed entries")
+        else:
+            require(known == node_id, "R1", f"{known} and {node_id} lead epoch {epoch}")
+
+    def high_watermark_raised(self, replica: QuorumReplica, offset: int) -> None:
+        """Check HW: the committed entries are the same everywhere."""
+        life = replica.process.node_id, replica.process.life
+        is_raised = offset >= self._high_watermarks.get(life, 0)
+        require(is_raised, "HW", f"{replica.process}: it fell to {offset}")
+        self._high_watermarks[life] = offset
+        entries, index = replica.disk.entries, self._checked.get(life, 0)
+        while index < len(entries) and entries[index].next_offset <= offset:
+            if index == len(self.committed):
+                self.committed.append(entries[index])
+            is_same = entries[index] == self.committed[index]
+            require(is_same, "HW", f"{replica.process}: entry {index} differs from the committed")
+            index += 1
+        self._checked[life] = index
+
+    def truncated(self, replica: QuorumReplica, offset: int) -> None:
+        """Check that no entry that this life knows to be committed is removed."""
+        known = self._high_watermarks.get((replica.process.node_id, replica.process.life), 0)
+        require(offset >= known, "HW", f"{replica.process}: truncated to {offset} below {known}")
+
+    def published(self, replica: QuorumReplica, batch: CommittedBatch) -> None:
+        """Check IM."""
+        digest = self._digest(batch.image)
+        known = self._images.setdefault(batch.image.offset, digest)
+        require(known == digest, "IM", f"{replica.process}: another image at {batch.image.offset}")

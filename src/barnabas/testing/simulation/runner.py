@@ -1,0 +1,123 @@
+"""Running seeds: build the cluster of a seed, disturb it, heal it, and check its end."""
+
+import attrs
+
+from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.config import NodeConfig
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord
+from barnabas.protocol.types import Uuid
+from barnabas.testing.simulation.faults import Fault, draw_faults
+from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
+from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
+from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode
+from barnabas.testing.simulation.world import Process, World
+
+_METADATA_VERSION_4_3 = 30
+_CALM_BEFORE_MS = 5_000
+_CALM_AFTER_MS = 30_000
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class SimulationTypes:
+    """The classes under test; a planted mistake is a subclass of one of them."""
+
+    core: type[RaftCore] = RaftCore
+    machine: type[ControllerStateMachine] = ControllerStateMachine
+
+
+@attrs.define(slots=True, eq=False)
+class Simulation:
+    """The cluster of one seed, its world and its invariants."""
+
+    world: World
+    cluster: SimCluster
+    options: SeedOptions
+    faults: list[Fault]
+    invariants: QuorumInvariants
+
+
+def prepare(
+    seed: int,
+    seconds: int = 60,
+    *,
+    types: SimulationTypes | None = None,
+    options: SeedOptions | None = None,
+    faults: list[Fault] | None = None,
+) -> Simulation:
+    """Return the simulation of a seed; options and faults are the seed's, unless given."""
+    types = types or SimulationTypes()
+    options = options or draw_options(seed, seconds)
+    if faults is None:
+        faults = draw_faults(seed, options.node_ids, options.seconds * 1000)
+    world = World(seed)
+    network = Network(world)
+    cluster = SimCluster(world, network)
+    invariants = QuorumInvariants(_digest)
+    voters = (Voter(ReplicaKey(node_id, _uuid(node_id))) for node_id in options.voter_ids)
+    settings = ClusterSettings(
+        voters=VoterSet.of(*voters),
+        config=NodeConfig.load(None, {}),
+        bootstrap=[FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3)],
+        observer=invariants,
+        core_type=types.core,
+        machine_type=types.machine,
+    )
+    for node_id in options.node_ids:
+        is_broker = node_id in options.broker_ids
+        node = SimNode(
+            Process(world, node_id),
+            network,
+            settings,
+            directories=[_uuid(100 + node_id)] if is_broker else [],
+            rack=f"rack-{node_id % options.racks}",
+        )
+        cluster.add(node)
+    return Simulation(world, cluster, options, faults, invariants)
+
+
+def run(simulation: Simulation) -> Simulation:
+    """Run a simulation: a calm start, faults (safety), then healing and rest (liveness).
+
+    Raises InvariantError when an invariant does not hold.
+    """
+    cluster, world = simulation.cluster, simulation.world
+    cluster.start()
+    world.run(_CALM_BEFORE_MS)
+    cluster.schedule(simulation.faults)
+    world.run(simulation.options.seconds * 1000)
+    world.note("healed")
+    cluster.heal()
+    world.run(_CALM_AFTER_MS)
+    check_liveness(simulation)
+    return simulation
+
+
+def check_liveness(simulation: Simulation) -> None:
+    """After a rest without faults: one leader that all know, and every broker unfenced."""
+    nodes = simulation.cluster.nodes.values()
+    leaders = {(node.replica.core.leader_id, node.replica.core.epoch) for node in nodes}
+    is_one = len(leaders) == 1 and (None not in next(iter(leaders)))
+    require(is_one, "LIVENESS", f"the nodes know the leaders {leaders}")
+    for node in nodes:
+        image = node.replica.machine.image
+        fenced = [
+            broker_id
+            for broker_id in simulation.options.broker_ids
+            if broker_id not in image.brokers or image.brokers[broker_id].fenced
+        ]
+        require(not fenced, "LIVENESS", f"on {node.process} the brokers {fenced} are fenced")
+
+
+def _digest(image: MetadataImage) -> object:
+    brokers = ((b.id, b.epoch, b.fenced) for b in image.brokers.values())
+    return tuple(sorted(brokers)), tuple(sorted(image.features.items()))
+
+
+def _uuid(number: int) -> Uuid:
+    return Uuid(number.to_bytes(16, "big"))

@@ -1,0 +1,117 @@
+"""A simulated cluster: nodes on one network, faults, and the end of all faults."""
+
+from collections.abc import Callable, Iterable
+
+from barnabas.testing.simulation.faults import Fault, FaultKind
+from barnabas.testing.simulation.network import Delays, Network
+from barnabas.testing.simulation.sim_node import SimNode
+from barnabas.testing.simulation.world import World
+
+_SLOW_FSYNC_MS = 5_000
+
+
+class SimCluster:
+    """The nodes of a cluster, by id; `apply` begins a fault."""
+
+    def __init__(self, world: World, network: Network) -> None:
+        self.world = world
+        self.network = network
+        self.nodes: dict[int, SimNode] = {}
+
+    def add(self, node: SimNode) -> None:
+        """Add a node; it does not run yet."""
+        self.nodes[node.process.node_id] = node
+        node.process.on_kill.append(lambda: self.network.process_died(node.process, silently=False))
+
+    def start(self) -> None:
+        """Start all nodes, within a tenth of a second."""
+        for node in self.nodes.values():
+            self.world.after(self.world.random.randrange(100_000), self._start, node)
+
+    def _start(self, node: SimNode) -> None:
+        if not node.process.is_running:
+            self.world.note(node.process, "starts")
+            node.start()
+
+    def schedule(self, faults: Iterable[Fault]) -> None:
+        """Begin each fault at its time, counted from now."""
+        for fault in faults:
+            self.world.after(fault.at_ms * 1000, self.apply, fault)
+
+    def apply(self, fault: Fault) -> None:
+        """Begin a fault; it ends by itself."""
+        self.world.note("fault", str(fault))
+        nodes = [self.nodes[node_id] for node_id in fault.nodes]
+        match fault.kind:
+            case FaultKind.KILL:
+                self._stop(nodes, fault, SimNode.kill)
+            case FaultKind.POWER_LOSS | FaultKind.POWER_LOSS_OF_ALL:
+                self._stop(nodes, fault, SimNode.lose_power)
+            case FaultKind.CRASH_BETWEEN_EFFECTS:
+                nodes[0].process.effects_before_crash = int(fault.amount * 8)
+                self.world.after(fault.for_ms * 1000, self._start, nodes[0])
+            case FaultKind.PAUSE:
+                nodes[0].process.pause(fault.for_ms)
+            case FaultKind.RESIGN:
+                self._resign()
+            case FaultKind.CLOCK:
+                nodes[0].process.clock_rate = 0.99 + 0.02 * fault.amount
+            case FaultKind.SLOW_DISK:
+                nodes[0].quorum_disk.fsync_ms = (0.2, fault.amount * _SLOW_FSYNC_MS)
+                self.world.after(fault.for_ms * 1000, self._mend_disk, nodes[0])
+            case _:
+                self._disturb_network(fault)
+
+    def _stop(
+        self, nodes: Iterable[SimNode], fault: Fault, stop: Callable[[SimNode], None]
+    ) -> None:
+        for node in nodes:
+            if node.process.is_running:
+                stop(node)
+            self.world.after(fault.for_ms * 1000, self._start, node)
+
+    def _resign(self) -> None:
+        for node in self.nodes.values():
+            if node.process.is_running and node.replica.core.is_leader:
+                node.replica.core.resign(node.process.now_ms)
+                node.process.call(node.process.life, node.replica.settle)
+
+    def _mend_disk(self, node: SimNode) -> None:
+        node.quorum_disk.fsync_ms = (0.2, 2.0)
+
+    def _disturb_network(self, fault: Fault) -> None:
+        network, chosen = self.network, fault.nodes
+        others = [node_id for node_id in self.nodes if node_id not in chosen]
+        match fault.kind:
+            case FaultKind.CUT_NODE | FaultKind.CUT_HALF:
+                for one in chosen:
+                    for other in others:
+                        network.cut(one, other)
+                        network.cut(other, one)
+            case FaultKind.CUT_ONE_WAY if len(chosen) == 2:
+                network.cut(*chosen)
+            case FaultKind.CUT_PAIR if len(chosen) == 2:
+                network.cut(*chosen)
+                network.cut(*reversed(chosen))
+            case FaultKind.RESETS:
+                network.reset_chance = 0.2 * fault.amount
+            case FaultKind.DELAYS:
+                network.delays = Delays(tail=int(20_000_000 * fault.amount), tail_chance=0.05)
+            case _:
+                return
+        self.world.after(fault.for_ms * 1000, self.calm_network)
+
+    def calm_network(self) -> None:
+        """End cuts, resets and long delays."""
+        self.network.heal()
+        self.network.reset_chance = 0.0
+        self.network.delays = Delays()
+
+    def heal(self) -> None:
+        """End all faults and start the nodes that do not run."""
+        self.calm_network()
+        for node in self.nodes.values():
+            self._mend_disk(node)
+            node.process.effects_before_crash = None
+            node.process.pause(0)
+            self._start(node)

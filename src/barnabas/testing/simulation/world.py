@@ -1,0 +1,135 @@
+"""Time and chance of a simulation: one heap of events, one seed.
+
+All times of the world are in µs. A `Process` is a life of a node: its timers and messages stop with
+it, wait while it is paused, and use its own clocks.
+"""
+
+import random
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+from zlib import crc32
+
+Action = Callable[..., None]
+
+
+class World:
+    """Runs events in the order of their times; events of one time in the order of their creation.
+
+    `trace` is a hash of all that was noted with `note`: two runs of one seed have the same trace.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.now_us = 0
+        self.events = 0
+        self.trace = 0
+        self.log: Callable[[str], None] | None = None
+        self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
+        self._number = 0
+
+    @property
+    def now_ms(self) -> int:
+        """The time in ms."""
+        return self.now_us // 1000
+
+    def after(self, delay_us: int, action: Action, *args: Any) -> None:
+        """Call `action` after a delay."""
+        self._number += 1
+        heappush(self._heap, (self.now_us + delay_us, self._number, action, args))
+
+    def run(self, for_ms: int) -> None:
+        """Run the events of the next `for_ms` ms."""
+        end, heap = self.now_us + for_ms * 1000, self._heap
+        while heap and heap[0][0] <= end:
+            self.now_us, _, action, args = heappop(heap)
+            self.events += 1
+            action(*args)
+        self.now_us = end
+
+    def note(self, *what: object) -> None:
+        """Add something that happened to the trace, and to the log if there is one."""
+        self.trace = crc32(repr((self.now_us, what)).encode(), self.trace)
+        if self.log is not None:
+            self.log(f"{self.now_us / 1e6:10.6f} " + " ".join(str(part) for part in what))
+
+    def chance(self, probability: float) -> bool:
+        """Return True with the given probability."""
+        return probability > 0 and self.random.random() < probability
+
+
+class SimulatedCrashError(Exception):
+    """The process was killed between two effects."""
+
+
+class Process:
+    """A process of the simulated cluster; it runs between `start` and `kill`."""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.is_running = False
+        self.life = 0
+        self.clock_rate = 1.0
+        self.effects_before_crash: int | None = None
+        self.on_kill: list[Action] = []
+        self._paused_until_us = 0
+
+    def __repr__(self) -> str:
+        return f"node {self.node_id}"
+
+    @property
+    def now_ms(self) -> int:
+        """The process's monotonic clock, which may run fast or slow."""
+        return int(self.world.now_us * self.clock_rate) // 1000
+
+    @property
+    def is_paused(self) -> bool:
+        """True while the process is stopped with SIGSTOP."""
+        return self.world.now_us < self._paused_until_us
+
+    def start(self) -> None:
+        """Begin a new life."""
+        self.life += 1
+        self.is_running = True
+        self.effects_before_crash = None
+        self._paused_until_us = 0
+
+    def kill(self) -> None:
+        """End the life at once; the observers in `on_kill` are called."""
+        if self.is_running:
+            self.is_running = False
+            self.life += 1
+            for observer in self.on_kill:
+                observer()
+
+    def pause(self, for_ms: int) -> None:
+        """Stop the process for a time, as SIGSTOP does; its events wait."""
+        self._paused_until_us = self.world.now_us + for_ms * 1000
+
+    def after_ms(self, delay_ms: float, action: Action, *args: Any) -> None:
+        """Call `action` after a delay of the process's clock, unless the life ends before."""
+        delay_us = int(max(0.0, delay_ms) * 1000 / self.clock_rate)
+        self.world.after(delay_us, self.call, self.life, action, args)
+
+    def call(self, life: int, action: Action, args: tuple[Any, ...] = ()) -> None:
+        """Call `action` now if this life still runs, or at the end of a pause."""
+        if not self.is_running or life != self.life:
+            return
+        if self.world.now_us < self._paused_until_us:
+            delay_us = self._paused_until_us - self.world.now_us
+            self.world.after(delay_us, self.call, life, action, args)
+            return
+        try:
+            action(*args)
+        except SimulatedCrashError:
+            self.world.note(self, "crashes between two effects")
+            self.kill()
+
+    def effect(self) -> None:
+        """Mark the place before an effect; raises SimulatedCrashError to end the process."""
+        if self.effects_before_crash is not None:
+            self.effects_before_crash -= 1
+            if self.effects_before_crash < 0:
+                raise SimulatedCrashError

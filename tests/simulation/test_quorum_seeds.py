@@ -1,0 +1,39 @@
+"""The quorum in the simulation of the whole cluster: seeds, repeatability, planted mistakes."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from barnabas.testing.simulation import prepare, run
+from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, shrink
+
+SEEDS = range(1, 41)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:
+    run(prepare(seed, 60))
+
+
+def test_seed_run_twice_has_one_trace() -> None:
+    first, second = run(prepare(3, 60)), run(prepare(3, 60))
+
+    assert first.world.trace == second.world.trace
+    assert first.world.events == second.world.events
+
+
+def test_seed_with_faults_contains_some() -> None:
+    drawn = [draw_faults(seed, (1, 2, 3), 60_000) for seed in range(1, 201)]
+
+    kinds = {fault.kind for faults in drawn for fault in faults}
+    assert kinds == set(FaultKind)
+    assert sum(1 for faults in drawn if faults) > 190
+
+
+def test_shrink_keeps_what_is_needed() -> None:
+    faults = [Fault(at, FaultKind.KILL, (1,), 10, 0.5) for at in range(20)]
+
+    def fails(shorter: Sequence[Fault]) -> bool:
+        return {3, 11} <= {fault.at_ms for fault in shorter}
+
+    assert [fault.at_ms for fault in shrink(faults, fails)] == [3, 11]
