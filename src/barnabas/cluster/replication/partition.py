@@ -5,17 +5,21 @@ and ten thousand idle ones cost little. The high watermark of a leader is the lo
 of its in-sync replicas; alone in the set, it follows the log's end at once.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
 import attrs
 
 from barnabas.cluster.metadata.image import INTERNAL_TOPICS, PartitionImage
+from barnabas.cluster.replication import follower_log
 from barnabas.config import TopicConfig
 from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.log.record_work import Outcomes
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
+
+logger = logging.getLogger(__name__)
 
 Records = bytearray | memoryview
 
@@ -322,6 +326,52 @@ class Partition:
             return False
         log = self.log
         return log.log_end_offset - log.recovery_point >= self.flush_messages
+
+    # Following
+
+    def follower_append(self, batches: follower_log.Batches, leader_epoch: int, now_ms: int) -> int:
+        """Append what the leader of `leader_epoch` answered; return the new log end offset.
+
+        Raises KafkaError FENCED_LEADER_EPOCH when this replica does not follow that leader any
+        longer, and the errors of `follower_log.append`.
+        """
+        if self.is_leader or leader_epoch != self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH, f"{self!r} does not follow epoch {leader_epoch}"
+            )
+        log = self.log
+        follower_log.append(log, batches, leader_epoch=leader_epoch, now_ms=now_ms)
+        return log.log_end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the records from `offset` on, which the leader does not have."""
+        log = self.log
+        if offset < log.high_watermark:
+            logger.warning(
+                "truncating below the high watermark topic=%s partition=%d offset=%d"
+                " high_watermark=%d",
+                self.topic,
+                self.partition,
+                offset,
+                log.high_watermark,
+            )
+        log.truncate_to(offset)
+        self.notify()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove all records; the next one gets `offset`, where the leader's log starts."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.notify()
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> None:
+        """Raise the high watermark to the leader's, at most to the log end."""
+        if follower_log.follow_high_watermark(self.log, leader_high_watermark):
+            self.notify()
+
+    def follow_log_start(self, leader_log_start: int) -> None:
+        """Raise the log start to the leader's, at most to the high watermark."""
+        if follower_log.follow_log_start(self.log, leader_log_start):
+            self.notify()
 
     # Offsets
 

@@ -83,12 +83,16 @@ def as_leader(
     return AppendInfo(first, last, now_ms if config.log_append_time else -1)
 
 
-def as_follower(log: "PartitionLog", records: bytes | Writable, now_ms: int) -> None:
+def as_follower(
+    log: "PartitionLog", records: bytes | Writable, now_ms: int, leader_epoch: int
+) -> None:
     """See `PartitionLog.append_as_follower`."""
     view = memoryview(records)
     for position, header in iter_batches(records):
-        check_follower_batch(records, position, header)
         first, epoch = header.base_offset, header.partition_leader_epoch
+        if epoch > leader_epoch:
+            return
+        check_follower_batch(records, position, header)
         if first < log.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -10,7 +10,7 @@ in a thread (`flush` may run beside any other call). An I/O error takes the data
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from barnabas.log.compaction import segment_swap
 from barnabas.log.directories.volume import Volume
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from barnabas.log.compaction.cleaning_plan import Candidate
 
 logger = logging.getLogger(__name__)
+
+EPOCH_MAX: Final = 0x7FFF_FFFF
+"""The largest leader epoch."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -177,6 +180,11 @@ class PartitionLog(LogState):
         """Return the leader epoch of the record at `offset`, -1 if unknown."""
         return self.epochs.at(offset)
 
+    @property
+    def latest_epoch(self) -> int:
+        """The last leader epoch of the log, -1 before any; it may have no records yet."""
+        return self.epochs.latest
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the last epoch up to `epoch` and its end offset; (-1, -1) if it is unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
@@ -205,13 +213,20 @@ class PartitionLog(LogState):
         """
         return appending.as_leader(self, records, leader_epoch, now_ms, origin, done)
 
-    def append_as_follower(self, records: bytes | Writable, *, now_ms: int) -> None:
+    def append_as_follower(
+        self, records: bytes | Writable, *, now_ms: int, leader_epoch: int = EPOCH_MAX
+    ) -> None:
         """Append batches as the leader has them; their offsets must follow the log end.
 
+        A batch that was cut off at the end is left out. So are the first batch with an epoch above
+        `leader_epoch` and those after it: a leader of a later epoch wrote them (KAFKA-18723).
         Raises KafkaError CORRUPT_MESSAGE at a damaged batch (those before it are appended) and
         OFFSET_OUT_OF_RANGE at one whose offset is below the log end.
         """
-        appending.as_follower(self, records, now_ms)
+        try:
+            appending.as_follower(self, records, now_ms, leader_epoch)
+        except CorruptBatch as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
     def roll(self, now_ms: int) -> None:
         """Start a new segment, unless the active one is empty."""
@@ -318,9 +333,14 @@ class PartitionLog(LogState):
         return self.guarded(retention.apply, self, now_ms)
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the records from `offset` on."""
+        """Remove the records from `offset` on, and the leader epochs that start there or above.
+
+        At the log end, this removes the epoch of a leader that appended nothing.
+        """
         if offset < self.log_end_offset:
             self.guarded(truncation.truncate_to, self, offset)
+        else:
+            self.guarded(truncation.remove_unused_epoch, self)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records; the next one gets `offset`."""

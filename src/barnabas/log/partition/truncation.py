@@ -38,6 +38,15 @@ def start_at(log: "PartitionLog", offset: int) -> None:
     _finish(log, recovery_point_moved=log.restart_at(offset))
 
 
+def remove_unused_epoch(log: "PartitionLog") -> None:
+    """Remove a leader epoch that starts at the log end, where its leader appended nothing.
+
+    Another leader may have records of an earlier epoch there. Raises OSError.
+    """
+    log.epochs.truncate_end(log.log_end_offset)
+    rolling.write_epochs(log)
+
+
 def _finish(log: "PartitionLog", *, recovery_point_moved: bool) -> None:
     rolling.write_epochs(log)
     if recovery_point_moved:
