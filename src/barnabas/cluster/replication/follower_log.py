@@ -1,4 +1,4 @@
-"""How a follower changes its log: append, truncate, and follow the leader's offsets.
+"""Changes of a follower's log: append, truncate, and follow the leader's offsets.
 
 KIP-101 and KIP-279 (truncation by leader epoch), KAFKA-18723 (no records of a later leader). Each
 function keeps log start offset <= high watermark <= log end offset.
@@ -19,14 +19,14 @@ Batches = bytes | bytearray | memoryview
 def initial_fetch_offset(log: LogLike) -> int:
     """Return where a follower starts to fetch.
 
-    A log that knows no leader epoch cannot be compared with the leader's; it starts at its high
+    A log without any leader epoch cannot be compared with the leader's; it starts at its high
     watermark, and records above that are removed (`truncate_without_epochs`).
     """
     return log.log_end_offset if log.latest_epoch >= 0 else log.high_watermark
 
 
 def truncate_without_epochs(log: LogLike) -> None:
-    """Truncate a log that knows no leader epoch to its high watermark."""
+    """Truncate a log without any leader epoch to its high watermark."""
     if log.latest_epoch < 0 and log.high_watermark < log.log_end_offset:
         log.truncate_to(log.high_watermark)
 

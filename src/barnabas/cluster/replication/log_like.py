@@ -1,4 +1,4 @@
-"""What replication needs of a log, so that a simulation can replace the files.
+"""The log as replication uses it, so that a simulation can replace the files.
 
 `barnabas.log.PartitionLog` and `barnabas.testing.sim_log.SimLog` fit it; a test holds them equal.
 """
