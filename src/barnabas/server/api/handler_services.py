@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.log.directories.log_relocation import LogRelocation
     from barnabas.protocol.errors import ErrorCode
+    from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import (
         TransactionCoordinator,
@@ -65,6 +66,14 @@ class DataServices:
     """Prepares a transaction's first writes: support, transactional id, producer, partitions."""
     commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]
+
+
+@attrs.frozen
+class EnvelopeServices:
+    """For Envelope."""
+
+    dispatcher: "Callable[[], Dispatcher]"
+    """Returns the dispatcher of the controller listeners, which answers the embedded requests."""
 
 
 @attrs.frozen
@@ -118,6 +127,7 @@ class TransactionServices:
 AdminContext: TypeAlias = RequestContext[AdminServices]
 ConfigContext: TypeAlias = RequestContext[ConfigServices]
 DataContext: TypeAlias = RequestContext[DataServices]
+EnvelopeContext: TypeAlias = RequestContext[EnvelopeServices]
 GroupsContext: TypeAlias = RequestContext[GroupServices]
 LogDirContext: TypeAlias = RequestContext[LogDirServices]
 MetadataContext: TypeAlias = RequestContext[MetadataServices]

@@ -213,6 +213,7 @@ SERVED: Final = (
     _api("AllocateProducerIds", _CONTROLLER, _OPERATION_HANDLER),
     _api("ControllerRegistration", _CONTROLLER, _OPERATION_HANDLER),
     _api("AssignReplicasToDirs", _CONTROLLER, _OPERATION_HANDLER),
+    _api("Envelope", _CONTROLLER, "envelope.envelope_handler.envelope", waits=True),
 
     # The metadata quorum
     _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward"),

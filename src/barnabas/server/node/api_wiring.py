@@ -9,6 +9,7 @@ from barnabas.server.api.handler_services import (
     AdminServices,
     ConfigServices,
     DataServices,
+    EnvelopeServices,
     GroupServices,
     LogDirServices,
     MetadataServices,
@@ -40,6 +41,7 @@ def controller_dispatcher(node: "Node") -> Dispatcher:
     services = {
         "configs": _config_services(node),
         "controller": node.quorum,
+        "envelope": EnvelopeServices(lambda: node.dispatchers["controller"]),
         "metadata": _metadata_services(node),
         "security": None,
     }

@@ -25,7 +25,8 @@ from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispat
 from barnabas.server.node.data_directories import open_data
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import DisksLostError
-from barnabas.server.quorum.controller_channel import ControllerChannel, LocalControllerChannel
+from barnabas.server.quorum.controller_channel import LocalControllerChannel
+from barnabas.server.quorum.quorum_channel import QuorumControllerChannel
 from barnabas.server.replication.commit_wait import CommitWaits
 from barnabas.server.storage.disk_threads import DiskThreads
 from barnabas.server.transport.acceptor import DYNAMIC_LIMITS, Limits, Listener, Transport, bind
@@ -60,7 +61,7 @@ class Node:
     logs: "LogManager"
     replicas: "ReplicaManager"
     quorum: "Quorum"
-    channel: ControllerChannel
+    channel: QuorumControllerChannel
     assignors: "Mapping[str, Assignor]"
     groups: "GroupCoordinator"
     transactions: "TransactionCoordinator"
@@ -231,9 +232,9 @@ class Node:
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)
-        self.channel = LocalControllerChannel(
-            self.dispatchers["controller"], client_id=f"broker-{self.node_id}"
-        )
+        local = LocalControllerChannel(self.dispatchers["controller"], client_id=str(self.node_id))
+        self.channel = QuorumControllerChannel(self.node_id, local, self.quorum.leader_address)
+        await nursery.start(self.channel.run)
         self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
         self.replicas = ReplicaManager(
             self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms

@@ -2,26 +2,24 @@
 
 A channel takes and returns the messages of Kafka's protocol. The local end hands the encoded
 request to the dispatcher of this node's controller listener and decodes the response that the
-dispatcher encodes, so that a request takes the same path as one from a socket.
+dispatcher encodes, so that a request takes the same path as one from a socket. `quorum_channel`
+finds the active controller; `remote_controller` is the end of another node.
 """
 
-from inspect import iscoroutine
-from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
-
-import attrs
 
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages_base import Message
-from barnabas.server.api.context import Peer
+from barnabas.server.api.context import AnyContext
 from barnabas.server.api.dispatch import Dispatcher
+from barnabas.server.api.embedded_requests import EmbeddedPeer, answer
+from barnabas.server.api.envelopes import decode_response
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 _FRAME_LENGTH_BYTES: Final = 4
-_CORRELATION_ID_BYTES: Final = 4
 
 
 class ControllerChannel(Protocol):
@@ -33,37 +31,31 @@ class ControllerChannel(Protocol):
         response_type: type[ResponseT],
         *,
         version: int | None = None,
-        on_behalf_of: Peer | None = None,
+        on_behalf_of: AnyContext | None = None,
     ) -> ResponseT:
         """Send a request and return its response, which may contain error codes.
 
-        Without a `version`, the latest stable one is used. `on_behalf_of` is the client whose
-        request is forwarded; without it, the node itself sends the request. Raises KafkaError when
-        no controller can be reached.
+        `on_behalf_of` is the context of the client's request that is forwarded; its version is
+        used. Without it, the node itself sends the request, in the latest version that the
+        controller serves, or in `version`.
+
+        Raises KafkaError: REQUEST_TIMED_OUT when no controller answers in time,
+        UNSUPPORTED_VERSION when the controller does not serve the version, and
+        UNKNOWN_SERVER_ERROR when the controller does not accept the forwarded request.
         """
         ...
 
 
-@attrs.define
-class LocalPeer:
-    """The sender of a request that comes through the local end of a channel."""
-
-    principal: str
-    client_host: str
-    listener_name: str
-
-    def close(self) -> None:
-        """Raise RuntimeError: there is no connection to close."""
-        raise RuntimeError("a controller operation cannot close the local channel")
-
-
 class LocalControllerChannel:
-    """The channel of a node whose own controller is the active one."""
+    """The channel of a node whose own controller is the active one.
+
+    `send` raises KafkaError NOT_CONTROLLER when it is not.
+    """
 
     def __init__(self, dispatcher: Dispatcher, *, client_id: str) -> None:
         self._dispatcher = dispatcher
         self._client_id = client_id
-        self._node = LocalPeer("User:ANONYMOUS", "127.0.0.1", "CONTROLLER")
+        self._node = EmbeddedPeer("User:ANONYMOUS", "127.0.0.1", "CONTROLLER")
 
     async def send(
         self,
@@ -71,33 +63,28 @@ class LocalControllerChannel:
         response_type: type[ResponseT],
         *,
         version: int | None = None,
-        on_behalf_of: Peer | None = None,
+        on_behalf_of: AnyContext | None = None,
     ) -> ResponseT:
         """Have the controller listener's dispatcher answer the request (`ControllerChannel`)."""
-        if version is None:
-            version = API[request.API_KEY].advertised[1]
-        peer = self._node
+        peer, client_id = self._node, self._client_id
         if on_behalf_of is not None:
-            peer = attrs.evolve(
-                peer, principal=on_behalf_of.principal, client_host=on_behalf_of.client_host
-            )
-        frame = b"".join(encode_request(0, self._client_id, request, version))
-        response = await self._answer(peer, bytearray(frame[_FRAME_LENGTH_BYTES:]))
-        start = _FRAME_LENGTH_BYTES + _CORRELATION_ID_BYTES
-        start += API[request.API_KEY].response_header_version(version)  # 1: no tagged fields
-        return response_type.decode(response[start:], version)
+            client = on_behalf_of.connection
+            peer = EmbeddedPeer(client.principal, client.client_host, self._node.listener_name)
+            version, client_id = on_behalf_of.version, on_behalf_of.client_id
+        elif version is None:
+            version = API[request.API_KEY].advertised[1]
+        parts = encode_request(0, client_id, request, version)
+        frame = bytearray(b"".join(parts)[_FRAME_LENGTH_BYTES:])
+        data = await answer(self._dispatcher, self._dispatcher.decode(peer, frame))
+        response = decode_response(request.API_KEY, version, data)
+        return expect(response, response_type)
 
-    async def _answer(self, peer: LocalPeer, frame: bytearray) -> bytes:
-        dispatcher = self._dispatcher
-        context = dispatcher.decode(peer, frame)
-        context.started_at = monotonic()
-        try:
-            response: Any = context.route.handler(context, context.request)
-            if iscoroutine(response):
-                response = await response
-        except Exception as error:
-            response = error
-        return b"".join(dispatcher.encode(context, response))
+
+def expect(response: Message, response_type: type[ResponseT]) -> ResponseT:
+    """Return a response of its type. Raises TypeError when it is of another one."""
+    if not isinstance(response, response_type):
+        raise TypeError(f"{type(response).__name__} is no {response_type.__name__}")
+    return response
 
 
 def raise_error(response: Any) -> None:

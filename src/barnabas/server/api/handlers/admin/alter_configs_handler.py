@@ -23,13 +23,16 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.server.api.handler_services import AdminContext
+from barnabas.server.api.handlers.admin.forwarding_handler import send_on_behalf
 from barnabas.server.api.handlers.admin.logger_changes import alter_log_levels
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
-async def alter_configs(ctx: AdminContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(
+    ctx: AdminContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse | None:
     """Replace the overrides of each resource."""
 
     def decide(resource: Any) -> bool:
@@ -40,7 +43,7 @@ async def alter_configs(ctx: AdminContext, request: AlterConfigsRequest) -> Alte
 
 async def incremental_alter_configs(
     ctx: AdminContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+) -> IncrementalAlterConfigsResponse | None:
     """Set or remove single properties, or change the members of list properties."""
     node_id = ctx.services.node_id
 
@@ -72,7 +75,7 @@ async def _forward_others(
     request: Any,
     response_type: type[ResponseT],
     decide: Callable[[Any], bool],
-) -> ResponseT:
+) -> ResponseT | None:
     """Forward what `decide` leaves to the controller; merge the results in the request's order.
 
     `decide` returns True for a resource that it has changed, and raises KafkaError for one that it
@@ -83,9 +86,9 @@ async def _forward_others(
     request.resources = [r for position, r in enumerate(resources) if position not in decided]
     response: Any = response_type()
     if request.resources or not decided:
-        response = await ctx.services.channel.send(
-            request, response_type, version=ctx.version, on_behalf_of=ctx.connection
-        )
+        response = await send_on_behalf(ctx, request, response_type)
+        if response is None:
+            return None
     results = iter(response.responses)
     response.responses = [
         decided[position] if position in decided else next(results)

@@ -5,7 +5,10 @@ ListPartitionReassignments, ElectLeaders, UpdateFeatures and DescribeQuorum. A c
 before its response arrives.
 """
 
+from typing import TypeVar
+
 from barnabas.protocol.apis import API
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
@@ -21,6 +24,8 @@ from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.handler_services import AdminContext
 
+ResponseT = TypeVar("ResponseT", bound=Message)
+
 ForwardedRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
@@ -33,11 +38,23 @@ ForwardedRequest = (
 )
 
 
-async def forward(ctx: AdminContext, request: ForwardedRequest) -> Message:
+async def forward(ctx: AdminContext, request: ForwardedRequest) -> Message | None:
     """Send the request to the controller, in the client's version and on the client's behalf."""
-    return await ctx.services.channel.send(
-        request,
-        API[ctx.api_key].response_type,
-        version=ctx.version,
-        on_behalf_of=ctx.connection,
-    )
+    return await send_on_behalf(ctx, request, API[ctx.api_key].response_type)
+
+
+async def send_on_behalf(
+    ctx: AdminContext, request: Message, response_type: type[ResponseT]
+) -> ResponseT | None:
+    """Send a client's request to the controller; return the response.
+
+    When the controller does not serve the client's version, close the client's connection and
+    return None: the client then reads the supported versions again.
+    """
+    try:
+        return await ctx.services.channel.send(request, response_type, on_behalf_of=ctx)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        ctx.connection.close()
+        return None

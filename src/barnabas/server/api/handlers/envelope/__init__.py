@@ -1,0 +1,1 @@
+"""The controller's handler of requests that brokers forward."""

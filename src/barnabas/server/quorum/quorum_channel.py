@@ -1,0 +1,153 @@
+"""The channel of every node: it finds the active controller and follows it.
+
+Requests to this node's own controller do not travel. A request whose controller is gone, deposed or
+unknown is sent again until its time is up, so the controller may carry it out twice (as in Kafka:
+`NodeToControllerRequestThread`).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from barnabas.cluster.quorum.voters import LeaderAddress
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages_base import Message
+from barnabas.server.api.context import AnyContext
+from barnabas.server.quorum.controller_channel import LocalControllerChannel
+
+if TYPE_CHECKING:
+    from barnabas.client.failures import Address
+    from barnabas.server.quorum.remote_controller import RemoteController
+
+logger = logging.getLogger(__name__)
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+_RETRIED: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION)
+_RETRY_S: Final = 0.05
+_TIMEOUT_S: Final = 60.0
+
+
+class QuorumControllerChannel:
+    """Sends requests to the leader of the quorum (`ControllerChannel`).
+
+    `leader` returns the leader as far as this node knows it. `run` must be running while a request
+    goes to another node.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        local: LocalControllerChannel,
+        leader: Callable[[], LeaderAddress | None],
+        *,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self._node_id = node_id
+        self._local = local
+        self._leader = leader
+        self._timeout_s = timeout_s
+        self._remote: RemoteController | None = None
+        self._nursery: trio.Nursery | None = None
+        self._leader_changed = trio.Event()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve the connections to other nodes until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+                self._disconnect()
+
+    def follow_leader(self) -> None:
+        """The quorum's leader has changed: requests that wait for another node are sent again."""
+        leader = self._leader()
+        if leader is None or leader.node_id == self._node_id:
+            self._disconnect()
+        elif self._remote is not None and self._remote.address != _address(leader):
+            self._disconnect()
+        self._leader_changed.set()
+        self._leader_changed = trio.Event()
+
+    def controller_versions(self) -> Mapping[int, tuple[int, int]] | None:
+        """Return the versions that the controller of another node serves, by api key.
+
+        None while this node's controller is active, or no other one was reached.
+        """
+        return self._remote.versions if self._remote is not None else None
+
+    async def send(
+        self,
+        request: Message,
+        response_type: type[ResponseT],
+        *,
+        version: int | None = None,
+        on_behalf_of: AnyContext | None = None,
+    ) -> ResponseT:
+        """Send a request to the active controller (`ControllerChannel`)."""
+        last: KafkaError | None = None
+        with trio.move_on_after(self._timeout_s):
+            while True:
+                changed = self._leader_changed
+                try:
+                    return await self._send_once(request, response_type, version, on_behalf_of)
+                except KafkaError as error:
+                    if error.code not in _RETRIED:
+                        raise
+                    last = error
+                with trio.move_on_after(_RETRY_S):
+                    await changed.wait()
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"no active controller answered in time ({last})"
+        )
+
+    async def _send_once(
+        self,
+        request: Message,
+        response_type: type[ResponseT],
+        version: int | None,
+        on_behalf_of: AnyContext | None,
+    ) -> ResponseT:
+        leader = self._leader()
+        if leader is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the active controller is unknown")
+        if leader.node_id == self._node_id:
+            return await self._local.send(
+                request, response_type, version=version, on_behalf_of=on_behalf_of
+            )
+        remote = self._connect(leader)
+        if on_behalf_of is not None:
+            return await remote.forward(on_behalf_of, request, response_type)
+        return await remote.send(request, response_type, max_version=version)
+
+    # The connections to another node
+
+    def _connect(self, leader: LeaderAddress) -> "RemoteController":
+        from barnabas.server.quorum.remote_controller import RemoteController
+
+        address = _address(leader)
+        if self._remote is None or self._remote.address != address:
+            self._disconnect()
+            if self._nursery is None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the channel is closed")
+            self._remote = RemoteController(address, str(self._node_id), self._nursery)
+            logger.info(
+                "using controller node_id=%d epoch=%d address=%s", leader.node_id, leader.epoch, address
+            )
+        return self._remote
+
+    def _disconnect(self) -> None:
+        if self._remote is not None:
+            self._remote.close()
+            self._remote = None
+
+
+def _address(leader: LeaderAddress) -> "Address":
+    from barnabas.client.failures import Address
+
+    return Address(leader.endpoint.host, leader.endpoint.port)
