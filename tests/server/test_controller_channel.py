@@ -351,7 +351,7 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
         def decode(self, peer: Any, frame: bytearray) -> Any:
             seen.append(peer)
             route = SimpleNamespace(handler=lambda context, request: CreateTopicsResponse())
-            return SimpleNamespace(route=route, request=None, started_at=0.0)
+            return SimpleNamespace(route=route, request=None, started_at=0.0, api_key=19)
 
         def encode(self, context: Any, response: Message) -> list[bytes]:
             return [bytes(9), response.encode(7)]
@@ -359,11 +359,12 @@ def test_forwarded_request_carries_the_clients_principal_and_host() -> None:
     from barnabas.server.quorum.controller_channel import LocalControllerChannel
 
     channel = LocalControllerChannel(Dispatcher(), client_id="broker-1")  # pyright: ignore
-    client: Any = SimpleNamespace(principal="User:alice", client_host="10.0.0.7")
+    peer: Any = SimpleNamespace(principal="User:alice", client_host="10.0.0.7")
+    client: Any = SimpleNamespace(connection=peer, version=7, client_id="c")
 
     async def send() -> None:
         request = CreateTopicsRequest()
-        await channel.send(request, CreateTopicsResponse, version=7, on_behalf_of=client)
+        await channel.send(request, CreateTopicsResponse, on_behalf_of=client)
         await channel.send(request, CreateTopicsResponse, version=7)
 
     trio.run(send)

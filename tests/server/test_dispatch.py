@@ -37,7 +37,9 @@ def line_id(line: ServedApi) -> str:
 
 def dispatcher(kind: ListenerKind = "broker", *, slow_request_s: float = 1.0) -> Dispatcher:
     image = MetadataImage(features={"metadata.version": 30}, offset=12)
-    metadata: Any = SimpleNamespace(image=lambda: image, kraft_version=lambda: 1)
+    metadata: Any = SimpleNamespace(
+        image=lambda: image, kraft_version=lambda: 1, controller_versions=lambda: None
+    )
     services = {**{line.family: None for line in SERVED}, "metadata": metadata}
     return Dispatcher(kind, services, slow_request_s=slow_request_s)
 
@@ -248,3 +250,24 @@ def test_dispatcher_route_is_made_once_per_version() -> None:
     assert isinstance(first, Route)
     assert dispatch.decode(connection(), frame(HeartbeatRequest(), 4)).route is first
     assert dispatch.decode(connection(), frame(HeartbeatRequest(), 3)).route is not first
+
+
+def test_api_versions_of_a_broker_intersects_forwarded_apis_with_the_controllers() -> None:
+    controller = {19: (3, 5), 20: (9, 12), 0: (0, 0)}
+    image = MetadataImage(features={"metadata.version": 30})
+    metadata: Any = SimpleNamespace(
+        image=lambda: image, kraft_version=lambda: 1, controller_versions=lambda: controller
+    )
+    told: dict[ListenerKind, dict[int, tuple[int, int]]] = {}
+    kinds: tuple[ListenerKind, ...] = ("broker", "controller")
+    for kind in kinds:
+        services = {**{line.family: None for line in SERVED}, "metadata": metadata}
+        dispatch = Dispatcher(kind, services, slow_request_s=1.0)
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        context = dispatch.decode(connection(), frame(request, 4))
+        response = context.route.handler(context, context.request)
+        told[kind] = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+    assert told["broker"][19] == (3, 5)
+    assert told["broker"][0] == (0, 13)  # Produce is not forwarded
+    assert not told["broker"].keys() & {20, 33}  # no common version; not served
+    assert told["controller"][19] == (2, 7)

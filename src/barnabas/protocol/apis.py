@@ -192,3 +192,31 @@ def api_by_name(name: str) -> ApiKey:
         if api.name == name:
             return api
     raise KeyError(name)
+
+
+FORWARDABLE: Final = frozenset(
+    {
+        19,  # CreateTopics
+        20,  # DeleteTopics
+        30,  # CreateAcls
+        31,  # DeleteAcls
+        33,  # AlterConfigs
+        37,  # CreatePartitions
+        38,  # CreateDelegationToken
+        39,  # RenewDelegationToken
+        40,  # ExpireDelegationToken
+        43,  # ElectLeaders
+        44,  # IncrementalAlterConfigs
+        45,  # AlterPartitionReassignments
+        46,  # ListPartitionReassignments
+        49,  # AlterClientQuotas
+        51,  # AlterUserScramCredentials
+        55,  # DescribeQuorum
+        57,  # UpdateFeatures
+        64,  # UnregisterBroker
+        67,  # AllocateProducerIds
+        80,  # AddRaftVoter
+        81,  # RemoveRaftVoter
+    }
+)
+"""The apis that a broker may forward to the controller (`ApiKeys.forwardable`)."""

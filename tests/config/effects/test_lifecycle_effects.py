@@ -51,11 +51,11 @@ def test_start_without_a_registration_is_given_up(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(LocalControllerChannel, "send", refuse)
     started = time.monotonic()
     with (
-        pytest.raises(StartupError, match=r"did not register .*NOT_CONTROLLER"),
+        pytest.raises(StartupError, match=r"did not register .*REQUEST_TIMED_OUT"),
         Node(config={"initial.broker.registration.timeout.ms": "300"}),
     ):
         pass
-    assert 0.3 <= time.monotonic() - started < 20
+    assert 0.3 <= time.monotonic() - started < 4
 
 
 @observes("controlled.shutdown.enable")

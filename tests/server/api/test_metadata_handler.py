@@ -32,6 +32,7 @@ class Served:
         self.services = MetadataServices(
             image=lambda: self.image,
             kraft_version=lambda: 1,
+            controller_versions=lambda: None,
             settings=ConfigSubscriptions(NodeConfig.load(None, config)),
             create_topics=self._create,
         )

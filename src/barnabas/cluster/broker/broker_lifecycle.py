@@ -173,6 +173,13 @@ class BrokerLifecycle:
             return self._next_ms
         return self._deadline_ms if self._has_deadline() else None
 
+    def request_timeout_ms(self, now_ms: int) -> int:
+        """Return how long a request may take, so that the next one is in time."""
+        limit_ms = self._timeouts.session_ms // 2
+        if self.identity.epoch == NO_EPOCH:
+            limit_ms = min(limit_ms, self._deadline_ms - now_ms)
+        return max(0, limit_ms)
+
     @property
     def is_registration_overdue(self) -> bool:
         """True when the broker could not register in time, and the node must stop."""

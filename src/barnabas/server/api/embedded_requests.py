@@ -1,18 +1,18 @@
 """Requests that reach a dispatcher inside another message or call, not in a frame of a socket.
 
 The controller listener's dispatcher answers requests that a broker forwards (`handlers.envelope`)
-and requests of its own node (`server.quorum.controller_channel`) in this way.
+and this node's requests (`server.quorum.controller_channel`) in this way.
 """
 
-from collections.abc import Iterable
 from inspect import iscoroutine
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
+from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages_base import Struct
+from barnabas.protocol.messages_base import Message, Struct
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.dispatch import Dispatcher
 
@@ -58,10 +58,17 @@ async def answer(dispatcher: Dispatcher, context: AnyContext) -> bytes:
     return b"".join(dispatcher.encode(context, response))[_FRAME_LENGTH_BYTES:]
 
 
+def decode_response(api_key: int, version: int, data: bytes) -> Message:
+    """Decode an embedded response after its header: correlation id, and an empty tagged section."""
+    api = API[api_key]
+    start = 4 + api.response_header_version(version)
+    return api.response_type.decode(memoryview(data)[start:], version)
+
+
 def is_not_controller(api_key: int, response: Any) -> bool:
     """True when a response, or an exception in its place, has to be obtained from another node.
 
-    As in Kafka, one item with NOT_CONTROLLER is enough, and DescribeQuorum has a code of its own.
+    As in Kafka, one item with NOT_CONTROLLER is enough. DescribeQuorum has another code.
     """
     code = ErrorCode.NOT_CONTROLLER
     if isinstance(response, KafkaError):
@@ -81,5 +88,5 @@ def _has_error(struct: Any, code: ErrorCode) -> bool:
     return any(_has_error(item, code) for value in nested for item in _items(value))
 
 
-def _items(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else (value,)
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]

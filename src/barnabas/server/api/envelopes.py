@@ -8,41 +8,13 @@ from ipaddress import IPv6Address, ip_address
 from struct import Struct
 from typing import Final
 
-from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.messages.principal import DefaultPrincipalData
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext, Peer
-from barnabas.server.api.embedded_requests import EmbeddedPeer
-
-FORWARDABLE: Final = frozenset(
-    {
-        19,  # CreateTopics
-        20,  # DeleteTopics
-        30,  # CreateAcls
-        31,  # DeleteAcls
-        33,  # AlterConfigs
-        37,  # CreatePartitions
-        38,  # CreateDelegationToken
-        39,  # RenewDelegationToken
-        40,  # ExpireDelegationToken
-        43,  # ElectLeaders
-        44,  # IncrementalAlterConfigs
-        45,  # AlterPartitionReassignments
-        46,  # ListPartitionReassignments
-        49,  # AlterClientQuotas
-        51,  # AlterUserScramCredentials
-        55,  # DescribeQuorum
-        57,  # UpdateFeatures
-        64,  # UnregisterBroker
-        67,  # AllocateProducerIds
-        80,  # AddRaftVoter
-        81,  # RemoveRaftVoter
-    }
-)
-"""The apis that may be in an Envelope (`org.apache.kafka.common.protocol.ApiKeys`)."""
+from barnabas.server.api.embedded_requests import EmbeddedPeer, decode_response
 
 _FRAME_LENGTH_BYTES: Final = 4
 _PRINCIPAL_VERSION: Final = Struct(">h")
@@ -78,13 +50,6 @@ def unwrap(context: AnyContext, answer: EnvelopeResponse) -> Message:
             ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller refused the envelope: {code.name}"
         )
     return decode_response(context.api_key, context.version, answer.response_data)
-
-
-def decode_response(api_key: int, version: int, data: bytes) -> Message:
-    """Decode an embedded response after its header: correlation id, and an empty tagged section."""
-    api = API[api_key]
-    start = 4 + api.response_header_version(version)
-    return api.response_type.decode(memoryview(data)[start:], version)
 
 
 def sender_of(envelope: EnvelopeRequest, connection: Peer) -> EmbeddedPeer:

@@ -4,7 +4,7 @@ A family is a package of `handlers`. Its handlers find these parts in `context.s
 `server.node.api_wiring` fills them in.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -108,6 +108,8 @@ class MetadataServices:
     kraft_version: Callable[[], int]
     """Returns the finalized kraft.version, which is not part of the metadata records."""
     settings: "ConfigSubscriptions"
+    controller_versions: "Callable[[], Mapping[int, tuple[int, int]] | None]"
+    """Returns the versions that the active controller of another node serves, by api key."""
     create_topics: "Callable[[list[str]], Awaitable[dict[str, ErrorCode]]]"
     """Creates topics with default settings; returns the error of each that was not created."""
 

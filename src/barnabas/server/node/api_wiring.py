@@ -110,5 +110,6 @@ def _metadata_services(node: "Node") -> MetadataServices:
         image=lambda: node.quorum.image,
         kraft_version=lambda: node.quorum.core.kraft_version,
         settings=node.settings,
+        controller_versions=lambda: node.channel.controller_versions(),
         create_topics=lambda names: create_topics(node.channel, node.settings, names),
     )

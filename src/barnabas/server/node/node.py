@@ -234,6 +234,7 @@ class Node:
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)
         local = LocalControllerChannel(self.dispatchers["controller"], client_id=str(self.node_id))
         self.channel = QuorumControllerChannel(self.node_id, local, self.quorum.leader_address)
+        self.quorum.when_leader_changes(self.channel.follow_leader)
         await nursery.start(self.channel.run)
         self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
         self.replicas = ReplicaManager(

@@ -14,8 +14,7 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.dispatch import Dispatcher
-from barnabas.server.api.embedded_requests import EmbeddedPeer, answer
-from barnabas.server.api.envelopes import decode_response
+from barnabas.server.api.embedded_requests import EmbeddedPeer, answer, decode_response
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 

@@ -34,13 +34,11 @@ class LifecycleShell:
         *,
         metadata_offset: Callable[[], int],
         now_ms: Callable[[], int],
-        request_timeout_s: float,
     ) -> None:
         self._lifecycle = lifecycle
         self._channel = channel
         self._metadata_offset = metadata_offset
         self._now_ms = now_ms
-        self._request_timeout_s = request_timeout_s
         self._woken = trio.Event()
         self._changed = trio.Condition()
 
@@ -116,7 +114,7 @@ class LifecycleShell:
         lifecycle = self._lifecycle
         response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None = None
         error = ErrorCode.REQUEST_TIMED_OUT
-        with trio.move_on_after(self._request_timeout_s):
+        with trio.move_on_after(lifecycle.request_timeout_ms(self._now_ms()) / 1000):
             try:
                 if isinstance(request, BrokerRegistrationRequest):
                     response = await self._channel.send(request, BrokerRegistrationResponse)

@@ -117,6 +117,7 @@ class Quorum:
         )
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self._shell.wake)
         self._is_published = False
+        self._leader_observers: list[Callable[[], None]] = []
         self.lifecycle: LifecycleShell
 
     # For the node and its handlers
@@ -138,6 +139,10 @@ class Quorum:
         if leader is None or not leader.endpoints:
             return None
         return LeaderAddress(leader.key.id, core.epoch, leader.endpoints[0])
+
+    def when_leader_changes(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever this node learns of another leader, or loses it."""
+        self._leader_observers.append(callback)
 
     def now_ms(self) -> int:
         """Return the time in ms since 1970, of a clock that does not jump."""
@@ -171,7 +176,6 @@ class Quorum:
             channel,
             metadata_offset=lambda: self._machine.image.offset,
             now_ms=self.now_ms,
-            request_timeout_s=config.get_int("broker.session.timeout.ms") / 1000,
         )
         self._shell.start()
         async with trio.open_nursery() as nursery:
@@ -280,6 +284,9 @@ class Quorum:
             if effects.ready.leadership is not None:
                 self.publisher.image = self._machine.image
         self._host.complete(effects.completions)
+        if effects.ready.leadership is not None:
+            for observer in self._leader_observers:
+                observer()
 
     def _follow_configuration(self, image: MetadataImage, delta: MetadataDelta) -> None:
         if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):

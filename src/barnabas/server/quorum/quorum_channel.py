@@ -67,9 +67,9 @@ class QuorumControllerChannel:
     def follow_leader(self) -> None:
         """The quorum's leader has changed: requests that wait for another node are sent again."""
         leader = self._leader()
-        if leader is None or leader.node_id == self._node_id:
-            self._disconnect()
-        elif self._remote is not None and self._remote.address != _address(leader):
+        if self._remote is not None and (
+            leader is None or self._remote.address != _address(leader)
+        ):
             self._disconnect()
         self._leader_changed.set()
         self._leader_changed = trio.Event()
@@ -137,7 +137,10 @@ class QuorumControllerChannel:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "the channel is closed")
             self._remote = RemoteController(address, str(self._node_id), self._nursery)
             logger.info(
-                "using controller node_id=%d epoch=%d address=%s", leader.node_id, leader.epoch, address
+                "using controller node_id=%d epoch=%d address=%s",
+                leader.node_id,
+                leader.epoch,
+                address,
             )
         return self._remote
 

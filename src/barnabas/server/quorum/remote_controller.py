@@ -1,6 +1,6 @@
 """Requests to a controller of another node, over connections of this node.
 
-Each kind of request has a connection of its own, as in Kafka: a controller answers the requests of
+Each kind of request has its own connection, as in Kafka: a controller answers the requests of
 a connection one after the other, and a heartbeat must not wait until a topic is created. Requests
 of clients travel in an Envelope.
 """

@@ -1,15 +1,16 @@
 """Envelope v0: a client's request that a broker forwards to the active controller.
 
 The embedded request is answered as if its client had sent it to the controller listener. The
-Envelope has an error of its own when the request cannot be read, or when this node is not the
+Envelope has its own error when the request cannot be read, or when this node is not the
 active controller; then the broker finds the controller and sends the Envelope again.
 """
 
+from barnabas.protocol.apis import FORWARDABLE
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.server.api.context import AnyContext
 from barnabas.server.api.embedded_requests import EmbeddedPeer, answer
-from barnabas.server.api.envelopes import FORWARDABLE, sender_of
+from barnabas.server.api.envelopes import sender_of
 from barnabas.server.api.handler_services import EnvelopeContext
 
 

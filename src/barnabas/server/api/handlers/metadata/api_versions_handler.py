@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION, SUPPORTED, served
-from barnabas.protocol.apis import API
+from barnabas.protocol.apis import API, FORWARDABLE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.server.api.dispatch import API_VERSIONS
@@ -42,11 +42,19 @@ def api_versions(ctx: MetadataContext, request: ApiVersionsRequest | None) -> Ap
 
 
 def _api_keys(ctx: MetadataContext) -> list[Any]:
+    """Return the listener's apis; those that a broker forwards as far as the controller serves
+    them.
+    """
+    served = {line.api.key: line.api.advertised for line in REGISTRY[ctx.route.listener].values()}
+    controller = ctx.services.controller_versions() if ctx.route.listener == "broker" else None
+    if controller is not None:
+        for key in served.keys() & FORWARDABLE:
+            (low, high), (lowest, highest) = served[key], controller.get(key, (0, -1))
+            served[key] = max(low, lowest), min(high, highest)
     return [
-        ApiVersionsResponse.ApiVersion(
-            api_key=api.key, min_version=api.advertised[0], max_version=api.advertised[1]
-        )
-        for api in (line.api for line in REGISTRY[ctx.route.listener].values())
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in served.items()
+        if low <= high
     ]
 
 
