@@ -6,7 +6,12 @@ import pytest
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from barnabas.protocol.records.metadata_records import FeatureLevelRecord, PartitionChangeRecord
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from barnabas.protocol.records.metadata_records import (
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    UnregisterBrokerRecord,
+)
 from tests.cluster.states import Cluster, registration, uuid
 
 
@@ -193,3 +198,31 @@ def test_controlled_shutdown_survives_a_change_of_the_active_controller() -> Non
     assert not cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down
     cluster.unfence(2)
     assert cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down
+
+
+def test_unregister_broker_removes_it_from_its_partitions_first() -> None:
+    cluster = Cluster(brokers=2)
+    topic_id = cluster.create("t", replicas=2).topic_id
+    epoch = cluster.image.brokers[2].epoch
+    result = cluster.controller.unregister_broker(UnregisterBrokerRequest(broker_id=2))
+    assert result.records == [
+        PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=1, isr=[1]),
+        UnregisterBrokerRecord(broker_id=2, broker_epoch=epoch),
+    ]
+    cluster.take(result)
+    assert cluster.image.brokers.keys() == {1}
+    with pytest.raises(KafkaError, match="Broker ID 2 is not currently registered") as refusal:
+        cluster.controller.unregister_broker(UnregisterBrokerRequest(broker_id=2))
+    assert refusal.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_unregistered_broker_that_registers_again_is_not_eligible() -> None:
+    """Kafka leaves it in the ELR, though its disk may be empty."""
+    cluster = Cluster(brokers=2)
+    level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
+    cluster.replay([level])
+    cluster.create("t", replicas=2, min_insync_replicas="2")
+    cluster.take(cluster.controller.unregister_broker(UnregisterBrokerRequest(broker_id=2)))
+    assert cluster.image.topics_by_name["t"].partitions[0].elr == (2,)
+    cluster.register(registration(2, incarnation=9))
+    assert cluster.image.topics_by_name["t"].partitions[0].elr == ()

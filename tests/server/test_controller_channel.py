@@ -17,6 +17,7 @@ from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
@@ -38,6 +39,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
@@ -227,6 +229,23 @@ def assign_replicas(target: Target, version: int) -> Iterator[Message]:
         yield request(broker_id=1, broker_epoch=epoch, directories=directories)
 
 
+def alter_partition(target: Target, version: int) -> Iterator[Message]:
+    request = AlterPartitionRequest
+    data = request.PartitionData(partition_index=0)
+    if version < 3:
+        data.new_isr = [1]
+    else:
+        data.new_isr_with_epochs = [request.BrokerState(broker_id=1)]
+    topics = [request.TopicData(topic_id=Uuid(bytes(15) + b"\x09"), partitions=[data])]
+    for epoch in (epoch_of(target, 1), 1 << 40):
+        yield request(broker_id=1, broker_epoch=epoch, topics=topics)
+
+
+def unregister_broker(target: Target, version: int) -> Iterator[Message]:
+    for broker_id in (OTHER_BROKER + 4, 1 << 20):
+        yield UnregisterBrokerRequest(broker_id=broker_id)
+
+
 # In an order in which later operations find what earlier ones made.
 OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]]], ...] = (
     (CreateTopicsRequest, create_topics),
@@ -242,6 +261,8 @@ OPERATIONS: tuple[tuple[type[Message], Callable[[Target, int], Iterator[Message]
     (BrokerHeartbeatRequest, heartbeat),
     (AllocateProducerIdsRequest, allocate_producer_ids),
     (AssignReplicasToDirsRequest, assign_replicas),
+    (AlterPartitionRequest, alter_partition),
+    (UnregisterBrokerRequest, unregister_broker),
     (DeleteTopicsRequest, delete_topics),
 )
 

@@ -7,7 +7,11 @@ import attrs
 
 from barnabas.cluster.controller import directory_changes, isr_changes
 from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
-from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.controller.operation_result import (
+    Context,
+    ControllerResult,
+    check_record_count,
+)
 from barnabas.cluster.metadata.image import BrokerImage, ControllerImage, Endpoint
 from barnabas.cluster.metadata.image_records import broker_record, controller_record
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -22,6 +26,10 @@ from barnabas.protocol.messages.broker_registration import (
 from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
+)
+from barnabas.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from barnabas.protocol.messages_base import Message
 
@@ -85,6 +93,24 @@ def register_broker(
     if registered == known:
         return ControllerResult([], response)
     return ControllerResult([*records, broker_record(registered)], response)
+
+
+def unregister_broker(
+    context: Context, request: UnregisterBrokerRequest
+) -> ControllerResult[UnregisterBrokerResponse]:
+    """Remove a broker's registration; a live broker may be unregistered, too.
+
+    Raises KafkaError BROKER_ID_NOT_REGISTERED.
+    """
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {request.broker_id} is not currently registered",
+        )
+    records = isr_changes.unregister(context, broker)
+    check_record_count(records)
+    return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
 
 
 def _endpoints(listeners: Iterable[Any]) -> dict[str, Endpoint]:

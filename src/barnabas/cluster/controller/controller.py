@@ -19,6 +19,7 @@ from barnabas.cluster.controller import (
     feature_changes,
     isr_changes,
     leader_elections,
+    partition_alteration,
     reassignment_changes,
     topic_changes,
 )
@@ -32,6 +33,10 @@ from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from barnabas.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -67,6 +72,10 @@ from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from barnabas.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -93,6 +102,8 @@ ControllerRequest = (
     | BrokerHeartbeatRequest
     | AssignReplicasToDirsRequest
     | AllocateProducerIdsRequest
+    | AlterPartitionRequest
+    | UnregisterBrokerRequest
 )
 
 
@@ -206,6 +217,18 @@ class Controller:
         """Record in which directories a broker's replicas are."""
         return directory_changes.assign_replicas_to_dirs(self._context(), request)
 
+    def alter_partition(
+        self, request: AlterPartitionRequest, version: int
+    ) -> ControllerResult[AlterPartitionResponse]:
+        """Change the ISRs that a partition leader proposes."""
+        return partition_alteration.alter_partitions(self._context(), request, version)
+
+    def unregister_broker(
+        self, request: UnregisterBrokerRequest
+    ) -> ControllerResult[UnregisterBrokerResponse]:
+        """Remove a broker's registration."""
+        return broker_changes.unregister_broker(self._context(), request)
+
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> ControllerResult[AllocateProducerIdsResponse]:
@@ -258,4 +281,6 @@ _OPERATIONS: dict[
     AllocateProducerIdsRequest: (
         lambda controller, request, _: controller.allocate_producer_ids(request)
     ),
+    AlterPartitionRequest: Controller.alter_partition,
+    UnregisterBrokerRequest: lambda controller, request, _: controller.unregister_broker(request),
 }

@@ -20,6 +20,7 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    UnregisterBrokerRecord,
 )
 from barnabas.protocol.types import Uuid
 
@@ -87,6 +88,16 @@ def end_incarnation(context: Context, broker_id: int, *, is_clean: bool) -> list
         *_changes(context, unclean, _in_sync_on(image, broker_id)),
         *_changes(context, unclean, _eligible_on(image, broker_id)),
     ]
+
+
+def unregister(context: Context, broker: BrokerImage) -> list[Message]:
+    """Return the records that remove a broker's registration, after it left its ISRs.
+
+    It stays in ELRs: a broker that registers again under its id leaves them then.
+    """
+    change = _BrokerChange(removed=broker.id)
+    unregistered = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    return [*_changes(context, change, _in_sync_on(context.image, broker.id)), unregistered]
 
 
 def directories_failed(

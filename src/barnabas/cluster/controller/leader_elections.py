@@ -6,7 +6,11 @@ As Kafka's `ReplicationControlManager#electLeaders`.
 from collections.abc import Iterable
 
 from barnabas.cluster.controller.election_rules import builder_of
-from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.controller.operation_result import (
+    Context,
+    ControllerResult,
+    check_record_count,
+)
 from barnabas.cluster.controller.partition_change_builder import Election
 from barnabas.cluster.metadata.image import NO_LEADER
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -52,6 +56,7 @@ def elect_leaders(
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)
         response.replica_election_results.append(Result(topic=name, partition_result=results))
+    check_record_count(records)
     return ControllerResult(records, response)
 
 

@@ -1,16 +1,20 @@
 """The input and the result of a controller operation."""
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
 
 import attrs
 
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 T = TypeVar("T")
+
+# Kafka's QuorumController.MAX_RECORDS_PER_USER_OP.
+RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 
 @attrs.frozen(slots=True)
@@ -33,3 +37,11 @@ class Context:
     config: NodeConfig
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
+
+
+def check_record_count(records: Sequence[Message]) -> None:
+    """Raises KafkaError POLICY_VIOLATION when a request needs too many records for one batch."""
+    if len(records) > RECORDS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+        )

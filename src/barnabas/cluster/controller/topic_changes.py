@@ -10,7 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from barnabas.cluster.controller.election_rules import assigned_directory
-from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.controller.operation_result import (
+    Context,
+    ControllerResult,
+    check_record_count,
+)
 from barnabas.cluster.controller.replica_placement import place
 from barnabas.cluster.metadata.image import (
     METADATA_TOPIC,
@@ -46,7 +50,6 @@ DeletedResult = DeleteTopicsResponse.DeletableTopicResult
 # CreateTopics of all records. Kafka answers UNKNOWN_SERVER_ERROR to a CreatePartitions above the
 # limit and adds some of the partitions; here the code is POLICY_VIOLATION, and none is added.
 PARTITIONS_PER_REQUEST_MAX = 10_000
-_RECORDS_PER_REQUEST_MAX = 10_000
 _DEFAULT = -1
 # Default messages of Kafka's `Errors`.
 NO_SUCH_TOPIC = "This server does not host this topic-partition."
@@ -82,10 +85,7 @@ def create_topics(
             continue
         records += mine
         results.append(result)
-    if len(records) > _RECORDS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-        )
+    check_record_count(records)
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results += [_refused(name, duplicate) for name, count in counts.items() if count > 1]
     if request.validate_only:

@@ -156,27 +156,7 @@ class MetadataDelta:
     def _partition_change_record(self, record: records.PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id)
         old = topic.partitions[record.partition_id]
-        changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
-        if record.isr is not None:
-            changes["isr"] = tuple(record.isr)
-        if record.replicas is not None:
-            changes["replicas"] = tuple(record.replicas)
-        if record.removing_replicas is not None:
-            changes["removing_replicas"] = tuple(record.removing_replicas)
-        if record.adding_replicas is not None:
-            changes["adding_replicas"] = tuple(record.adding_replicas)
-        if record.eligible_leader_replicas is not None:
-            changes["elr"] = tuple(record.eligible_leader_replicas)
-        if record.last_known_elr is not None:
-            changes["last_known_elr"] = tuple(record.last_known_elr)
-        if record.directories is not None or record.replicas is not None:
-            changes["directories"] = _moved_directories(old, record)
-        if record.leader != _NO_LEADER_CHANGE:
-            changes["leader"] = record.leader
-            changes["leader_epoch"] = old.leader_epoch + 1
-        if record.leader_recovery_state >= 0:
-            changes["leader_recovery_state"] = record.leader_recovery_state
-        topic.set(record.partition_id, attrs.evolve(old, **changes))
+        topic.set(record.partition_id, changed_partition(old, record))
 
     def _remove_topic_record(self, record: records.RemoveTopicRecord) -> None:
         delta = self._topic(record.topic_id)
@@ -305,6 +285,31 @@ class MetadataDelta:
 
     def _nothing(self, record: Message) -> None:
         """Ignore NoOp, and the limits of a metadata transaction, which the loader handles."""
+
+
+def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
+    """Return a partition after a change: in a new partition epoch, with a leader in a new one."""
+    changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
+    if record.isr is not None:
+        changes["isr"] = tuple(record.isr)
+    if record.replicas is not None:
+        changes["replicas"] = tuple(record.replicas)
+    if record.removing_replicas is not None:
+        changes["removing_replicas"] = tuple(record.removing_replicas)
+    if record.adding_replicas is not None:
+        changes["adding_replicas"] = tuple(record.adding_replicas)
+    if record.eligible_leader_replicas is not None:
+        changes["elr"] = tuple(record.eligible_leader_replicas)
+    if record.last_known_elr is not None:
+        changes["last_known_elr"] = tuple(record.last_known_elr)
+    if record.directories is not None or record.replicas is not None:
+        changes["directories"] = _moved_directories(old, record)
+    if record.leader != _NO_LEADER_CHANGE:
+        changes["leader"] = record.leader
+        changes["leader_epoch"] = old.leader_epoch + 1
+    if record.leader_recovery_state >= 0:
+        changes["leader_recovery_state"] = record.leader_recovery_state
+    return attrs.evolve(old, **changes)
 
 
 def _merged(old: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -101,7 +101,7 @@ class LogDirServices:
 
 @attrs.frozen
 class MetadataServices:
-    """For ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions, UnregisterBroker."""
+    """For ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions."""
 
     image: "Callable[[], MetadataImage]"
     """Returns the committed metadata."""

@@ -117,7 +117,6 @@ SERVED: Final = (
     )),
     _api("DescribeCluster", _BROKER, "metadata.describe_cluster_handler.describe_brokers"),
     _api("DescribeCluster", _CONTROLLER, "metadata.describe_cluster_handler.describe_controllers"),
-    _api("UnregisterBroker", _BOTH, "metadata.unregister_broker_handler.unregister_broker"),
     _api("DescribeTopicPartitions", _BROKER,
          "metadata.describe_cluster_handler.describe_topic_partitions",
          errors=in_items((_TOPICS,))),
@@ -214,6 +213,8 @@ SERVED: Final = (
     _api("ControllerRegistration", _CONTROLLER, _OPERATION_HANDLER),
     _api("AssignReplicasToDirs", _CONTROLLER, _OPERATION_HANDLER),
     _api("Envelope", _CONTROLLER, "envelope.envelope_handler.envelope", waits=True),
+    _api("AlterPartition", _CONTROLLER, _OPERATION_HANDLER),
+    *_operation("UnregisterBroker"),
 
     # The metadata quorum
     _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward"),

@@ -1,8 +1,8 @@
 """Requests that a broker forwards to the active controller.
 
 CreateTopics, DeleteTopics, CreatePartitions, AlterPartitionReassignments,
-ListPartitionReassignments, ElectLeaders, UpdateFeatures and DescribeQuorum. A change is committed
-before its response arrives.
+ListPartitionReassignments, ElectLeaders, UpdateFeatures, UnregisterBroker and DescribeQuorum. A
+change is committed before its response arrives.
 """
 
 from typing import TypeVar
@@ -20,6 +20,7 @@ from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.handler_services import AdminContext
@@ -34,6 +35,7 @@ ForwardedRequest = (
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
     | UpdateFeaturesRequest
+    | UnregisterBrokerRequest
     | DescribeQuorumRequest
 )
 

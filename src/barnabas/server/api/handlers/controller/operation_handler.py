@@ -2,9 +2,9 @@
 
 CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, IncrementalAlterConfigs,
 AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, UpdateFeatures,
-BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, ControllerRegistration and
-AssignReplicasToDirs: clients and brokers send the same messages, and the controller decides each
-of them (`cluster.controller`).
+BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, ControllerRegistration,
+AssignReplicasToDirs, AlterPartition and UnregisterBroker: clients and brokers send the same
+messages, and the controller decides each of them (`cluster.controller`).
 """
 
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""Handlers of cluster metadata: ApiVersions, Metadata, DescribeCluster, UnregisterBroker."""
+"""Handlers of cluster metadata: ApiVersions, Metadata, DescribeCluster."""
