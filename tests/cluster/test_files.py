@@ -26,7 +26,7 @@ from barnabas.protocol.records.metadata_records import (
     NoOpRecord,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.server.quorum.quorum_files import format_metadata_directory, read_quorum_state
+from barnabas.server.quorum.quorum_files import format_directory, read_quorum_state
 from tests.cluster.states import uuid
 
 # Written by `kafka-storage format --standalone` of Apache Kafka 4.3.0.
@@ -81,11 +81,14 @@ def test_snapshot_decodes_a_checkpoint_of_kafka() -> None:
 
 
 def test_format_writes_the_files_of_kafka_except_times(tmp_path: Path) -> None:
-    format_metadata_directory(
+    format_directory(
         tmp_path,
-        node_id=1,
-        directory_id=Uuid.parse("4BDp9mFgQoynK2enJXnYVA"),
-        controller_endpoints=[Endpoint("CONTROLLER", "127.0.0.1", 39093)],
+        voters=VoterSet.of(
+            Voter(
+                ReplicaKey(1, Uuid.parse("4BDp9mFgQoynK2enJXnYVA")),
+                (Endpoint("CONTROLLER", "127.0.0.1", 39093),),
+            )
+        ),
         now_ms=1795250282122,
     )
     written = (tmp_path / "__cluster_metadata-0" / SnapshotId(0, 0).file_name).read_bytes()

@@ -19,7 +19,7 @@ from barnabas.protocol.messages.update_features import (
 )
 from barnabas.protocol.records.metadata_records import PartitionRecord, RegisterBrokerRecord
 from barnabas.server.node import data_directories
-from barnabas.server.quorum.quorum_files import format_metadata_directory
+from barnabas.server.quorum.quorum_files import format_directory
 from barnabas.testing import Node
 from barnabas.testing.eventually import wait_until
 
@@ -31,8 +31,8 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "300"}
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory to format for an older release."""
-    formatted = partial(format_metadata_directory, features={METADATA_VERSION: OLD})
-    monkeypatch.setattr(data_directories, "format_metadata_directory", formatted)
+    formatted = partial(format_directory, features={METADATA_VERSION: OLD})
+    monkeypatch.setattr(data_directories, "format_directory", formatted)
     return tmp_path
 
 

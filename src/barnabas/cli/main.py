@@ -19,6 +19,7 @@ from barnabas.cli.command_errors import CliError, complain
 # Command names to "module:attribute"; a module is imported when its command is called.
 COMMANDS = {
     "serve": "barnabas.cli.serve_command:serve",
+    "format": "barnabas.cli.format_command:format_",
     "registry": "barnabas.cli.registry_command:registry",
     "schema": "barnabas.cli.schema_command:schema",
     "topic": "barnabas.cli.topic_command:topic",

@@ -184,6 +184,19 @@ class NodeConfig:
             self._topic_defaults = broker_values(self)
         return self._topic_defaults
 
+    @property
+    def is_single_node(self) -> bool:
+        """True when the configuration names no other controller: the node leads its own quorum."""
+        if not (self.is_broker and self.is_controller):
+            return False
+        servers = self.get("controller.quorum.bootstrap.servers")
+        own = {
+            f"{host}:{each.port}"
+            for each in (*self.controller_listeners, *self.advertised_controller_listeners)
+            for host in (each.host, "localhost", "127.0.0.1")
+        }
+        return len(self.get("controller.quorum.voters")) <= 1 and own.issuperset(servers)
+
     def _resolve_identity(self) -> None:
         roles = self.get("process.roles")
         if roles is None:

@@ -38,6 +38,10 @@ PROPERTIES: tuple[P, ...] = (
     P("barnabas.scrub.bytes.per.second", LONG, 10_485_760, LOW,
       "Bytes per second that a round reads.",
       validator=Range(1), has_effect=True),
+    P("barnabas.peer.bind.address", STRING, None, LOW,
+      "Local address of this node's connections to other nodes. For tests: a proxy tells nodes on "
+      "one machine apart by it.",
+      internal=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
       validator=Range(0)),

@@ -1,20 +1,21 @@
 """The data directories of a node: locking, formatting, and checks of their owner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import StartupError, log_files_max
-from barnabas.server.quorum.quorum_files import format_metadata_directory
+from barnabas.server.node.storage_formatting import refuse_unformatted
+from barnabas.server.quorum.quorum_files import format_directory
 
 if TYPE_CHECKING:
     from barnabas.server.node.node import Node
@@ -26,9 +27,9 @@ _RECOVERY_THREADS: Final = "num.recovery.threads.per.data.dir"
 def open_data(node: "Node") -> LogManager:
     """Lock and check the node's directories, and find the logs in them.
 
-    Sets `node.cluster_id`. A new directory is formatted as by `kafka-storage format --standalone`.
-    A directory that fails is left out while others work. Raises StartupError when a directory is in
-    use, damaged, or another node's.
+    Sets `node.cluster_id`. New directories of a single node are formatted as by `kafka-storage
+    format --standalone`. A directory that fails is left out while others work. Raises StartupError
+    when a directory is in use, damaged, not formatted, or another node's.
     """
     config = node.config
     paths = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
@@ -130,31 +131,37 @@ def _identify(
             )
         cluster_id = properties.cluster_id
     is_new = cluster_id is None
+    _check_formatted(found, config, is_new=is_new)
     cluster_id = cluster_id or str(Uuid.random())
     for volume, properties in found.items():
-        if properties is None:
-            _refuse_foreign(volume.path)
         directory_id = properties.directory_id if properties else None
         if directory_id is None:
             directory_id = Uuid.random()
-        if volume.path == config.metadata_log_dir and is_new:
-            format_metadata_directory(
-                volume.path,
-                node_id=config.node_id,
-                directory_id=directory_id,
-                controller_endpoints=controller_endpoints,
-                now_ms=now_ms,
-            )
+        if is_new:
+            key = ReplicaKey(config.node_id, directory_id)
+            voters = VoterSet.of(Voter(key, controller_endpoints))
+            is_metadata = volume.path == config.metadata_log_dir
+            format_directory(volume.path, voters=voters if is_metadata else None, now_ms=now_ms)
         if properties is None or properties.directory_id is None:
             volume.write_properties(MetaProperties(cluster_id, config.node_id, directory_id))
     return cluster_id
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Raise DataDirectoryError for a directory that holds logs but no `meta.properties`."""
-    for entry in path.iterdir():
-        if entry.is_dir() and any(entry.glob("*.log")):
+def _check_formatted(
+    found: Mapping[Volume, MetaProperties | None], config: NodeConfig, *, is_new: bool
+) -> None:
+    """Raise DataDirectoryError for a directory that must be formatted before the start.
+
+    A single node formats its own new directories. In a cluster all nodes need the same cluster id,
+    and a new directory with the quorum's log would be another voter.
+    """
+    for volume, properties in found.items():
+        if properties is not None:
+            continue
+        refuse_unformatted(volume.path)
+        is_metadata = volume.path == config.metadata_log_dir
+        if is_metadata and not (is_new and config.is_single_node):
             raise DataDirectoryError(
-                f"{path} holds {entry.name} but no meta.properties: put that file back, or choose "
-                "an empty directory"
+                f"{volume.path} is not formatted (it has no meta.properties): run "
+                "'barnabas format' with the id of the cluster and this node's configuration"
             )

@@ -1,14 +1,13 @@
 """The small files of the quorum: `quorum-state`, and those of a new directory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
-from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.quorum_state import FILE_NAME, QuorumState
-from barnabas.cluster.quorum.storage_format import METADATA_DIRECTORY, standalone_files
+from barnabas.cluster.quorum.storage_format import formatted_files
+from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.log.file_operations import replace_file
-from barnabas.protocol.types import Uuid
 
 
 def read_quorum_state(metadata_directory: Path) -> QuorumState:
@@ -28,26 +27,19 @@ def write_quorum_state(metadata_directory: Path, state: QuorumState) -> None:
     replace_file(metadata_directory / FILE_NAME, state.encode())
 
 
-def format_metadata_directory(
-    log_directory: Path,
+def format_directory(
+    directory: Path,
     *,
-    node_id: int,
-    directory_id: Uuid,
-    controller_endpoints: Iterable[Endpoint],
+    voters: VoterSet | None,
     now_ms: int,
     features: Mapping[str, int] = BOOTSTRAP,
 ) -> None:
-    """Format a log directory for a quorum whose only voter is this node; raises OSError.
+    """Write the files of a new log directory, except `meta.properties`; raises OSError.
 
-    Each file appears whole or not at all; formatting again after a crash completes it.
+    The directory with the quorum's log has the `voters`. Each file appears whole or not at all;
+    formatting again after a crash completes it.
     """
-    (log_directory / METADATA_DIRECTORY).mkdir(parents=True, exist_ok=True)
-    files = standalone_files(
-        node_id=node_id,
-        directory_id=directory_id,
-        controller_endpoints=controller_endpoints,
-        now_ms=now_ms,
-        features=features,
-    )
-    for name, content in files:
-        replace_file(log_directory / name, content)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in formatted_files(voters=voters, now_ms=now_ms, features=features):
+        (directory / name).parent.mkdir(exist_ok=True)
+        replace_file(directory / name, content)
