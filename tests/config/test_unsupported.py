@@ -78,26 +78,53 @@ def test_default_of_an_unsupported_property_does_not_stop_the_start(value: str) 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("process.roles", "broker"),
-        ("process.roles", "controller"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093"),
         ("controller.quorum.bootstrap.servers", "a:9093,b:9093,c:9093"),
+        ("controller.quorum.bootstrap.servers", "127.0.0.1:19093"),
     ],
 )
-def test_cluster_of_several_nodes_is_refused(name: str, value: str) -> None:
+def test_node_with_other_controllers_is_not_a_single_node(name: str, value: str) -> None:
+    assert not NodeConfig.load(None, {name: value}).is_single_node
+
+
+CLIENTS, QUORUM = "PLAINTEXT://127.0.0.1:9092", "CONTROLLER://127.0.0.1:9093"
+
+
+@pytest.mark.parametrize(
+    ("roles", "listeners", "voters", "name"),
+    [
+        ("broker", f"{CLIENTS},{QUORUM}", "2@a:9093", "listeners"),
+        ("controller", f"{CLIENTS},{QUORUM}", "1@a:9093", "listeners"),
+        ("broker", CLIENTS, "1@a:9093", "controller.quorum.voters"),
+        ("controller", QUORUM, "2@a:9093", "controller.quorum.voters"),
+        ("broker", CLIENTS, "", "controller.quorum.bootstrap.servers"),
+    ],
+)
+def test_roles_that_do_not_fit_listeners_or_voters_are_refused(
+    roles: str, listeners: str, voters: str, name: str
+) -> None:
+    values = {"process.roles": roles, "listeners": listeners, "controller.quorum.voters": voters}
     with pytest.raises(ConfigError) as refused:
-        NodeConfig.load(None, {name: value})
+        NodeConfig.load(None, values)
     assert refused.value.name == name
 
 
+def test_broker_alone_is_accepted_with_a_quorum_elsewhere() -> None:
+    values = {"process.roles": "broker", "listeners": CLIENTS}
+    config = NodeConfig.load(None, {**values, "controller.quorum.bootstrap.servers": "a:9093"})
+    assert not config.is_controller
+    assert not config.is_single_node
+
+
 def test_quorum_of_this_node_alone_is_accepted() -> None:
-    NodeConfig.load(
+    config = NodeConfig.load(
         None,
         {
             "controller.quorum.voters": "1@localhost:9093",
             "controller.quorum.bootstrap.servers": "localhost:9093",
         },
     )
+    assert config.is_single_node
 
 
 def test_property_without_effect_is_one_warning_line() -> None:

@@ -271,12 +271,35 @@ class NodeConfig:
                 f"as {self.controller_listener_names[0]}://127.0.0.1:9093",
                 name="listeners",
             )
-        voters = {int(text.partition("@")[0]) for text in self.get("controller.quorum.voters")}
-        if voters and self.is_controller and self.node_id not in voters:
+        if not self.is_controller and self.controller_listeners:
             raise ConfigError(
-                f"Invalid configuration controller.quorum.voters: node.id {self.node_id} is a "
-                f"controller and must be among the voters {sorted(voters)}",
+                f"Invalid configuration listeners: {self.controller_listeners[0].name} "
+                "(controller.listener.names) is for controllers, and process.roles is broker",
+                name="listeners",
+            )
+        if not self.is_broker and self.broker_listeners:
+            raise ConfigError(
+                f"Invalid configuration listeners: {self.broker_listeners[0].name} is for clients "
+                "of brokers, and process.roles is controller",
+                name="listeners",
+            )
+        self._check_voters()
+
+    def _check_voters(self) -> None:
+        voters = {int(text.partition("@")[0]) for text in self.get("controller.quorum.voters")}
+        if voters and self.is_controller != (self.node_id in voters):
+            fault = "a controller and must" if self.is_controller else "no controller and must not"
+            raise ConfigError(
+                f"Invalid configuration controller.quorum.voters: node.id {self.node_id} is "
+                f"{fault} be among the voters {sorted(voters)}",
                 name="controller.quorum.voters",
+            )
+        known = voters or self.get("controller.quorum.bootstrap.servers")
+        if not known and not (self.is_broker and self.is_controller):
+            raise ConfigError(
+                "Missing configuration controller.quorum.bootstrap.servers: a node with "
+                f"process.roles={','.join(self.process_roles)} needs controllers as host:port",
+                name="controller.quorum.bootstrap.servers",
             )
 
     def _check_inter_broker(self) -> None:

@@ -1,8 +1,8 @@
 """Requests of a configuration that this server cannot fulfil.
 
 A property that promises protection or storage stops the start: an open server must not look like
-a closed one. A cluster of several nodes stops it too. Any other property without effect that the
-user sets is one warning line. A value equal to the default is neither, as nothing would differ.
+a closed one. Any other property without effect that the user sets is one warning line. A value
+equal to the default is neither, as nothing would differ.
 """
 
 from __future__ import annotations
@@ -28,27 +28,6 @@ def refuse_unsupported(config: NodeConfig) -> None:
             raise ConfigError(
                 f"Invalid value {_shown(row, config.get(name))} for configuration {name}: "
                 f"{row.unsupported}; remove the property to start",
-                name=name,
-            )
-    _refuse_cluster(config)
-
-
-def _refuse_cluster(config: NodeConfig) -> None:
-    if not (config.is_broker and config.is_controller):
-        raise ConfigError(
-            f"Invalid value {','.join(config.process_roles)} for configuration process.roles: "
-            "a node is a broker and a controller; set process.roles=broker,controller",
-            name="process.roles",
-        )
-    for name, servers in (
-        ("controller.quorum.voters", config.get("controller.quorum.voters")),
-        ("controller.quorum.bootstrap.servers", config.get("controller.quorum.bootstrap.servers")),
-    ):
-        if len(servers) > 1:
-            raise ConfigError(
-                f"Invalid value {','.join(servers)} for configuration {name}: barnabas does not "
-                "support a quorum of several controllers; name this node alone, or remove the "
-                "property",
                 name=name,
             )
 

@@ -1,6 +1,6 @@
 """The quorum's voters, as control records of its log and its snapshots (KIP-853)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Self
 
 import attrs
@@ -108,3 +108,17 @@ class VoterSet:
                 for voter in record.voters
             )
         )
+
+
+def static_voters(texts: Iterable[str], listener_name: str) -> VoterSet:
+    """Return the voters of `controller.quorum.voters`, valid texts `id@host:port`.
+
+    Their directories are unknown (kraft.version 0).
+    """
+    voters: list[Voter] = []
+    for text in texts:
+        node, _, address = text.strip().partition("@")
+        host, _, port = address.rpartition(":")
+        name = host.removeprefix("[").removesuffix("]")
+        voters.append(Voter(ReplicaKey(int(node)), (Endpoint(listener_name, name, int(port)),)))
+    return VoterSet.of(*voters)

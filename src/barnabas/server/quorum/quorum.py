@@ -34,7 +34,7 @@ from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import Outgoing
 from barnabas.cluster.quorum.raft_state import Timeouts
-from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter, static_voters
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.errors import KafkaError
@@ -206,7 +206,14 @@ class Quorum:
     def _raft_core(self, log: MetadataLog, state: QuorumState, loader: MetadataLoader) -> RaftCore:
         node_id = self._setup.node_id
         local = Voter(ReplicaKey(node_id, log.directory_id), self._setup.controller_endpoints)
-        voters = loader.voters or VoterSet.of(local)
+        config = self._setup.settings.current
+        voters = loader.voters or static_voters(
+            config.get("controller.quorum.voters"), config.controller_listener_names[0]
+        )
+        if not len(voters) and not config.get("controller.quorum.bootstrap.servers"):
+            raise StartupError(
+                f"{log.directory} names no voters: set controller.quorum.bootstrap.servers"
+            )
         return RaftCore(
             local=local,
             voters=voters,
@@ -215,7 +222,7 @@ class Quorum:
             state=state,
             log=loader.epochs,
             random=random.randrange,
-            timeouts=_raft_timeouts(self._setup.settings.current),
+            timeouts=_raft_timeouts(config),
         )
 
     def _directory_ids(self) -> tuple[Uuid, ...]:
