@@ -71,7 +71,9 @@ def parse_feature(text: str) -> tuple[str, int]:
     if not equals:
         raise UnknownLevelError(f"Can't parse feature=level string {text}: equals sign not found.")
     if not level.isdecimal():
-        raise UnknownLevelError(f"Can't parse feature=level string {text}: {level} is no number.")
+        raise UnknownLevelError(
+            f"Can't parse feature=level string {text}: {level} is not a number."
+        )
     return name, int(level)
 
 

@@ -18,7 +18,7 @@ from barnabas.server.quorum.quorum_files import format_directory
 def standalone_voter(config: NodeConfig) -> VoterSet:
     """Return a set with this node as the only voter, and a new directory id.
 
-    Raises DataDirectoryError when the node is no controller, or has no fixed port.
+    Raises DataDirectoryError when the node is not a controller, or has no fixed port.
     """
     if not config.is_controller:
         raise DataDirectoryError("You can only use --standalone on a controller.")
