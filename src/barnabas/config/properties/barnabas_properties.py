@@ -39,8 +39,8 @@ PROPERTIES: tuple[P, ...] = (
       "Bytes per second that a round reads.",
       validator=Range(1), has_effect=True),
     P("barnabas.peer.bind.address", STRING, None, LOW,
-      "Local address of this node's connections to other nodes. For tests: a proxy identifies nodes "
-      "of one machine by it.",
+      "Local address of this node's connections to other nodes. For tests: a proxy identifies "
+      "nodes of one machine by it.",
       internal=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
