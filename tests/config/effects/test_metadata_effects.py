@@ -17,6 +17,7 @@ from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records.metadata_records import ConfigRecord, FenceBrokerRecord
 from barnabas.testing import Node
+from tests.cluster.replication.fake_host import FakeHost
 from tests.cluster.test_reassignments import Case
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import (
@@ -141,7 +142,7 @@ def test_write_below_min_insync_replicas_is_refused(way: str, tmp_path: Path) ->
             config = config.with_dynamic({name: needed}, {})
         topic = TopicConfig(config, {name: needed} if way == "topic" else {})
         log = new_log(open_volume(tmp_path / needed))
-        partition = Partition("t", 0, TOPIC_ID, 1, lambda _partition, _create, log=log: log)
+        partition = Partition("t", 0, TOPIC_ID, FakeHost(1, lambda log=log: log))
         partition.update(PartitionImage((1, 2, 3), (), (1,), 1, 0, 0), topic)
         refused = None
         try:

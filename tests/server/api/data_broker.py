@@ -64,7 +64,14 @@ class DataBroker:
             create(cluster, topic, replicas)
         self.image: MetadataImage = cluster.image
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(config)))
-        self.replicas = ReplicaManager(1, logs, config=lambda: config, now_ms=lambda: NOW_MS)
+        self.clock_ms = 0
+        self.replicas = ReplicaManager(
+            1,
+            logs,
+            config=lambda: config,
+            now_ms=lambda: NOW_MS,
+            monotonic_ms=lambda: self.clock_ms,
+        )
         self.replicas.apply(self.image)
         self.connection = FakeConnection()
         self.checkpoints = 0

@@ -11,6 +11,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.types import Uuid
 from barnabas.server.api.handlers.data.fetch_handler import fetch
+from barnabas.testing.batches import NOW_MS, batch
 from tests.server.api.data_broker import DataBroker
 
 BY_NAME, BY_ID = 12, 13
@@ -170,3 +171,63 @@ def test_fetch_with_the_final_epoch_ends_the_session(broker: DataBroker) -> None
     assert len(broker.services.fetch_sessions) == 1
     broker.ask(fetch, request(session_id=session_id, session_epoch=-1), BY_NAME)
     assert len(broker.services.fetch_sessions) == 0
+
+
+# Followers
+
+
+def follow(broker: DataBroker, offset: int, last_epoch: int = -1, epoch: int = -1) -> Any:
+    """The answer to a fetch of broker 2 from the partition that it replicates."""
+    asked = request(broker.topic_id("replicated"), offset, max_wait_ms=0)
+    asked.replica_state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch)
+    partition = asked.topics[0].partitions[0]
+    partition.last_fetched_epoch = last_epoch
+    partition.current_leader_epoch = 0
+    return ask(broker, asked, 17)
+
+
+def follower_end(broker: DataBroker) -> int:
+    state = broker.partition("replicated").leader_state
+    assert state is not None
+    return state.followers[2].log_end_offset
+
+
+def test_follower_fetch_reads_to_the_log_end_and_advances_the_high_watermark(
+    broker: DataBroker,
+) -> None:
+    broker.append(b"a", topic="replicated")
+    answer = follow(broker, 0)
+    assert (answer.error_code, answer.high_watermark) == (0, 0)
+    assert len(answer.records) > 0
+    assert follow(broker, 1, last_epoch=0).high_watermark == 1
+
+
+@pytest.mark.parametrize(("offset", "last_epoch"), [(1, 5), (7, 0)])
+def test_diverging_follower_fetch_takes_no_state(
+    broker: DataBroker, offset: int, last_epoch: int
+) -> None:
+    """A deposed leader with a longer log does not have our records at its offset (A3.3)."""
+    for _ in range(3):
+        broker.append(b"a", topic="replicated")
+    log = broker.partition("replicated").log
+    log.start_leader_epoch(1, 2)
+    log.append_as_leader(batch(b"b"), leader_epoch=6, now_ms=NOW_MS)
+    answer = follow(broker, offset, last_epoch)
+    assert answer.error_code == 0
+    assert answer.diverging_epoch.epoch >= 0
+    assert follower_end(broker) == -1
+    assert log.high_watermark == 0
+
+
+def test_follower_fetch_above_the_log_end_takes_no_state(broker: DataBroker) -> None:
+    broker.append(b"a", topic="replicated")
+    assert follow(broker, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert follower_end(broker) == -1
+
+
+def test_follower_fetch_of_an_earlier_broker_epoch_is_refused(broker: DataBroker) -> None:
+    broker.append(b"a", topic="replicated")
+    epoch = broker.image.brokers[2].epoch
+    assert follow(broker, 0, epoch=epoch - 1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert follower_end(broker) == -1
+    assert follow(broker, 0, epoch=epoch).error_code == 0

@@ -13,7 +13,7 @@ from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.types import Uuid
 from barnabas.server.api.context import Deferred
 from barnabas.server.api.handlers.data.produce_handler import produce
-from barnabas.testing.batches import NOW_MS, batch
+from barnabas.testing.batches import batch
 from tests.server.api.data_broker import DataBroker
 
 LATEST = 13
@@ -147,7 +147,7 @@ def test_produce_with_acks_all_is_answered_once_the_follower_has_the_batch(
         deferred = broker.ask(produce, asked, 9)
         assert isinstance(deferred, Deferred)
         assert not deferred.resolved
-        broker.partition("replicated").follower_fetched(2, 1, 0, NOW_MS)
+        broker.partition("replicated").follower_fetched(2, 1, 0)
         assert deferred.resolved
         answer = deferred.response.responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, 0)

@@ -52,7 +52,11 @@ class World:
         self.node_id = 1
         logs = LogManager([volume], volume, LogConfig.from_topic(TopicConfig(self.config)))
         self.replicas = ReplicaManager(
-            1, logs, config=lambda: self.config, now_ms=lambda: self.now_ms()
+            1,
+            logs,
+            config=lambda: self.config,
+            now_ms=lambda: self.now_ms(),
+            monotonic_ms=lambda: self.now_ms(),
         )
         self.replicas.apply(self.image)
         self.subscribers: list[Callable[..., None]] = []
@@ -94,7 +98,7 @@ class World:
         for each in self.replicas.partitions():
             if each.topic in topics and each.is_leader:
                 end = each.log.log_end_offset
-                each.follower_fetched(OTHER, end, 0, self.now_ms())
+                each.follower_fetched(OTHER, end, 0)
 
     def id_here(self) -> str:
         """A transactional id that is coordinated here."""

@@ -45,7 +45,7 @@ def append(partition: Partition) -> int:
 
 
 def fetched(partition: Partition, offset: int) -> None:
-    partition.follower_fetched(OTHER, offset, 0, 1)
+    partition.follower_fetched(OTHER, offset, 0)
 
 
 def begin(

@@ -6,7 +6,8 @@ listeners that an append wakes. Plain calls and callbacks: the loop, threads and
 belong to the server.
 """
 
-from barnabas.cluster.replication.partition import AppendResult, Partition, PartitionListener
+from barnabas.cluster.replication.partition import AppendResult, Partition
+from barnabas.cluster.replication.partition_ports import PartitionListener
 from barnabas.cluster.replication.replica_manager import ReplicaManager
 
 __all__ = ["AppendResult", "Partition", "PartitionListener", "ReplicaManager"]

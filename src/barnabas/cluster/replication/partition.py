@@ -1,18 +1,20 @@
 """One replica of a partition (Kafka's `Partition`).
 
 The log is opened when it is first needed, so that a thousand partitions are created in no time
-and ten thousand idle ones cost little. The high watermark of a leader is the lowest log end offset
-of its in-sync replicas; alone in the set, it follows the log's end at once.
+and ten thousand idle ones cost little. While this broker leads the partition, `leader_state` has
+the rules over its replicas; a change of the ISR is proposed to the controller, and takes effect
+with its answer or with the metadata, whichever is newer (by the partition epoch).
 """
 
 import logging
-from collections.abc import Callable
-from typing import Final, Protocol
-
-import attrs
+from typing import Final
 
 from barnabas.cluster.metadata.image import INTERNAL_TOPICS, PartitionImage
-from barnabas.cluster.replication import follower_log
+from barnabas.cluster.replication import follower_log, isr_proposals
+from barnabas.cluster.replication.follower_progress import FetchTime
+from barnabas.cluster.replication.isr_manager import IsrProposal, PartitionAnswer
+from barnabas.cluster.replication.leader_state import NO_EPOCH, LeaderState
+from barnabas.cluster.replication.partition_ports import PartitionHost, PartitionListener
 from barnabas.config import TopicConfig
 from barnabas.log import AppendInfo, Origin, PartitionLog
 from barnabas.log.record_work import Outcomes
@@ -25,25 +27,6 @@ Records = bytearray | memoryview
 
 NEVER_FLUSH: Final = (1 << 63) - 1
 """The default of flush.messages: the operating system decides."""
-
-
-class PartitionListener(Protocol):
-    """A waiter for a partition: a parked fetch, a fetch session, a pending produce."""
-
-    def partition_changed(self, partition: "Partition") -> None:
-        """React to a change of log end, high watermark, log start or leadership; must return
-        quickly.
-        """
-        ...
-
-
-@attrs.define(slots=True)
-class FollowerState:
-    """The leader's view of a follower, from its fetches; offsets, and ms of the clock."""
-
-    log_end_offset: int = -1
-    log_start_offset: int = -1
-    last_caught_up_ms: int = 0
 
 
 class AppendResult:
@@ -72,48 +55,41 @@ class Partition:
     __slots__ = (
         "_alone",
         "_log",
-        "_open_log",
         "broker_id",
         "deleted",
         "flush_messages",
-        "followers",
+        "host",
         "image",
         "is_internal",
         "is_leader",
         "leader_epoch",
-        "leader_epoch_start_offset",
+        "leader_state",
         "listeners",
         "min_insync_replicas",
         "partition",
+        "partition_epoch",
         "topic",
         "topic_id",
     )
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        topic_id: Uuid,
-        broker_id: int,
-        open_log: Callable[["Partition", bool], PartitionLog | None],
-    ) -> None:
+    def __init__(self, topic: str, partition: int, topic_id: Uuid, host: PartitionHost) -> None:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.broker_id = broker_id
+        self.broker_id = host.broker_id
         self.image: PartitionImage | None = None
         self.is_internal = topic in INTERNAL_TOPICS
         self.is_leader = False
         self.deleted = False
         self.leader_epoch = -1
-        self.leader_epoch_start_offset = 0
+        self.partition_epoch = -1
+        self.leader_state: LeaderState | None = None
         self.min_insync_replicas = 1
         self.flush_messages = NEVER_FLUSH
-        self.followers: dict[int, FollowerState] = {}
         self.listeners: set[PartitionListener] = set()
-        self._alone = True
+        self._alone = False
         self._log: PartitionLog | None = None
-        self._open_log = open_log
+        self.host = host
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.partition} epoch {self.leader_epoch}>"
@@ -122,6 +98,11 @@ class Partition:
     def log(self) -> PartitionLog:
         """The log; raises KafkaError KAFKA_STORAGE_ERROR when it cannot be opened."""
         return self._log or self._opened()
+
+    @property
+    def is_open(self) -> bool:
+        """True when the log was opened; until then nothing was read or written."""
+        return self._log is not None
 
     @property
     def high_watermark(self) -> int:
@@ -142,54 +123,81 @@ class Partition:
     def _found(self, *, create: bool) -> PartitionLog | None:
         log = self._log
         if log is None:
-            log = self._log = self._open_log(self, create)
-            if log is not None and self.is_leader:
-                self._start_epoch(log)
+            log = self._log = self.host.open_log(self, create)
+            state = self.leader_state
+            if log is not None and state is not None:
+                self._start_epoch(log, state)
+                self.advance_high_watermark(log)
         return log
 
     # Leadership
 
     def update(self, image: PartitionImage, config: TopicConfig) -> None:
-        """Apply the metadata of the partition and its topic."""
-        is_leader = image.leader == self.broker_id
-        new_epoch = image.leader_epoch != self.leader_epoch
-        self.image = image
-        self.is_leader = is_leader
-        self.leader_epoch = image.leader_epoch
-        # min.insync.replicas above the number of replicas means all of them (effectiveMinIsr).
-        self.min_insync_replicas = min(config.min_insync_replicas, len(image.replicas))
-        self.flush_messages = config.flush_messages
-        self._alone = image.isr == (self.broker_id,) and self.min_insync_replicas <= 1
-        if not is_leader:
-            self.followers.clear()
-        elif new_epoch:
-            self._start_followers(image)
-            if self._log is not None:
-                self._start_epoch(self._log)
-        else:
-            self._start_followers(image, keep=True)
-        if is_leader and self._log is not None:
-            self._advance()
+        """Apply the metadata of the partition and its topic.
+
+        An image that is older than an answer of the controller changes only the settings.
+        """
+        if image.partition_epoch >= self.partition_epoch:
+            self._follow_image(image)
+        self._configure(config)
+        if self._log is not None:
+            self.advance_high_watermark(self._log)
         self.notify()
+        self.expand_isr()
 
-    def _start_followers(self, image: PartitionImage, *, keep: bool = False) -> None:
-        known = self.followers if keep else {}
-        self.followers = {
-            replica: known.get(replica) or FollowerState()
-            for replica in image.replicas
-            if replica != self.broker_id
-        }
+    def _follow_image(self, image: PartitionImage) -> None:
+        is_new_epoch = image.leader_epoch != self.leader_epoch
+        is_new = is_new_epoch or image.partition_epoch > self.partition_epoch
+        self.image = image
+        self.leader_epoch = image.leader_epoch
+        self.partition_epoch = image.partition_epoch
+        self.is_leader = image.leader == self.broker_id
+        if not self.is_leader:
+            self.leader_state = None
+            return
+        state = self.leader_state
+        if state is None:
+            state = self.leader_state = LeaderState(self.broker_id, self.host)
+            is_new = is_new_epoch = True
+        if is_new:
+            pending = state.isr
+            if pending.proposed is not None and set(pending.proposed) == set(image.isr):
+                self.host.isr_changed(expanded=pending.is_expanding)
+            state.assign(image.replicas, image.isr)
+        if is_new_epoch:
+            log = self._log
+            end = -1 if log is None else log.log_end_offset
+            state.start_epoch(end, self.host.monotonic_ms())
+            if log is not None:
+                self._start_epoch(log, state)
 
-    def _start_epoch(self, log: PartitionLog) -> None:
+    def _configure(self, config: TopicConfig) -> None:
+        image = self.image
+        if image is not None:
+            # min.insync.replicas above the number of replicas means all of them (effectiveMinIsr).
+            self.min_insync_replicas = min(config.min_insync_replicas, len(image.replicas))
+        self.flush_messages = config.flush_messages
+        if self.leader_state is not None:
+            self.leader_state.min_insync_replicas = self.min_insync_replicas
+        self._set_alone()
+
+    def _set_alone(self) -> None:
+        """Note whether this broker has the only replica: then nothing waits for a follower."""
+        state = self.leader_state
+        self._alone = (
+            state is not None and not state.followers and state.isr.committed == (self.broker_id,)
+        )
+
+    def _start_epoch(self, log: PartitionLog, state: LeaderState) -> None:
         """Record where this leader's epoch begins, before the first append in it (KIP-101)."""
-        self.leader_epoch_start_offset = log.log_end_offset
+        state.epoch_start_offset = log.log_end_offset
         log.start_leader_epoch(self.leader_epoch, log.log_end_offset)
-        self._advance()
 
     def remove(self) -> None:
         """Release a replica that this broker no longer has; notify the listeners."""
         self.deleted = True
         self.is_leader = False
+        self.leader_state = None
         self.notify()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
@@ -246,17 +254,18 @@ class Partition:
             if self._alone:
                 log.advance_high_watermark(info.last_offset + 1)
             else:
-                self._advance()
+                self.advance_high_watermark(log)
             if self.listeners:
                 self.notify()
         return info
 
     def _check_insync(self) -> None:
-        image = self.image
-        if image is not None and len(image.isr) < self.min_insync_replicas:
+        state = self.leader_state
+        if state is not None and state.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The size of the current ISR {list(image.isr)} is insufficient to satisfy the "
+                f"The size of the current ISR {list(state.isr.committed)} is insufficient to "
+                "satisfy the "
                 f"min.isr requirement of {self.min_insync_replicas} for partition "
                 f"{self.topic}-{self.partition}",
             )
@@ -266,53 +275,101 @@ class Partition:
 
         As `Partition.checkEnoughReplicasReachOffset`.
         """
-        if not self.is_leader:
+        state = self.leader_state
+        if state is None or not self.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.log.high_watermark <= last_offset:
-            return None
-        image = self.image
-        if image is not None and len(image.isr) < self.min_insync_replicas:
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return ErrorCode.NONE
+        return state.acks_outcome(self.log.high_watermark, last_offset)
+
+    # Followers
+
+    def check_follower(self, replica: int, *, with_epoch: bool) -> None:
+        """Raise KafkaError unless the broker is a replica.
+
+        UNKNOWN_LEADER_EPOCH to a fetch in this leader epoch: the follower may have a newer
+        assignment, and retries. NOT_LEADER_OR_FOLLOWER to a fetch without an epoch.
+        """
+        state = self.leader_state
+        if state is None or replica not in state.followers:
+            code = (
+                ErrorCode.UNKNOWN_LEADER_EPOCH if with_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            raise KafkaError(
+                code, f"broker {replica} is not a replica of {self.topic}-{self.partition}"
+            )
 
     def follower_fetched(
-        self, replica: int, fetch_offset: int, log_start_offset: int, now_ms: int
+        self,
+        replica: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        broker_epoch: int = NO_EPOCH,
+        time: FetchTime | None = None,
     ) -> None:
-        """Note a follower's fetch: it has all records below `fetch_offset`.
+        """Note a follower's successful fetch: it has all records below `fetch_offset`.
 
-        Raises KafkaError NOT_LEADER_OR_FOLLOWER when the broker is not a replica.
+        Only a fetch within this log that does not diverge from it proves that. `time` is the one of
+        its session, if it has a session. Raises KafkaError NOT_LEADER_OR_FOLLOWER when the broker
+        is not a replica, or was started again since.
         """
-        state = self.followers.get(replica)
+        self.check_follower(replica, with_epoch=False)
+        state, log = self.leader_state, self.log
         if state is None:
+            return
+        if not state.check_broker_epoch(replica, broker_epoch):
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {replica} is not a replica of {self.topic}-{self.partition}",
+                f"broker {replica} has a newer epoch than {broker_epoch}",
             )
-        state.log_end_offset = fetch_offset
-        state.log_start_offset = log_start_offset
-        if fetch_offset >= self.log.log_end_offset:
-            state.last_caught_up_ms = now_ms
-        if self._advance():
+        progress = state.followers[replica]
+        has_moved = progress.log_end_offset != fetch_offset
+        has_deleted = progress.log_start_offset != log_start_offset
+        if time is None:
+            time = FetchTime(self.host.monotonic_ms())
+        progress.fetched(fetch_offset, log_start_offset, broker_epoch, log.log_end_offset, time)
+        if state.may_join(replica, log.high_watermark):
+            isr_proposals.propose(self, state, state.isr.expanded(replica))
+        if (has_moved and self.advance_high_watermark(log)) or has_deleted:
             self.notify()
 
-    def _advance(self) -> bool:
-        """Raise the high watermark to the lowest log end of the in-sync replicas; return True when
-        it rose.
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of the live replicas; as the leader."""
+        state = self.leader_state
+        start = self.log.log_start_offset
+        return start if state is None else state.low_watermark(start)
 
-        It does not advance below min.insync.replicas (KIP-966).
-        """
-        image, log = self.image, self._log
-        if image is None or log is None or len(image.isr) < self.min_insync_replicas:
+    def advance_high_watermark(self, log: PartitionLog) -> bool:
+        """Raise the high watermark to what the replicas have committed; return True if it rose."""
+        state = self.leader_state
+        if state is None:
             return False
-        offset = log.log_end_offset
-        for replica in image.isr:
-            if replica != self.broker_id:
-                state = self.followers.get(replica)
-                offset = min(offset, -1 if state is None else state.log_end_offset)
+        offset = state.high_watermark(log.log_end_offset, self.host.monotonic_ms())
         if offset <= log.high_watermark:
             return False
         log.advance_high_watermark(offset)
         return True
+
+    # The in-sync replicas
+
+    def check_isr(self) -> None:
+        """Remove lagging followers from the ISR; call it every replica.lag.time.max.ms/2."""
+        isr_proposals.shrink(self)
+        # It may wait for a replica outside the ISR that has stopped fetching.
+        if self._log is not None and self.advance_high_watermark(self._log):
+            self.notify()
+        isr_proposals.expand(self)
+
+    def expand_isr(self) -> None:
+        """Add a follower that may join the ISR since something other than its fetch changed."""
+        isr_proposals.expand(self)
+
+    def is_proposed(self, proposal: IsrProposal) -> bool:
+        """True while the proposal is still the pending change (`IsrLeader`)."""
+        return self.leader_state is not None and self.leader_state.isr is proposal.state
+
+    def on_isr_answer(self, proposal: IsrProposal, answer: PartitionAnswer) -> bool:
+        """Take the controller's answer; return True when the proposal must be sent again."""
+        return isr_proposals.answered(self, proposal, answer)
 
     def notify(self) -> None:
         """Notify every listener; each may remove itself meanwhile."""
@@ -385,7 +442,8 @@ class Partition:
     @property
     def offsets_available(self) -> bool:
         """False right after an election, until what is committed reaches the epoch's start."""
-        return self.leader_epoch_start_offset <= self.log.high_watermark
+        state, log = self.leader_state, self.log  # opening the log sets where the epoch starts
+        return state is None or state.epoch_start_offset <= log.high_watermark
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the last epoch up to `epoch` and its end offset; (-1, -1) if it is unknown."""

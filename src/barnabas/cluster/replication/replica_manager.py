@@ -6,7 +6,14 @@ from contextlib import suppress
 from functools import partial
 
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.image import NO_DIRECTORY, RESOURCE_TOPIC, MetadataImage, TopicImage
+from barnabas.cluster.metadata.image import (
+    NO_DIRECTORY,
+    RESOURCE_TOPIC,
+    BrokerImage,
+    MetadataImage,
+    TopicImage,
+)
+from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager, Origin, PartitionLog
@@ -19,7 +26,9 @@ logger = logging.getLogger(__name__)
 class ReplicaManager:
     """Finds partitions, and creates, updates and deletes them by the metadata.
 
-    `config` returns the node's current configuration, `now_ms` the wall clock.
+    `config` returns the node's current configuration, `now_ms` the wall clock, and `monotonic_ms`
+    a clock that only advances. `isr_manager` has the changes of ISRs for the controller;
+    `on_proposal` is called when one is added.
     """
 
     def __init__(
@@ -28,6 +37,7 @@ class ReplicaManager:
         logs: LogManager,
         config: Callable[[], NodeConfig],
         now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
@@ -38,6 +48,11 @@ class ReplicaManager:
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
         self._topic_configs: dict[str, TopicConfig] = {}
         self._is_started = False
+        self.monotonic_ms = monotonic_ms
+        self.isr_manager = IsrManager(broker_id)
+        self.on_proposal: Callable[[], None] | None = None
+        self.isr_expands = 0
+        self.isr_shrinks = 0
 
     # Finding partitions
 
@@ -143,6 +158,41 @@ class ReplicaManager:
             topic = image.topics_by_id[changed.id]
             for number in changed.changed:
                 self._update_partition(topic, number)
+        if delta.brokers:  # a follower that was unfenced may join
+            for partition in self.partitions():
+                if partition.is_leader:
+                    partition.expand_isr()
+
+    # What partitions need (`PartitionHost`)
+
+    @property
+    def replica_lag_time_max_ms(self) -> int:
+        """replica.lag.time.max.ms"""
+        return self._config().get_int("replica.lag.time.max.ms")
+
+    def registered_broker(self, broker: int) -> BrokerImage | None:
+        """Return a broker of the metadata; None for an unknown one."""
+        return self.image.brokers.get(broker)
+
+    def propose_isr(self, proposal: IsrProposal) -> None:
+        """Send a change of the ISR to the controller."""
+        self.isr_manager.submit(proposal)
+        if self.on_proposal is not None:
+            self.on_proposal()
+
+    def isr_changed(self, *, expanded: bool) -> None:
+        """Count a change of an ISR that the controller confirmed."""
+        if expanded:
+            self.isr_expands += 1
+        else:
+            self.isr_shrinks += 1
+
+    def check_isrs(self) -> None:
+        """Remove lagging followers from the ISRs; call it every replica.lag.time.max.ms/2."""
+        for partition in self.partitions():
+            if partition.is_leader:
+                with suppress(KafkaError):  # of a failed directory, which is logged
+                    partition.check_isr()
 
     def reconfigure(self) -> None:
         """Apply a change of the node's configuration, which has every topic's defaults."""
@@ -197,12 +247,13 @@ class ReplicaManager:
                 self._remove_partition(found)
             return
         if found is None:
-            found = Partition(topic.name, number, topic.id, self.broker_id, self._open_log)
+            found = Partition(topic.name, number, topic.id, self)
             self._by_name.setdefault(topic.name, {})[number] = found
             self._by_id.setdefault(topic.id, {})[number] = found
         found.update(image, self.topic_config(topic.name))
 
-    def _open_log(self, partition: Partition, create: bool) -> PartitionLog | None:
+    def open_log(self, partition: Partition, create: bool) -> PartitionLog | None:
+        """Return the partition's log, perhaps a new one (`PartitionHost`)."""
         log = self.logs.get(partition.topic, partition.partition)
         if log is None and not create:
             return None

@@ -103,6 +103,10 @@ class Node:
         """Return the wall clock, in ms since 1970."""
         return int(time.time() * 1000)
 
+    def monotonic_ms(self) -> int:
+        """Return the milliseconds of a clock that only advances."""
+        return int(time.monotonic() * 1000)
+
     def stop(self) -> None:
         """Request a stop; `run` returns when the node has stopped."""
         self._stopping.set()
@@ -238,7 +242,11 @@ class Node:
         await nursery.start(self.channel.run)
         self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
         self.replicas = ReplicaManager(
-            self.node_id, self.logs, config=lambda: self.config, now_ms=self.now_ms
+            self.node_id,
+            self.logs,
+            config=lambda: self.config,
+            now_ms=self.now_ms,
+            monotonic_ms=self.monotonic_ms,
         )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)

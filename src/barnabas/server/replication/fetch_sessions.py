@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
+    from barnabas.cluster.replication.follower_progress import FetchTime
     from barnabas.protocol.types import Uuid
 
 SLOTS_DEFAULT: Final = 1000
@@ -116,6 +117,7 @@ class FetchSession:
         "_turns",
         "created_ms",
         "epoch",
+        "fetch_time",
         "id",
         "last_used_ms",
         "partitions",
@@ -128,6 +130,7 @@ class FetchSession:
         self.privileged = privileged
         self.created_ms = self.last_used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
+        self.fetch_time: FetchTime | None = None  # of a follower
         self.partitions: dict[Key, FetchedPartition] = {}
         self.watch = Watch(by_id=by_id)
         self._turns = 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
+from barnabas.cluster.replication.follower_progress import FetchTime
 from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -125,13 +126,15 @@ class Fetching:
     __slots__ = (
         "_by_id",
         "_context",
+        "_fetch_time",
         "_files",
         "_has_error",
-        "_has_session",
+        "_is_new",
         "_looked_at",
         "_max_bytes",
         "_min_bytes",
         "_replica",
+        "_replica_epoch",
         "_request",
         "_session",
         "_size",
@@ -146,7 +149,10 @@ class Fetching:
         self._request = request
         self._session = session
         self._by_id = version >= _TOPIC_IDS_VERSION
-        self._replica = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self._replica, self._replica_epoch = request.replica_id, -1
+        if version >= 15:
+            self._replica = request.replica_state.replica_id
+            self._replica_epoch = request.replica_state.replica_epoch
         limit: int = context.services.settings.current.get("fetch.max.bytes")
         self._max_bytes = min(request.max_bytes, limit)
         self._min_bytes = min(request.min_bytes, limit)
@@ -154,6 +160,8 @@ class Fetching:
         self._files = 0  # files that the response keeps open
         self._has_error = False
         self._watch: Watch | None = None
+        self._is_new = True
+        self._fetch_time = self._note_fetch() if self._replica >= 0 else None
         self._looked_at: dict[Key, FetchedPartition]
         if session is not None:
             wanted = session.take_dirty()
@@ -166,6 +174,20 @@ class Fetching:
             }
         for fetched in self._looked_at.values():
             self._look_at(fetched)
+        # To read again while the request is parked says nothing new about the follower.
+        self._is_new = False
+
+    def _note_fetch(self) -> FetchTime:
+        """Return the time of this follower's fetch; partitions of a session share it."""
+        now_ms = self._context.services.replicas.monotonic_ms()
+        session = self._session
+        if session is None:
+            return FetchTime(now_ms)
+        if session.fetch_time is None:
+            session.fetch_time = FetchTime(now_ms)
+        else:
+            session.fetch_time.advance(now_ms)
+        return session.fetch_time
 
     def is_satisfied(self) -> bool:
         """True when the response is complete: enough bytes, an error, or no partitions."""
@@ -249,9 +271,8 @@ class Fetching:
         log = partition.log
         offset = requested.fetch_offset
         if self._replica >= 0:
-            partition.follower_fetched(
-                self._replica, offset, requested.log_start_offset, self._context.services.now_ms()
-            )
+            with_epoch = requested.current_leader_epoch >= 0
+            partition.check_follower(self._replica, with_epoch=with_epoch)
         end = partition.fetchable_end(isolation_level, follower=self._replica >= 0)
         start = log.log_start_offset
         answer = PartitionData(
@@ -271,6 +292,16 @@ class Fetching:
                 f"offset {offset} of {partition.topic}-{partition.partition} is not within "
                 f"{start} and {log.log_end_offset}",
             )
+        if self._is_new and self._replica >= 0:
+            # Only now, when the offset is known to be within this log and the logs not to diverge.
+            partition.follower_fetched(
+                self._replica,
+                offset,
+                requested.log_start_offset,
+                self._replica_epoch,
+                self._fetch_time,
+            )
+            answer.high_watermark = log.high_watermark
         if offset >= end:
             return answer
         room = self._max_bytes - self._size
@@ -382,6 +413,7 @@ class Fetching:
         )
         if session is None:
             return NO_SESSION
+        session.fetch_time = self._fetch_time
         for fetched in self._looked_at.values():
             fetched.is_included()
             kept = session.partitions[fetched.key]
