@@ -4,11 +4,12 @@ from typing import Any, TypeVar
 
 from barnabas.cluster.controller.controller import Controller
 from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
-    SUPPORTED,
+    REGISTERED,
 )
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
@@ -66,6 +67,10 @@ class Cluster:
         return epoch
 
     def register(self, request: BrokerRegistrationRequest) -> int:
+        """Register a broker after the session of its earlier incarnation has ended."""
+        known = self.image.brokers.get(request.broker_id)
+        if known is not None and known.incarnation_id != request.incarnation_id:
+            self.controller.sessions.remove(SessionKey(known.id, known.epoch))
         return self.take(self.controller.register_broker(request)).broker_epoch
 
     def unfence(self, broker_id: int) -> BrokerHeartbeatResponse:
@@ -126,7 +131,7 @@ def registration(
         listeners=[listener],
         features=[
             request.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED.items()
+            for name, (low, high) in REGISTERED.items()
         ],
         rack=rack,
         log_dirs=list(directories) or [uuid(500 + broker_id)],

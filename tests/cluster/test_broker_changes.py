@@ -194,7 +194,7 @@ def test_controlled_shutdown_survives_a_change_of_the_active_controller() -> Non
     cluster.create("t", partitions=2, replicas=2)
     request = cluster.heartbeat(1, want_shut_down=True)
     cluster.take(cluster.controller.broker_heartbeat(request))
-    cluster.controller.activate(cluster.image, cluster.controller.next_offset)
+    cluster.controller.activate(cluster.image, cluster.controller.next_offset, 0)
     assert not cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down
     cluster.unfence(2)
     assert cluster.take(cluster.controller.broker_heartbeat(request)).should_shut_down

@@ -14,7 +14,6 @@ from barnabas.cluster.controller.controller_state_machine import (
 )
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
@@ -29,6 +28,7 @@ from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.records.metadata_records import (
@@ -226,70 +226,114 @@ def test_activation_aborts_an_open_transaction() -> None:
     assert isinstance(record, AbortTransactionRecord)
 
 
-def test_activation_fences_other_brokers() -> None:
-    machine = leading(3)
-    submit(machine, 2)
+def unfence(machine: ControllerStateMachine, broker_id: int, now_ms: int = 10_000) -> None:
+    """Register a broker and send its first heartbeat."""
+    submit(machine, broker_id)
     commit(machine)
-    heartbeat = {"broker_id": 2, "broker_epoch": machine.image.brokers[2].epoch}
-    from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+    machine.submit(heartbeat(machine, broker_id), 2, TOKEN, now_ms)
+    commit(machine)
+    assert not machine.image.brokers[broker_id].fenced
 
-    request = BrokerHeartbeatRequest(**heartbeat, current_metadata_offset=1 << 40)
-    machine.submit(request, 2, TOKEN, 10_000)
-    commit(machine)
-    assert not machine.image.brokers[2].fenced
-    depose(machine)
-    machine.core.tick(20_000)
-    while not machine.core.is_leader:
-        for message in machine.take_effects(20_000).ready.messages:
+
+def heartbeat(machine: ControllerStateMachine, broker_id: int) -> BrokerHeartbeatRequest:
+    epoch = machine.image.brokers[broker_id].epoch
+    offset = machine.image.offset
+    return BrokerHeartbeatRequest(
+        broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=offset
+    )
+
+
+def elect(machine: ControllerStateMachine, now_ms: int) -> None:
+    """Win the election of the next epoch."""
+    core = machine.core
+    core.tick(now_ms)
+    while not core.is_leader:
+        for message in machine.take_effects(now_ms).ready.messages:
             assert isinstance(message, VoteRequest)
             vote = VoteResponse(message, message.to, message.epoch, None, granted=True)
-            machine.core.on_vote_response(vote, 20_000)
-    machine.take_effects(20_000)
+            core.on_vote_response(vote, now_ms)
+    machine.take_effects(now_ms)
     commit(machine)
+
+
+def tick_until(machine: ControllerStateMachine, now_ms: int) -> None:
+    """Run the tasks that are due up to a time, each at its time."""
+    while (wakeup_ms := machine.wakeup_ms()) is not None and wakeup_ms <= now_ms:
+        machine.tick(wakeup_ms)
+        commit(machine)
+
+
+def test_tick_broker_without_heartbeats_is_fenced_after_its_session() -> None:
+    machine = leading(3)
+    unfence(machine, 2)
+    tick_until(machine, 18_999)
+    assert not machine.image.brokers[2].fenced
+    tick_until(machine, 19_000 + 9000 // 8)
     assert machine.image.brokers[2].fenced
 
 
-def test_snapshot_has_the_epoch_of_its_last_record_and_its_time() -> None:
-    """Planted once: the current epoch in the id, and the current time in the header."""
+def test_tick_broker_with_heartbeats_stays_unfenced() -> None:
     machine = leading(3)
-    submit(machine, 1)
+    unfence(machine, 2)
+    for now_ms in range(12_000, 40_000, 2000):
+        tick_until(machine, now_ms)
+        machine.submit(heartbeat(machine, 2), 2, TOKEN, now_ms)
+        commit(machine)
+    assert not machine.image.brokers[2].fenced
+
+
+def test_tick_several_expired_brokers_are_fenced_at_once() -> None:
+    machine = leading(3)
+    for broker_id in (2, 3):
+        unfence(machine, broker_id)
+    tick_until(machine, 19_000 + 9000 // 8)
+    assert [machine.image.brokers[broker_id].fenced for broker_id in (2, 3)] == [True, True]
+
+
+def test_tick_late_by_a_period_fences_no_broker() -> None:
+    """The node has not yet read the heartbeats that arrived while it was stopped."""
+    machine = leading(3)
+    unfence(machine, 2)
+    machine.tick(60_000)
+    machine.tick(60_000)
     commit(machine)
-    epoch, offset = machine.core.epoch, machine.image.offset
+    assert not machine.image.brokers[2].fenced
+    machine.submit(heartbeat(machine, 2), 2, TOKEN, 60_001)
+    tick_until(machine, 68_000)
+    assert not machine.image.brokers[2].fenced
+
+
+def test_activation_gives_unfenced_brokers_a_new_session() -> None:
+    """Planted once: sessions of a new controller that start expired (mistake 33)."""
+    machine = leading(3)
+    unfence(machine, 2)
     depose(machine)
-    assert machine.core.epoch > epoch
-    snapshot = machine.snapshot()
-    assert snapshot.id == SnapshotId(offset + 1, epoch)
-    assert decode_snapshot(snapshot.encode(99_999)).last_timestamp_ms == 10_000
+    assert machine.wakeup_ms() is None
+    elect(machine, 50_000)
+    tick_until(machine, 58_999)
+    assert not machine.image.brokers[2].fenced
+    tick_until(machine, 59_000 + 9000 // 8)
+    assert machine.image.brokers[2].fenced
 
 
-def test_snapshot_has_the_voters_in_force_at_its_end() -> None:
-    """Planted once: the voters of the log's end, which may not be committed."""
+def test_tick_writes_no_op_records_when_other_nodes_follow() -> None:
     machine = leading(3)
-    submit(machine, 1)
-    commit(machine)
-    core = machine.core
-    core.voters = VoterSet.of(*(voter for voter in core.voters if voter.key.id < 3))
-    core.upgrade_kraft_version(2, 10_000)
-    machine.take_effects(10_000)
-    before = machine.snapshot()
-    assert (len(before.voters), before.kraft_version) == (3, 1)
-    machine.submit(CreateTopicsRequest(), 7, TOKEN, 10_000)
-    submit(machine, 2)
-    commit(machine)
-    after = machine.snapshot()
-    assert (len(after.voters), after.kraft_version) == (2, 2)
-    machine.voters_history.trim(after.id.end_offset)
-    assert len(machine.snapshot().voters) == 2
+    unfence(machine, 2)
+    offset = machine.image.offset
+    tick_until(machine, 10_600)
+    assert machine.image.offset == offset  # a single broker needs none
+    unfence(machine, 3)
+    offset = machine.image.offset
+    tick_until(machine, 12_100)
+    assert machine.image.offset == offset + 3
 
 
-def test_truncation_restores_the_voters_before_it() -> None:
-    machine = leading(3)
-    offset = machine.core.log_end_offset
-    machine.core.voters = VoterSet.of(*(v for v in machine.core.voters if v.key.id < 3))
-    machine.core.upgrade_kraft_version(2, 10_000)
-    machine.take_effects(10_000)
-    assert len(machine.voters_history.at(1 << 40)[0]) == 2
-    depose(machine)
-    for _ in follow(machine, offset, offset + 5):
-        pass
-    assert len(machine.voters_history.at(1 << 40)[0]) == 3
+def test_submit_of_too_many_records_for_an_atomic_batch_is_refused() -> None:
+    machine = leading()
+    topic = CreateTopicsRequest.CreatableTopic(
+        name="t", num_partitions=10_000, replication_factor=1
+    )
+    unfence(machine, 1)
+    with pytest.raises(KafkaError) as refusal:
+        machine.submit(CreateTopicsRequest(topics=[topic]), 7, TOKEN, 10_000)
+    assert refusal.value.code is ErrorCode.POLICY_VIOLATION

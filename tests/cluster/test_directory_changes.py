@@ -161,13 +161,16 @@ def test_heartbeat_unfenced_last_known_leader_is_elected_without_eligible_replic
 
 
 def test_heartbeat_failed_directory_elects_another_replica() -> None:
-    cluster = with_two_directories(brokers=2)
-    a_topic(cluster, replicas=2)
-    leader = partitions(cluster)[1].leader
-    other = 3 - leader
-    fail(cluster, SECOND, broker_id=leader)
-    assert (partitions(cluster)[1].leader, partitions(cluster)[1].isr) == (other, (other,))
-    assert partitions(cluster)[0].isr == partitions(cluster)[0].replicas
+    cluster = with_two_directories()
+    start(cluster, 2, uuid(603))
+    topic_id = cluster.create("t", partitions=2, replicas=2).topic_id
+    led = next(number for number in (0, 1) if partitions(cluster)[number].leader == 1)
+    assert assign(cluster, topic_id, led, FIRST)[0] == ErrorCode.NONE
+    assert assign(cluster, topic_id, 1 - led, SECOND)[0] == ErrorCode.NONE
+    fail(cluster, FIRST)
+    assert (partitions(cluster)[led].leader, partitions(cluster)[led].isr) == (2, (2,))
+    other = partitions(cluster)[1 - led]
+    assert set(other.isr) == set(other.replicas)
 
 
 def test_unfence_leads_from_a_restored_directory_but_not_from_a_removed_one() -> None:

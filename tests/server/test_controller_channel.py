@@ -289,7 +289,8 @@ def comparable(value: Any) -> Any:
 
 def test_channel_every_operation_answers_as_over_a_socket() -> None:
     assert {request_type for request_type, _ in OPERATIONS} == set(get_args(ControllerRequest))
-    with Node() as first, Node() as second:
+    quiet = {"metadata.max.idle.interval.ms": "0"}  # no record between those of the operations
+    with Node(config=quiet) as first, Node(config=quiet) as second:
         local = responses(Target(first, call_locally))
         remote = responses(Target(second, call_over_socket))
         count = 0

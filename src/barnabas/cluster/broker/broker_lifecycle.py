@@ -33,6 +33,9 @@ _CATCH_UP_MS = 10
 _SHUTDOWN_RETRY_MS = 50
 _BACKOFF_MIN_MS = 100
 
+# The controller does not know the broker in this epoch: it must register again.
+_UNKNOWN_BROKER = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+
 LifecycleRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest
 LifecycleResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse
 
@@ -75,10 +78,12 @@ class BrokerLifecycle:
         self._must_register = True
         self._ready_to_unfence = False
         self._offline_directories: list[Uuid] = []
+        self._cordoned_directories: list[Uuid] | None = None
         self._in_flight: LifecycleRequest | None = None
         self._send_again = False  # something changed while a request was in flight
         self._next_ms = 0
         self._deadline_ms = 0
+        self._answered_ms = 0
         self._failures = 0
         self._shutdown_attempts = 0
 
@@ -106,10 +111,22 @@ class BrokerLifecycle:
             self._offline_directories += failed
             self._send_now(now_ms)
 
+    def report_cordoned(self, directories: Iterable[Uuid], now_ms: int) -> None:
+        """These log directories take no new partitions; heartbeats name them from now on."""
+        cordoned = sorted(directories)
+        if cordoned != self._cordoned_directories:
+            self._cordoned_directories = cordoned
+            self._send_now(now_ms)
+
     def begin_controlled_shutdown(self, now_ms: int) -> None:
-        """Start a controlled shutdown; a broker that does not run stops at once."""
+        """Start a controlled shutdown; a broker that does not run stops at once.
+
+        It also ends when no controller answers for the time of a session: the broker is then fenced
+        by any controller, which moves the leaderships as well.
+        """
         if self.state is BrokerState.RUNNING:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._answered_ms = now_ms
             self._deadline_ms = now_ms + self._timeouts.controlled_shutdown_ms
             self._send_now(now_ms)
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
@@ -123,6 +140,7 @@ class BrokerLifecycle:
             return
         self._in_flight = None
         self._failures, self.last_error = 0, None
+        self._answered_ms = now_ms
         if isinstance(response, BrokerRegistrationResponse):
             self.identity = attrs.evolve(self.identity, epoch=response.broker_epoch)
             self._next_ms = now_ms
@@ -133,14 +151,19 @@ class BrokerLifecycle:
             self._next_ms = now_ms
 
     def on_failure(self, error: ErrorCode, now_ms: int) -> None:
-        """The request in flight failed: send it again, after a delay that grows."""
+        """The request in flight failed: send it again, after a delay that grows.
+
+        A broker that the controller does not know, or not in this epoch, registers again.
+        """
         if self._in_flight is self._registration:
             self._must_register = True
+        elif error in _UNKNOWN_BROKER:
+            self._restart()
         self._in_flight, self._send_again = None, False
         self.last_error = error
         self._failures += 1
         delay_ms = _BACKOFF_MIN_MS << min(self._failures - 1, 10)
-        self._next_ms = now_ms + min(delay_ms, self._timeouts.session_ms)
+        self._next_ms = now_ms + min(delay_ms, self._timeouts.heartbeat_ms)
 
     # Requests
 
@@ -162,6 +185,7 @@ class BrokerLifecycle:
                 want_fence=not self._ready_to_unfence,
                 want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
                 offline_log_dirs=list(self._offline_directories),
+                cordoned_log_dirs=self._known_cordoned(),
             )
         return self._in_flight
 
@@ -174,8 +198,15 @@ class BrokerLifecycle:
         return self._deadline_ms if self._has_deadline() else None
 
     def request_timeout_ms(self, now_ms: int) -> int:
-        """Return how long a request may take, so that the next one is in time."""
-        limit_ms = self._timeouts.session_ms // 2
+        """Return how long the request in flight may take.
+
+        A heartbeat takes half an interval at most, so that a controller that does not respond does
+        not cost the broker its session.
+        """
+        is_heartbeat = self._in_flight is not self._registration
+        limit_ms = (
+            self._timeouts.heartbeat_ms // 2 if is_heartbeat else self._timeouts.session_ms // 2
+        )
         if self.identity.epoch == NO_EPOCH:
             limit_ms = min(limit_ms, self._deadline_ms - now_ms)
         return max(0, limit_ms)
@@ -186,6 +217,18 @@ class BrokerLifecycle:
         return self.state is BrokerState.SHUTTING_DOWN and self.identity.epoch == NO_EPOCH
 
     # Decisions
+
+    def _restart(self) -> None:
+        """Go through registration, catching up and unfencing again, or stop at once."""
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self.state = BrokerState.SHUTTING_DOWN
+        else:
+            self.state = BrokerState.STARTING
+            self._must_register = True
+
+    def _known_cordoned(self) -> list[Uuid] | None:
+        """The cordoned directories; None before the broker has caught up with its configuration."""
+        return None if self.state is BrokerState.STARTING else self._cordoned_directories
 
     def _take_heartbeat(self, response: BrokerHeartbeatResponse) -> int:
         """Apply the controller's answer; return the time until the next heartbeat."""
@@ -215,6 +258,8 @@ class BrokerLifecycle:
         return is_stopping or self.identity.epoch == NO_EPOCH
 
     def _give_up(self, now_ms: int) -> bool:
-        if self._has_deadline() and now_ms >= self._deadline_ms:
+        is_stopping = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        is_lost = is_stopping and now_ms - self._answered_ms >= self._timeouts.session_ms
+        if is_lost or (self._has_deadline() and now_ms >= self._deadline_ms):
             self.state = BrokerState.SHUTTING_DOWN
         return self.state is BrokerState.SHUTTING_DOWN

@@ -1,9 +1,4 @@
-"""Register, fence and unfence brokers and controllers (Kafka's `ClusterControlManager`)."""
-
-from collections.abc import Iterable
-from typing import Any
-
-import attrs
+"""Fence and unfence brokers, and shut them down (Kafka's `ReplicationControlManager`)."""
 
 from barnabas.cluster.controller import directory_changes, isr_changes
 from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
@@ -12,87 +7,17 @@ from barnabas.cluster.controller.operation_result import (
     ControllerResult,
     check_record_count,
 )
-from barnabas.cluster.metadata.image import BrokerImage, ControllerImage, Endpoint
-from barnabas.cluster.metadata.image_records import broker_record, controller_record
+from barnabas.cluster.metadata.image import BrokerImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
-)
-from barnabas.protocol.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
-from barnabas.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
 )
 from barnabas.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
 from barnabas.protocol.messages_base import Message
-
-
-def register_controller(
-    request: ControllerRegistrationRequest,
-) -> ControllerResult[ControllerRegistrationResponse]:
-    """Record a controller's endpoints and features."""
-    controller = ControllerImage(
-        id=request.controller_id,
-        incarnation_id=request.incarnation_id,
-        endpoints=_endpoints(request.listeners),
-        features=_features(request.features),
-    )
-    response = ControllerRegistrationResponse(error_message=None)
-    return ControllerResult([controller_record(controller)], response)
-
-
-def register_broker(
-    context: Context, request: BrokerRegistrationRequest, epoch: int
-) -> ControllerResult[BrokerRegistrationResponse]:
-    """Register a broker, fenced, under a new `epoch` (the offset of its record).
-
-    A second registration of the same incarnation updates endpoints, features and directories; the
-    broker keeps its epoch and its state. A new incarnation leaves the leaderships and in-sync sets
-    of the one before it, and after an unclean shutdown the eligible leader replicas.
-
-    Raises KafkaError INCONSISTENT_CLUSTER_ID.
-    """
-    image = context.image
-    if request.cluster_id != image.cluster_id:
-        raise KafkaError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}",
-        )
-    registered = BrokerImage(
-        id=request.broker_id,
-        epoch=epoch,
-        incarnation_id=request.incarnation_id,
-        endpoints=_endpoints(request.listeners),
-        features=_features(request.features),
-        rack=request.rack,
-        fenced=True,
-        in_controlled_shutdown=False,
-        directories=tuple(request.log_dirs),
-    )
-    records: list[Message] = []
-    known = image.brokers.get(request.broker_id)
-    if known is None or known.incarnation_id != request.incarnation_id:
-        is_clean = known is not None and request.previous_broker_epoch == known.epoch
-        records += isr_changes.end_incarnation(context, request.broker_id, is_clean=is_clean)
-    else:
-        registered = attrs.evolve(
-            registered,
-            epoch=known.epoch,
-            fenced=known.fenced,
-            in_controlled_shutdown=known.in_controlled_shutdown,
-            cordoned_directories=known.cordoned_directories,
-        )
-    response = BrokerRegistrationResponse(broker_epoch=registered.epoch)
-    if registered == known:
-        return ControllerResult([], response)
-    return ControllerResult([*records, broker_record(registered)], response)
 
 
 def unregister_broker(
@@ -111,20 +36,6 @@ def unregister_broker(
     records = isr_changes.unregister(context, broker)
     check_record_count(records)
     return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
-
-
-def _endpoints(listeners: Iterable[Any]) -> dict[str, Endpoint]:
-    return {
-        point.name: Endpoint(point.name, point.host, point.port, point.security_protocol)
-        for point in listeners
-    }
-
-
-def _features(features: Iterable[Any]) -> dict[str, tuple[int, int]]:
-    return {
-        feature.name: (feature.min_supported_version, feature.max_supported_version)
-        for feature in features
-    }
 
 
 def heartbeat(
@@ -159,7 +70,7 @@ def heartbeat(
         is_fenced=stops or following is BrokerControlState.FENCED,
         should_shut_down=stops,
     )
-    return ControllerResult(records, response)
+    return ControllerResult(records, response, is_atomic=False)
 
 
 def _transition(

@@ -3,8 +3,8 @@
 An operation sees the state with all appended records, committed or not. It returns the records to
 append and the response to send once they are committed. Its host appends the records, replays them
 and gives the controller the new image, so an operation sees the effects of all earlier ones. The
-modules `topic_changes`, `config_changes`, `feature_changes` and `broker_changes` correspond to
-Kafka's `*ControlManager` classes.
+modules `topic_changes`, `config_changes`, `feature_changes` and `registration_changes` correspond
+to Kafka's `*ControlManager` classes.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,12 @@ from barnabas.cluster.controller import (
     leader_elections,
     partition_alteration,
     reassignment_changes,
+    registration_changes,
     topic_changes,
 )
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.controller.sessions import BrokerSessions, SessionKey
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -107,12 +109,22 @@ ControllerRequest = (
 )
 
 
+@attrs.frozen(slots=True)
+class LocalBroker:
+    """The broker in the controller's process."""
+
+    id: int
+    incarnation_id: Uuid
+
+
 @attrs.define(slots=True)
 class Controller:
     """The controller's operations over `image`, the state with all appended records.
 
     `config` returns the node's current configuration, `new_id` a new topic id, `random(n)` a number
-    below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record.
+    below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record, and
+    `now_ms` the time of the operation. `heartbeats` and `sessions` are not in the log.
+    `local_broker` is the broker in the same process, if there is one.
     """
 
     config: Callable[[], NodeConfig]
@@ -121,7 +133,10 @@ class Controller:
     kraft_version: Callable[[], int]
     image: MetadataImage = attrs.field(factory=MetadataImage)
     next_offset: int = 0
+    now_ms: int = 0
+    local_broker: LocalBroker | None = None
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
+    sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -187,29 +202,54 @@ class Controller:
         self, request: ControllerRegistrationRequest
     ) -> ControllerResult[ControllerRegistrationResponse]:
         """Record a controller's endpoints and features."""
-        return broker_changes.register_controller(request)
+        return registration_changes.register_controller(self.image, request)
 
     def register_broker(
         self, request: BrokerRegistrationRequest
     ) -> ControllerResult[BrokerRegistrationResponse]:
         """Register a starting broker, fenced; the response has its epoch."""
-        return broker_changes.register_broker(self._context(), request, self.next_offset)
+        known = self.image.brokers.get(request.broker_id)
+        has_session = known is not None and self.sessions.is_valid(
+            SessionKey(known.id, known.epoch), self.now_ms
+        )
+        return registration_changes.register_broker(
+            self._context(), request, self.next_offset, has_session=has_session
+        )
 
     def broker_heartbeat(
         self, request: BrokerHeartbeatRequest
     ) -> ControllerResult[BrokerHeartbeatResponse]:
         """Decide a broker's next state, and record its failed directories."""
+        broker = directory_changes.registered_broker(
+            self.image, request.broker_id, request.broker_epoch
+        )
+        self.sessions.touch(SessionKey(broker.id, broker.epoch), self.now_ms)
         return broker_changes.heartbeat(self._context(), self.heartbeats, request, self.next_offset)
 
-    def activate(self, image: MetadataImage, next_offset: int) -> None:
-        """Start as the active controller, with the state of the whole log, without soft state."""
-        self.image, self.next_offset = image, next_offset
-        self.heartbeats = BrokerHeartbeats()
+    def activate(self, image: MetadataImage, next_offset: int, now_ms: int) -> None:
+        """Start as the active controller, with the state of the whole log.
 
-    def fence_broker(self, broker_id: int) -> ControllerResult[None]:
-        """Fence a broker and move its leaderships."""
+        Every unfenced broker gets a new session: this controller has not received its heartbeats.
+        An earlier incarnation of the local broker gets none: its process has ended.
+        """
+        self.image, self.next_offset, self.now_ms = image, next_offset, now_ms
+        self.heartbeats = BrokerHeartbeats()
+        self.sessions = BrokerSessions(self.config().get_int("broker.session.timeout.ms"))
+        for broker in image.brokers.values():
+            local = self.local_broker
+            is_replaced = (
+                local is not None
+                and broker.id == local.id
+                and broker.incarnation_id != local.incarnation_id
+            )
+            if not broker.fenced and not is_replaced:
+                self.sessions.touch(SessionKey(broker.id, broker.epoch), now_ms)
+
+    def fence_broker(self, broker_id: int, most: int | None = None) -> ControllerResult[None]:
+        """Fence a broker and move its leaderships, `most` partitions at a time."""
         broker = self.image.brokers[broker_id]
-        return ControllerResult(isr_changes.fence(self._context(), broker), None)
+        records = isr_changes.fence(self._context(), broker, most)
+        return ControllerResult(records, None, is_atomic=False)
 
     def assign_replicas_to_dirs(
         self, request: AssignReplicasToDirsRequest

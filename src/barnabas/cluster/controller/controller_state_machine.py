@@ -8,10 +8,13 @@ core, calls `take_effects` after each event, and carries out the effects in orde
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
+from barnabas.cluster.controller.controller_tasks import ControllerTasks
+from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
@@ -26,6 +29,9 @@ from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
     decode_metadata_record,
 )
+
+# org.apache.kafka.controller.QuorumController.DEFAULT_MAX_RECORDS_PER_BATCH
+MAX_RECORDS_PER_BATCH: Final = 10_000
 
 
 @attrs.frozen(slots=True)
@@ -105,6 +111,7 @@ class ControllerStateMachine:
         self._waiting: deque[_Waiting] = deque()
         self._failed: list[Completion] = []
         self._active_epoch: int | None = None
+        self._tasks = ControllerTasks(controller)
 
     def submit(self, request: ControllerRequest, version: int, token: object, now_ms: int) -> None:
         """Decide an operation; its `Completion`, with `token`, follows when it is committed.
@@ -117,12 +124,43 @@ class ControllerStateMachine:
         self._follow_leadership(now_ms)
         if self._active_epoch is None:
             raise _not_controller()
+        self._prepare(now_ms)
         result = self.controller.handle(request, version)
         if result.kraft_version is not None:
             self.core.upgrade_kraft_version(result.kraft_version, now_ms)
-        self.append(result.records, now_ms)
+        self._append_result(result, now_ms)
         waiting = _Waiting(self.core.epoch, self.core.log_end_offset, token, result.response)
         self._waiting.append(waiting)
+
+    def tick(self, now_ms: int) -> None:
+        """Run the periodic task of the active controller that is due, if any."""
+        self._follow_leadership(now_ms)
+        if self._active_epoch is not None:
+            self._prepare(now_ms)
+            self._append_result(self._tasks.run_due(now_ms), now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """Return when `tick` is due next; None while this node is not the active controller."""
+        return self._tasks.wakeup_ms()
+
+    def _prepare(self, now_ms: int) -> None:
+        """Pass the time and the log end, which includes control records, to the controller."""
+        self.controller.now_ms = now_ms
+        self.controller.next_offset = self.core.log_end_offset
+
+    def _append_result(self, result: ControllerResult[Any], now_ms: int) -> None:
+        """Append the records of a result, in several batches when there are many.
+
+        Raises KafkaError POLICY_VIOLATION when there are too many for one batch that is atomic.
+        """
+        records = result.records
+        if len(records) > MAX_RECORDS_PER_BATCH and result.is_atomic:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The operation has {len(records)} records, more than {MAX_RECORDS_PER_BATCH}",
+            )
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            self.append(records[start : start + MAX_RECORDS_PER_BATCH], now_ms)
 
     def append(self, records: Iterable[Message], now_ms: int) -> None:
         """Append one batch of records and replay it; the next operation sees its effects."""
@@ -207,9 +245,11 @@ class ControllerStateMachine:
             return
         self._active_epoch = leading
         self._fail_waiting()
+        self._tasks.stop()
         if leading is not None:
-            self.controller.activate(self._latest_image(), self.core.log_end_offset)
+            self.controller.activate(self._latest_image(), self.core.log_end_offset, now_ms)
             self._append_activation_records(now_ms)
+            self._tasks.start(now_ms)
 
     def _append_activation_records(self, now_ms: int) -> None:
         """Append what must precede the first operation (Kafka's `ActivationRecordsGenerator`)."""
@@ -218,10 +258,6 @@ class ControllerStateMachine:
             self._has_open_transaction = False
         if self.controller.image.is_empty:
             self.append(self._bootstrap, now_ms)
-        # The controller does not track sessions of other brokers, so it treats them as dead.
-        for broker in self.controller.image.brokers.values():
-            if broker.id != self.core.local.key.id and not broker.fenced:
-                self.append(self.controller.fence_broker(broker.id).records, now_ms)
 
     def _fail_waiting(self) -> None:
         """Fail the operations of an epoch that this node no longer leads.

@@ -5,6 +5,7 @@ returns the records of a whole transition, in the order in which they must be ap
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -45,13 +46,19 @@ class _BrokerChange:
     unclean: int | None = None
 
 
-def fence(context: Context, broker: BrokerImage) -> list[Message]:
-    """Return the records that fence a broker: it leaves its ISRs first."""
+def fence(context: Context, broker: BrokerImage, most: int | None = None) -> list[Message]:
+    """Return the records that fence a broker: it leaves its ISRs first.
+
+    With `most`, return at most that number of partition changes. While more changes are due, the
+    record that fences the broker is left out: the caller replays the records and calls again.
+    """
     change = _BrokerChange(removed=broker.id)
     fenced = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE
     )
-    return [*_changes(context, change, _in_sync_on(context.image, broker.id)), fenced]
+    changes = _changes(context, change, _in_sync_on(context.image, broker.id))
+    records: list[Message] = list(islice(changes, most))
+    return records if len(records) == most else [*records, fenced]
 
 
 def unfence(context: Context, broker: BrokerImage) -> list[Message]:

@@ -19,14 +19,17 @@ RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 @attrs.frozen(slots=True)
 class ControllerResult(Generic[T]):
-    """The records to append as one batch, and the response to send when they are committed.
+    """The records to append, and the response to send when they are committed.
 
-    With a `kraft_version`, the quorum is upgraded to it before the records are appended.
+    They are appended as one batch. Those of a result that is not atomic may be split into several:
+    after a failure, only the first of them may be committed. With a `kraft_version`, the quorum is
+    upgraded to it before the records are appended.
     """
 
     records: list[Message]
     response: T
     kraft_version: int | None = None
+    is_atomic: bool = True
 
 
 @attrs.frozen(slots=True)

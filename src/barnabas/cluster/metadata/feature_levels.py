@@ -13,6 +13,8 @@ GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 # Not supported (KIP-966), but Apache Kafka finalizes it in its directories.
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 
 # org.apache.kafka.server.common.MetadataVersion: IBP_3_3_IV3 is 7, the oldest that 4.x knows.
 METADATA_VERSION_MIN = 7
@@ -20,6 +22,8 @@ METADATA_VERSION_MIN = 7
 METADATA_VERSION_LATEST = 30
 # The levels that added records or fields (`didMetadataChange`).
 _METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+# IBP_3_7_IV0: controllers register (KIP-919).
+CONTROLLER_REGISTRATION_SINCE = 15
 # IBP_3_7_IV2: partitions have the directories of their replicas (KIP-858).
 DIRECTORIES_SINCE = 17
 # Dynamic voters (KIP-853).
@@ -35,6 +39,16 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
     KRAFT_VERSION: (0, KRAFT_VERSION_LATEST),
     GROUP_VERSION: (0, GROUP_VERSION_LATEST),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LATEST),
+}
+
+# name -> (min, max) in registrations. A controller refuses a node that lacks a finalized feature,
+# so the features that Apache Kafka 4.3 finalizes are in it. This server replays their records and
+# answers their requests with UNSUPPORTED_VERSION.
+REGISTERED: Mapping[str, tuple[int, int]] = {
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+    SHARE_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
+    **SUPPORTED,
 }
 
 # name -> level that formatting a directory writes to `bootstrap.checkpoint`.
@@ -65,6 +79,11 @@ def supports_directories(finalized: Mapping[str, int]) -> bool:
     As `isDirectoryAssignmentSupported`.
     """
     return finalized.get(METADATA_VERSION, 0) >= DIRECTORIES_SINCE
+
+
+def supports_controller_registration(finalized: Mapping[str, int]) -> bool:
+    """True when the metadata can have the registrations of controllers."""
+    return finalized.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION_SINCE
 
 
 def metadata_changed(lower: int, higher: int) -> bool:

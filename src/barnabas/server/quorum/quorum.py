@@ -22,10 +22,10 @@ from barnabas.cluster.broker.broker_lifecycle import (
     BrokerState,
     LifecycleTimeouts,
 )
-from barnabas.cluster.controller.controller import Controller, ControllerRequest
+from barnabas.cluster.controller.controller import Controller, ControllerRequest, LocalBroker
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, SUPPORTED
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, REGISTERED
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
@@ -99,6 +99,7 @@ class Quorum:
                 Uuid.random,
                 random.randrange,
                 lambda: self.core.kraft_version,
+                local_broker=LocalBroker(setup.node_id, self._incarnation_id),
             ),
             loader.image(),
             timestamp_ms=loader.last_timestamp_ms,
@@ -174,7 +175,7 @@ class Quorum:
                 _lifecycle_timeouts(config),
             ),
             channel,
-            metadata_offset=lambda: self._machine.image.offset,
+            metadata_offset=self._applied_offset,
             now_ms=self.now_ms,
         )
         self._shell.start()
@@ -275,6 +276,11 @@ class Quorum:
 
     # Publishing
 
+    def _applied_offset(self) -> int:
+        """The offset up to which this broker has applied the metadata."""
+        image = self.image if self._is_published else self._machine.image
+        return image.offset
+
     def _publish_first(self, on_first_image: Callable[[MetadataImage], None]) -> None:
         self._is_published = True
         self.publisher.image = self._machine.image
@@ -354,5 +360,5 @@ def _listeners(listener: Callable[..., Any], endpoints: Iterable[Endpoint]) -> l
 def _features(feature: Callable[..., Any]) -> list[Any]:
     return [
         feature(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in SUPPORTED.items()
+        for name, (low, high) in REGISTERED.items()
     ]

@@ -2,7 +2,7 @@
 
 One task carries out the effects of the core, in order. Operations that are submitted during an
 fsync are appended together and share the next fsync. The task sleeps until an operation is
-submitted or the core's timer is due.
+submitted or a timer of the core or of the controller is due.
 """
 
 import logging
@@ -90,6 +90,7 @@ class RaftShell:
         try:
             while True:
                 self._woken = trio.Event()
+                self._tick()
                 await self._carry_out(self._machine.take_effects(self._now_ms()))
                 if self._flushed_offset < self._appended_offset:
                     await self._flush()
@@ -100,16 +101,23 @@ class RaftShell:
             self._deliver(self._machine.take_effects(self._now_ms()))
             self._log.close()
 
+    def _tick(self) -> None:
+        """Pass the time to the core and the controller when their timers are due."""
+        now_ms = self._now_ms()
+        for timer in (self._core, self._machine):
+            wakeup_ms = timer.wakeup_ms()
+            if wakeup_ms is not None and now_ms >= wakeup_ms:
+                timer.tick(now_ms)
+
     async def _sleep(self) -> None:
-        """Wait for an operation or for the core's timer, and tick the core when it is due."""
-        wakeup_ms = self._core.wakeup_ms()
+        """Wait for an operation or a timer."""
+        timers = (self._core.wakeup_ms(), self._machine.wakeup_ms())
+        wakeup_ms = min((each for each in timers if each is not None), default=None)
         if wakeup_ms is None:
             await self._woken.wait()
             return
         with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
             await self._woken.wait()
-        if self._now_ms() >= wakeup_ms:
-            self._core.tick(self._now_ms())
 
     async def _carry_out(self, effects: Effects) -> None:
         """Carry out effects, in the order of `Ready`."""

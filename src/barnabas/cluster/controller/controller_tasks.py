@@ -1,0 +1,100 @@
+"""The periodic tasks of the active controller.
+
+    fence stale brokers       every eighth of broker.session.timeout.ms
+    write a NoOp record       metadata.max.idle.interval.ms
+
+Each run returns records, as an operation does.
+"""
+
+import enum
+from typing import Final
+
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.controller.periodic_tasks import PeriodicTasks
+from barnabas.cluster.controller.sessions import SessionKey
+from barnabas.protocol.records.metadata_records import NoOpRecord
+
+MAX_CHANGES_PER_RUN: Final = 1000
+"""How many partitions one run changes; the loop serves other requests before the next run."""
+
+_CHECKS_PER_SESSION: Final = 8
+
+
+class Task(enum.Enum):
+    """A periodic task of the controller."""
+
+    FENCE_STALE_BROKER = "fence stale broker"
+    WRITE_NO_OP = "write NoOp record"
+
+
+class ControllerTasks:
+    """Runs the periodic tasks of `controller` while it is active."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._timer = PeriodicTasks[Task]({})
+        self._session_ms = 0
+        self._fencing: SessionKey | None = None
+
+    def start(self, now_ms: int) -> None:
+        """The controller has become active."""
+        config = self._controller.config()
+        self._session_ms = config.get_int("broker.session.timeout.ms")
+        self._fencing = None
+        self._timer = PeriodicTasks(
+            {
+                Task.FENCE_STALE_BROKER: max(1, self._session_ms // _CHECKS_PER_SESSION),
+                Task.WRITE_NO_OP: config.get_int("metadata.max.idle.interval.ms"),
+            }
+        )
+        self._timer.start(now_ms)
+
+    def stop(self) -> None:
+        """The controller is no longer active."""
+        self._timer.stop()
+
+    def wakeup_ms(self) -> int | None:
+        """Return when a task is due next, or None when the controller is not active."""
+        return self._timer.wakeup_ms()
+
+    def run_due(self, now_ms: int) -> ControllerResult[None]:
+        """Run the task that is due, if any, and return its records."""
+        due = self._timer.take_due(now_ms)
+        if due is None:
+            return ControllerResult([], None)
+        if due.name is Task.WRITE_NO_OP:
+            return self._write_no_op()
+        return self._fence_stale_broker(due.late_ms, now_ms)
+
+    def end_session(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """Fence a broker at once: it is known that its process has ended."""
+        if self._controller.sessions.end(SessionKey(broker_id, epoch)):
+            self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
+
+    def _write_no_op(self) -> ControllerResult[None]:
+        """Let other nodes see that the metadata is current (KIP-835); a single node needs none."""
+        image = self._controller.image
+        has_followers = len(image.brokers.keys() | image.controllers.keys()) > 1
+        return ControllerResult([NoOpRecord()] if has_followers else [], None)
+
+    def _fence_stale_broker(self, late_ms: int, now_ms: int) -> ControllerResult[None]:
+        """Fence one broker whose session has expired, and run again at once if there was one.
+
+        A broker with many partitions is fenced in several runs, so that other operations are not
+        delayed. A run that is late by a period fences no broker: the node has not read the
+        heartbeats that arrived meanwhile.
+        """
+        controller, period_ms = self._controller, self._session_ms // _CHECKS_PER_SESSION
+        if late_ms > period_ms:
+            return ControllerResult([], None)
+        key = self._fencing or controller.sessions.take_expired(now_ms)
+        if key is None:
+            return ControllerResult([], None)
+        self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
+        broker = controller.image.brokers.get(key.broker_id)
+        if broker is None or broker.epoch != key.epoch or broker.fenced:
+            self._fencing = None
+            return ControllerResult([], None)
+        self._fencing = key
+        return controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
