@@ -39,8 +39,16 @@ class MarkersAnswered:
     outcomes: dict[TopicPartition, ErrorCode]
 
 
-# After INVALID_PRODUCER_EPOCH a newer epoch has written there, so the transaction is over.
-_SETTLED: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
+# After INVALID_PRODUCER_EPOCH a newer epoch has written there, so the transaction is over. A log
+# that cannot have markers has no records of the transaction.
+_SETTLED: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
 
 
 @attrs.define

@@ -4,7 +4,9 @@ Internal topics get the number of partitions, the replication factor and the pro
 coordinator needs; all others get the broker's defaults.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from barnabas.cluster.metadata.topic_names import refusal
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from barnabas.server.quorum.controller_channel import ControllerChannel
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
+
+_WAIT_S: Final = 10.0
 
 # name -> the broker properties of its size.
 _INTERNAL = {
@@ -43,7 +47,7 @@ async def create_topics(
         topics=[creatable(settings.current, name) for name in names if refusal(name) is None]
     )
     try:
-        answer = await channel.send(request, CreateTopicsResponse)
+        answer = await request_creation(channel, request)
     except KafkaError as error:
         return dict.fromkeys(names, _client_error(error.code))
     return {
@@ -51,6 +55,18 @@ async def create_topics(
         for result in answer.topics
         if result.error_code
     }
+
+
+async def request_creation(
+    channel: "ControllerChannel", request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Have the controller create topics while a client waits. Raises KafkaError.
+
+    Without a controller the client gets a retriable error before its own request times out.
+    """
+    with trio.move_on_after(_WAIT_S):
+        return await channel.send(request, CreateTopicsResponse)
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topics were not created in time")
 
 
 def _client_error(code: ErrorCode) -> ErrorCode:

@@ -4,8 +4,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from barnabas.server.coordinators.auto_topics import creatable
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.server.coordinators.auto_topics import creatable, request_creation
 
 if TYPE_CHECKING:
     from barnabas.config.subscriptions import ConfigSubscriptions
@@ -27,7 +27,7 @@ async def create_internal_topic(
     topic = creatable(settings.current, name)
     request = CreateTopicsRequest(topics=[topic])
     try:
-        response = await channel.send(request, CreateTopicsResponse)
+        response = await request_creation(channel, request)
     except KafkaError as error:
         raise _not_available(name) from error
     (result,) = response.topics

@@ -175,7 +175,9 @@ class Node:
             self.transactions = TransactionCoordinator(
                 *shared,
                 groups=self.groups,
-                producer_ids=ProducerIds(lambda: self.quorum.identity, self.channel),
+                producer_ids=ProducerIds(
+                    lambda: self.quorum.identity, self.channel, nursery.start_soon
+                ),
             )
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
