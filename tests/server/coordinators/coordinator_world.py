@@ -56,7 +56,7 @@ class World:
             logs,
             config=lambda: self.config,
             now_ms=lambda: self.now_ms(),
-            monotonic_ms=lambda: self.now_ms(),
+            monotonic_ms=self.monotonic_ms,
         )
         self.replicas.apply(self.image)
         self.subscribers: list[Callable[..., None]] = []
@@ -77,6 +77,13 @@ class World:
 
     def now_ms(self) -> int:
         return int(time.time() * 1000)
+
+    def monotonic_ms(self) -> int:
+        """The clock of the trio run; 0 before it."""
+        try:
+            return int(trio.current_time() * 1000)
+        except RuntimeError:
+            return 0
 
     def subscribe(self, _name: str, callback: Callable[..., None]) -> None:
         self.subscribers.append(callback)

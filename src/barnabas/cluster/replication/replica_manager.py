@@ -189,6 +189,8 @@ class ReplicaManager:
 
     def check_isrs(self) -> None:
         """Remove lagging followers from the ISRs; call it every replica.lag.time.max.ms/2."""
+        if len(self.image.brokers) < 2:
+            return
         for partition in self.partitions():
             if partition.is_leader:
                 with suppress(KafkaError):  # of a failed directory, which is logged

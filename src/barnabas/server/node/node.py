@@ -221,6 +221,7 @@ class Node:
     async def _start_cluster(self, nursery: trio.Nursery) -> None:
         from barnabas.cluster.replication import ReplicaManager
         from barnabas.server.quorum.quorum import Quorum, QuorumSetup
+        from barnabas.server.replication.isr_shell import IsrShell
         from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
         self.quorum = Quorum(
@@ -250,8 +251,12 @@ class Node:
             now_ms=self.now_ms,
             monotonic_ms=self.monotonic_ms,
         )
+        isr_shell = IsrShell(
+            self.replicas, self.channel, broker_epoch=lambda: self.quorum.identity.epoch
+        )
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
+        nursery.start_soon(isr_shell.run)
 
     def _follow_metadata(self, image: "MetadataImage") -> None:
         """Host the replicas of the first image, and of those that follow."""
