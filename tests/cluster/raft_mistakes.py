@@ -12,7 +12,9 @@ import attrs
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import FetchRequest, FetchResponse, VoteRequest
-from barnabas.cluster.quorum.raft_state import Entry, Progress, QuorumDataLossError
+from barnabas.cluster.quorum.raft_state import Entry, QuorumDataLossError
+from barnabas.cluster.quorum.raft_validation import fetch_error
+from barnabas.protocol.errors import ErrorCode
 from tests.cluster.quorum_simulation import Simulation
 
 SEEDS_MAX = 300
@@ -47,7 +49,7 @@ class CountsUnsyncedRecords(RaftCore):
 
     def _append(self, entry: Entry) -> Entry:
         super()._append(entry)
-        self._progress.setdefault(self.local.key.id, Progress()).end_offset = entry.next_offset
+        self._progress.of_voter(self.local.key.id).end_offset = entry.next_offset
         return entry
 
 
@@ -55,7 +57,7 @@ class CountsDivergedFollowers(RaftCore):
     """A leader takes the fetch offset of a diverged follower as its progress."""
 
     def on_fetch(self, request: FetchRequest, now_ms: int) -> FetchResponse:
-        if self._fetch_error(request) is None:
+        if fetch_error(request, self.epoch, is_leader=self.is_leader) is ErrorCode.NONE:
             self._note_progress(request, now_ms)
         return super().on_fetch(request, now_ms)
 
@@ -78,12 +80,12 @@ class LeadsWithoutMajority(RaftCore):
 # Each mistake with a seed that reveals it.
 MISTAKES: dict[type[RaftCore], int] = {
     ForgetsLeadershipAtRestart: 0,
-    VotesTwice: 2,
-    GrantsVotesToShorterLogs: 3,
-    CountsUnsyncedRecords: 46,
-    CountsDivergedFollowers: 91,
+    VotesTwice: 0,
+    GrantsVotesToShorterLogs: 0,
+    CountsUnsyncedRecords: 4,
+    CountsDivergedFollowers: 260,
     FollowsItself: 0,
-    LeadsWithoutMajority: 1,
+    LeadsWithoutMajority: 0,
 }
 
 

@@ -220,7 +220,7 @@ def test_activation_bootstraps_an_empty_log() -> None:
 
 
 def test_activation_aborts_an_open_transaction() -> None:
-    machine = machine_of(has_open_transaction=True)
+    machine = machine_of(open_transaction=())
     (_, abort, _) = machine.take_effects(0).ready.entries
     (record,) = (decode_metadata_record(value) for value in abort.records)
     assert isinstance(record, AbortTransactionRecord)

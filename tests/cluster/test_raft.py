@@ -332,7 +332,8 @@ def test_leader_announces_itself_to_voters_that_do_not_fetch() -> None:
     leader.take_ready()
     leader.on_fetch(fetch(2, leader.epoch, 0, 0), 5900)
     leader.tick(6000)
-    assert leader.take_ready().messages == [BeginQuorumEpoch(3, leader.epoch, 1)]
+    announced = BeginQuorumEpoch(3, leader.epoch, 1, ReplicaKey(3, uuid(3)))
+    assert leader.take_ready().messages == [announced]
 
 
 def test_leader_without_fetches_of_a_majority_resigns() -> None:
@@ -379,7 +380,9 @@ def test_end_quorum_epoch_delays_by_the_position_among_successors(
     preferred: tuple[int, ...], delay: int
 ) -> None:
     replica = following(epochs=[(4, 0)], end=3)
-    replica.on_end_quorum_epoch(EndQuorumEpoch(1, 4, 2, preferred), 1000)
+    replica.on_end_quorum_epoch(
+        EndQuorumEpoch(1, 4, 2, tuple(ReplicaKey(node, uuid(node)) for node in preferred)), 1000
+    )
     assert replica.wakeup_ms() == 1000 + delay
 
 

@@ -19,6 +19,7 @@ from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
+from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
 from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Entry, Ready
@@ -86,8 +87,8 @@ class ControllerStateMachine:
     """The metadata log's state on this node; `image` is the committed metadata.
 
     `timestamp_ms` is the time of the last committed record. `bootstrap` has the records that the
-    first controller of an empty log writes. With `has_open_transaction`, the log ends within a
-    metadata transaction, which the next active controller aborts.
+    first controller of an empty log writes. `open_transaction` has the records of a metadata
+    transaction that the log does not end (None: there is none); an active controller aborts it.
     """
 
     def __init__(
@@ -98,15 +99,15 @@ class ControllerStateMachine:
         *,
         timestamp_ms: int = 0,
         bootstrap: Sequence[Message] = (),
-        has_open_transaction: bool = False,
+        open_transaction: Sequence[Message] | None = None,
     ) -> None:
         self.core = core
         self.controller = controller
         self.image = image
         self.timestamp_ms = timestamp_ms
-        self.voters_history = VotersHistory(core.voters, core.kraft_version)
+        self.voters_history = VotersHistory(core.voters, core.kraft_version, core.voters_offset)
         self._bootstrap = bootstrap
-        self._has_open_transaction = has_open_transaction
+        self._transaction = MetadataTransaction(open_transaction)
         self._appended: deque[_AppendedBatch] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._failed: list[Completion] = []
@@ -179,10 +180,14 @@ class ControllerStateMachine:
         The shell calls it before `RaftCore.on_appended`.
         """
         for entry in entries:
-            self.voters_history.take(entry.control, entry.base_offset)
+            if entry.control:
+                self.voters_history.take(entry.control, entry.base_offset)
+                self.core.use_voters(*self.voters_history.latest)
             if entry.records:
-                records = [decode_metadata_record(value) for value in entry.records]
-                self._replay(self._latest_image(), entry, records)
+                stated = [decode_metadata_record(value) for value in entry.records]
+                records = self._transaction.take(stated, entry.next_offset)
+                if records is not None:
+                    self._replay(self._latest_image(), entry, records)
 
     def _replay(
         self, image: MetadataImage, entry: Entry, records: Iterable[Message]
@@ -222,6 +227,7 @@ class ControllerStateMachine:
             batch = self._appended.popleft().committed
             self.image = self._with_leader(batch.image)
             self.timestamp_ms = batch.timestamp_ms
+            self._transaction.trim(high_watermark)
             yield attrs.evolve(batch, image=self.image)
 
     def _take_completed(self) -> Iterable[Completion]:
@@ -253,9 +259,9 @@ class ControllerStateMachine:
 
     def _append_activation_records(self, now_ms: int) -> None:
         """Append what must precede the first operation (Kafka's `ActivationRecordsGenerator`)."""
-        if self._has_open_transaction:
+        if self._transaction.is_open:
             self.append([AbortTransactionRecord(reason="Controller failover")], now_ms)
-            self._has_open_transaction = False
+            self._transaction.abort(self.core.log_end_offset)
         if self.controller.image.is_empty:
             self.append(self._bootstrap, now_ms)
 
@@ -271,7 +277,9 @@ class ControllerStateMachine:
         """Drop the batches that were truncated from the log; they are never published."""
         while self._appended and self._appended[-1].next_offset > offset:
             self._appended.pop()
+        self._transaction.truncate(offset)
         self.voters_history.truncate(offset)
+        self.core.use_voters(*self.voters_history.latest)
 
     def _latest_image(self) -> MetadataImage:
         """Return the image after all records in the log, committed or not."""

@@ -75,9 +75,9 @@ class MetadataLoader:
         return self.delta.apply(self.epochs.end_offset - 1, self.epochs.last_epoch)
 
     @property
-    def has_open_transaction(self) -> bool:
-        """True when the log ends within a transaction, which must be ended first."""
-        return self._transaction is not None
+    def open_transaction(self) -> "list[Message] | None":
+        """The records of the transaction that the log does not end; None without one."""
+        return self._transaction
 
     def _take_control(self, message: Message | None, offset: int) -> None:
         if isinstance(message, KRaftVersionRecord):

@@ -21,6 +21,7 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
+from barnabas.cluster.quorum.raft_progress import QuorumProgress
 from barnabas.cluster.quorum.raft_state import (
     Entry,
     Progress,
@@ -29,16 +30,15 @@ from barnabas.cluster.quorum.raft_state import (
     Role,
     Timeouts,
 )
+from barnabas.cluster.quorum.raft_validation import announcement_error, fetch_error, vote_error
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from barnabas.protocol.types import ZERO_UUID
 
 BOOTSTRAP_VOTERS_OFFSET: Final = -1
 """The offset of voters that only the bootstrap snapshot has."""
-
-OBSERVER_SESSION_MS: Final = 300_000
-"""An observer that does not fetch for this time is forgotten (`LeaderState`)."""
 
 _LOST_ELECTION_MS: Final = (50, 200)
 """A candidate that has lost waits a random time in this range, in ms, before its next attempt."""
@@ -84,10 +84,10 @@ class RaftCore:
         self._refused: set[int] = set()
         self._failed_requests: set[int] = set()  # vote requests to send again at _retry_ms
         self._retry_ms = 0
-        self._progress: dict[int, Progress] = {}  # of voters
-        self._observers: dict[ReplicaKey, Progress] = {}
+        self._progress = QuorumProgress(local.key)  # as a leader
         self._elections = 0
         self._has_fetched = False  # from the current leader
+        self._is_leader_gone = False  # its process has ended
         self._snapshot: OffsetAndEpoch | None = None  # being downloaded
         self._ready = Ready()
         if log.last_epoch > state.epoch:
@@ -132,15 +132,11 @@ class RaftCore:
 
     def progress_of(self, key: ReplicaKey) -> Progress:
         """Return a leader's knowledge of a voter or observer; unknown values are -1."""
-        if self.voters.is_voter(key):
-            return self._progress.get(key.id, Progress())
-        return self._observers.get(key, Progress())
+        return self._progress.known(key, self.voters)
 
     def observers(self, now_ms: int) -> list[ReplicaKey]:
         """Return the observers that have fetched from this leader within five minutes."""
-        oldest = now_ms - OBSERVER_SESSION_MS
-        self._observers = {k: p for k, p in self._observers.items() if p.fetched_ms >= oldest}
-        return sorted(self._observers, key=lambda key: (key.id, key.directory_id))
+        return self._progress.observers(now_ms)
 
     def wakeup_ms(self) -> int | None:
         """Return when `tick` is due next; None when time changes nothing."""
@@ -166,8 +162,10 @@ class RaftCore:
             # Records of this epoch that were not synced may be lost, so this replica must neither
             # lead nor vote in the epoch again.
             self._leave_epoch(now_ms)
+            self._deadline_ms = now_ms + self._turn_ms()
         elif self.state.leader_id is None:
-            self._deadline_ms = now_ms + self._election_timeout()
+            # Pre-votes do not disturb a leader, so there is no reason to wait for one.
+            self._deadline_ms = now_ms + self._turn_ms()
         else:
             self._follow(now_ms)
 
@@ -231,6 +229,7 @@ class RaftCore:
     def _vote_request(self, voter_id: int, *, pre_vote: bool) -> VoteRequest:
         return VoteRequest(
             to=voter_id,
+            voter=self.voters.voters[voter_id].key,
             epoch=self.epoch,
             candidate=self.local.key,
             last_epoch=self.log.last_epoch,
@@ -257,33 +256,27 @@ class RaftCore:
 
     def on_vote_request(self, request: VoteRequest, now_ms: int) -> None:
         """Decide on a vote; the response is among the messages, after the state that it reports."""
-        error = self._vote_error(request)
-        if error is None and request.epoch > self.epoch:
+        error = vote_error(request, self.epoch)
+        if error is ErrorCode.NONE and request.epoch > self.epoch:
             self._join_epoch(request.epoch, None, now_ms)
-        granted = error is None and self._grants(request)
+        if error is ErrorCode.NONE and not self._is_addressed(request.voter):
+            error = ErrorCode.INVALID_VOTER_KEY
+        granted = error is ErrorCode.NONE and self._grants(request)
         if granted and not request.pre_vote:
             if self.state.voted is None:
                 self._set_state(QuorumState(self.epoch, None, request.candidate))
             self._deadline_ms = now_ms + self._election_timeout()
-        self._send(
-            VoteResponse(
-                request,
-                self.local.key.id,
-                self.epoch,
-                self.leader_id,
-                granted,
-                error or ErrorCode.NONE,
-            )
-        )
+        voter_id, leader_id = self.local.key.id, self.leader_id
+        self._send(VoteResponse(request, voter_id, self.epoch, leader_id, granted, error))
 
-    def _vote_error(self, request: VoteRequest) -> ErrorCode | None:
-        """Return the error of an impossible or stale request (`KafkaRaftClient`)."""
-        limit = request.epoch if request.pre_vote else request.epoch - 1
-        if request.last_epoch > limit or request.end_offset < 0 or request.last_epoch < 0:
-            return ErrorCode.INVALID_REQUEST
-        if request.epoch < self.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return None
+    def _is_addressed(self, voter: ReplicaKey | None) -> bool:
+        """True when a request is for this replica; without a voter or directory it may be."""
+        if voter is None:
+            return True
+        return voter.id == self.local.key.id and voter.directory_id in (
+            ZERO_UUID,
+            self.local.key.directory_id,
+        )
 
     def _grants(self, request: VoteRequest) -> bool:
         mine = (self.log.last_epoch, self.log.end_offset)
@@ -336,13 +329,17 @@ class RaftCore:
         The survivors notice this at the same instant; they campaign one after the other, in the
         order of their ids, so that the votes are not split.
         """
-        if self.role is not Role.FOLLOWER or not self.is_voter:
+        if self.role is not Role.FOLLOWER or not self.is_voter or self._is_leader_gone:
             return
-        ids = [key.id for key in self.voters.replica_keys if key.id != self.state.leader_id]
-        delay = ids.index(self.local.key.id) * _SUCCESSION_STEP_MS
-        delay += self._random(_SUCCESSION_STEP_MS)
+        self._is_leader_gone = True
         self._has_fetched = False  # it may grant pre-votes of the others
-        self._deadline_ms = min(self._deadline_ms, now_ms + delay)
+        self._deadline_ms = min(self._deadline_ms, now_ms + self._turn_ms())
+
+    def _turn_ms(self) -> int:
+        """Return a random delay in ms that grows with the position among the other voters."""
+        ids = [key.id for key in self.voters.replica_keys if key.id != self.state.leader_id]
+        position = ids.index(self.local.key.id) if self.local.key.id in ids else len(ids)
+        return position * _SUCCESSION_STEP_MS + self._random(_SUCCESSION_STEP_MS)
 
     # Leading
 
@@ -352,31 +349,24 @@ class RaftCore:
         self._failed_requests = set()
         self._set_state(QuorumState(epoch=self.epoch, leader_id=self.local.key.id))
         self.epoch_start_offset = self.log.end_offset
-        self._progress = {
-            voter.key.id: Progress(fetched_ms=now_ms)
-            for voter in self.voters
-            if voter.key.id != self.local.key.id
-        }
-        self._observers = {}
+        self._progress = QuorumProgress(self.local.key, self.voters.replica_keys, now_ms)
         self._deadline_ms = now_ms + self._majority_timeout()
         self._ready.leadership = (self.local.key.id, self.epoch)
         control = (self._leader_change(), *self._voters_to_state())
         self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
-        self._announce(now_ms, to_all=True)
+        self._announce(now_ms)
 
     def _majority_timeout(self) -> int:
         """Return the ms without a fetch from a majority that depose a leader (KAFKA-15489)."""
         return self._timeouts.fetch_ms * 3 // 2
 
-    def _announce(self, now_ms: int, *, to_all: bool = False) -> None:
+    def _announce(self, now_ms: int) -> None:
         """Announce the leader to the voters that have not fetched for half a fetch timeout."""
         period = self._timeouts.fetch_ms // 2
         self._begin_epoch_ms = now_ms + period
-        for voter_id, progress in self._progress.items():
-            if voter_id == self.local.key.id:
-                continue
-            if to_all or progress.end_offset < 0 or progress.fetched_ms <= now_ms - period:
-                self._send(BeginQuorumEpoch(voter_id, self.epoch, self.local.key.id))
+        for voter_id in self._progress.silent(self.voters, now_ms - period):
+            voter = self.voters.voters[voter_id].key
+            self._send(BeginQuorumEpoch(voter_id, self.epoch, self.local.key.id, voter))
 
     def propose(self, records: Sequence[bytes], now_ms: int) -> Entry:
         """Append one batch of metadata records.
@@ -406,7 +396,7 @@ class RaftCore:
     def on_flushed(self, end_offset: int) -> None:
         """All of the local log below `end_offset` is durable."""
         if self.role is Role.LEADER:
-            mine = self._progress.setdefault(self.local.key.id, Progress())
+            mine = self._progress.of_voter(self.local.key.id)
             mine.end_offset = max(mine.end_offset, end_offset)
             self._advance_high_watermark()
 
@@ -416,10 +406,9 @@ class RaftCore:
             return
         self.role = Role.RESIGNED
         self._deadline_ms = now_ms + self._election_timeout()
-        others = [voter_id for voter_id in self._progress if voter_id != self.local.key.id]
-        others.sort(key=lambda voter_id: -self._progress[voter_id].end_offset)
-        for voter_id in others:
-            self._send(EndQuorumEpoch(voter_id, self.epoch, self.local.key.id, tuple(others)))
+        successors = tuple(self._progress.successors(self.voters))
+        for voter in successors:
+            self._send(EndQuorumEpoch(voter.id, self.epoch, self.local.key.id, successors))
         self._ready.leadership = (None, self.epoch)
 
     def on_fetch(self, request: FetchRequest, now_ms: int) -> FetchResponse:
@@ -427,8 +416,8 @@ class RaftCore:
 
         Only a request that needs neither truncation nor a snapshot counts as progress.
         """
-        error = self._fetch_error(request)
-        if error is not None:
+        error = fetch_error(request, self.epoch, is_leader=self.is_leader)
+        if error is not ErrorCode.NONE:
             return FetchResponse(self.epoch, self.leader_id, error)
         high_watermark = self.leader_high_watermark
         if self._needs_snapshot(request):
@@ -449,16 +438,6 @@ class RaftCore:
         self._note_progress(request, now_ms)
         return FetchResponse(self.epoch, self.leader_id, high_watermark=self.leader_high_watermark)
 
-    def _fetch_error(self, request: FetchRequest) -> ErrorCode | None:
-        """Return the error of a fetch (`validateLeaderOnlyRequest`); a larger epoch is one, too."""
-        if request.offset < 0 or not 0 <= request.last_epoch <= max(request.epoch, 0):
-            return ErrorCode.INVALID_REQUEST
-        if request.epoch < self.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if request.epoch > self.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return None if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
     def _needs_snapshot(self, request: FetchRequest) -> bool:
         start = self.log.log_start
         if start is None or start.offset == 0:
@@ -469,38 +448,30 @@ class RaftCore:
 
     def _note_contact(self, replica: ReplicaKey, now_ms: int) -> None:
         """Count the contact with a voter towards the majority that keeps this leader."""
-        progress = self._progress.get(replica.id)
-        if progress is not None and self.voters.is_voter(replica):
-            progress.fetched_ms = now_ms
+        if self.voters.is_voter(replica):
+            self._progress.of_voter(replica.id).fetched_ms = now_ms
             self._extend_deadline()
 
     def _note_progress(self, request: FetchRequest, now_ms: int) -> None:
         end_offset = self.log.end_offset
         if not self.voters.is_voter(request.replica):
-            observer = self._observers.setdefault(request.replica, Progress())
-            observer.fetched(request.offset, end_offset, now_ms)
+            if request.replica.id >= 0:  # otherwise a consumer
+                observer = self._progress.of_observer(request.replica)
+                observer.fetched(request.offset, end_offset, now_ms)
             return
-        progress = self._progress.setdefault(request.replica.id, Progress())
+        progress = self._progress.of_voter(request.replica.id)
         progress.fetched(request.offset, end_offset, now_ms)
         self._extend_deadline()
         self._advance_high_watermark()
 
     def _extend_deadline(self) -> None:
         """Set the deadline by the latest fetches that make a majority with this replica."""
-        needed = self.voters.majority - (1 if self.is_voter else 0)
-        fetched = sorted(
-            (p.fetched_ms for i, p in self._progress.items() if i != self.local.key.id),
-            reverse=True,
-        )
-        self._deadline_ms = fetched[needed - 1] + self._majority_timeout()
+        fetched_ms = self._progress.majority_fetched_ms(self.voters)
+        self._deadline_ms = fetched_ms + self._majority_timeout()
 
     def _advance_high_watermark(self) -> None:
         """Commit what a majority has durably, once that includes a record of this epoch."""
-        ends = sorted(
-            (self._progress.get(voter.key.id, Progress()).end_offset for voter in self.voters),
-            reverse=True,
-        )
-        reached = ends[self.voters.majority - 1]
+        reached = self._progress.majority_end_offset(self.voters)
         if reached > self.epoch_start_offset:
             self._raise_high_watermark(reached)
 
@@ -509,30 +480,38 @@ class RaftCore:
     def _follow(self, now_ms: int) -> None:
         """Fetch from the leader of the epoch."""
         self.role = Role.FOLLOWER
-        self._has_fetched = False
+        self._has_fetched = self._is_leader_gone = False
         self._snapshot = None
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
 
-    def on_begin_quorum_epoch(self, request: BeginQuorumEpoch, now_ms: int) -> None:
-        """A leader announces itself."""
-        self._learn_epoch(request.epoch, request.leader_id, now_ms)
+    def on_begin_quorum_epoch(self, request: BeginQuorumEpoch, now_ms: int) -> ErrorCode:
+        """A leader announces itself; return the error to answer."""
+        error = announcement_error(request, self.epoch)
+        if error is ErrorCode.NONE:
+            self._learn_epoch(request.epoch, request.leader_id, now_ms)
+            if not self._is_addressed(request.voter):
+                return ErrorCode.INVALID_VOTER_KEY
+        return error
 
-    def on_end_quorum_epoch(self, request: EndQuorumEpoch, now_ms: int) -> None:
+    def on_end_quorum_epoch(self, request: EndQuorumEpoch, now_ms: int) -> ErrorCode:
         """The leader resigned: campaign after a delay by the position among its successors.
 
-        Source: `FollowerState`, `KafkaRaftClient.endEpochElectionBackoff`.
+        Return the error to answer. Source: `KafkaRaftClient.endEpochElectionBackoff`.
         """
-        self._learn_epoch(request.epoch, request.leader_id, now_ms)
-        if request.epoch != self.epoch or self.role is not Role.FOLLOWER or not self.is_voter:
-            return
-        self._has_fetched = False  # the leader is gone, so pre-votes may be granted
-        self._deadline_ms = now_ms + self._succession_delay(request.preferred)
+        error = announcement_error(request, self.epoch)
+        if error is ErrorCode.NONE:
+            self._learn_epoch(request.epoch, request.leader_id, now_ms)
+            if self.role is Role.FOLLOWER and self.is_voter:
+                self._has_fetched = False  # the leader is gone, so pre-votes may be granted
+                self._deadline_ms = now_ms + self._succession_delay(request.preferred)
+        return error
 
-    def _succession_delay(self, preferred: Sequence[int]) -> int:
+    def _succession_delay(self, preferred: Sequence[ReplicaKey]) -> int:
         longest = self._timeouts.backoff_max_ms
-        if self.local.key.id not in preferred:
+        ids = [candidate.id for candidate in preferred]
+        if self.local.key.id not in ids:
             return longest
-        position = preferred.index(self.local.key.id)
+        position = ids.index(self.local.key.id)
         if position == 0:
             return 0
         return min(longest, (longest >> (len(preferred) - 1)) << (position - 1))
@@ -589,6 +568,10 @@ class RaftCore:
         self.log.truncate(end_offset)
         self._ready.truncate_to = end_offset
 
+    def use_voters(self, voters: VoterSet, kraft_version: int, offset: int) -> None:
+        """Follow the voters that the log states, at `offset`; they count before they commit."""
+        self.voters, self.kraft_version, self.voters_offset = voters, kraft_version, offset
+
     def on_appended(self, batches: Iterable[tuple[int, int, int]], high_watermark: int) -> None:
         """Fetched batches (epoch, base offset, next offset) are in the log, and durable."""
         for epoch, base_offset, next_offset in batches:
@@ -610,6 +593,10 @@ class RaftCore:
         self._snapshot = None
 
     # Epochs
+
+    def on_epoch(self, epoch: int, leader_id: int | None, now_ms: int) -> None:
+        """A response that has no further effect names an epoch and its leader."""
+        self._learn_epoch(epoch, leader_id, now_ms)
 
     def _learn_epoch(self, epoch: int, leader_id: int | None, now_ms: int) -> bool:
         """Return True when an epoch or leader that another replica names changes this role."""

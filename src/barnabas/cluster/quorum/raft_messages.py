@@ -14,7 +14,10 @@ from barnabas.protocol.errors import ErrorCode
 
 @attrs.frozen(slots=True)
 class VoteRequest:
-    """A candidate requests a vote, or (`pre_vote`) whether the voter would grant one."""
+    """A candidate requests a vote, or (`pre_vote`) whether the voter would grant one.
+
+    `voter` is the key by which the candidate knows the voter; old candidates state none.
+    """
 
     to: int
     epoch: int
@@ -22,6 +25,7 @@ class VoteRequest:
     last_epoch: int
     end_offset: int
     pre_vote: bool
+    voter: ReplicaKey | None = None
 
 
 @attrs.frozen(slots=True)
@@ -38,11 +42,12 @@ class VoteResponse:
 
 @attrs.frozen(slots=True)
 class BeginQuorumEpoch:
-    """A leader announces itself to a voter that does not fetch."""
+    """A leader announces itself to a voter that does not fetch; `voter` is as in a vote."""
 
     to: int
     epoch: int
     leader_id: int
+    voter: ReplicaKey | None = None
 
 
 @attrs.frozen(slots=True)
@@ -52,7 +57,7 @@ class EndQuorumEpoch:
     to: int
     epoch: int
     leader_id: int
-    preferred: tuple[int, ...]
+    preferred: tuple[ReplicaKey, ...]
 
 
 @attrs.frozen(slots=True)

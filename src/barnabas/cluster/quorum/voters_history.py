@@ -21,10 +21,16 @@ class _Stated:
 
 
 class VotersHistory:
-    """The voters by offset; `voters` are those at the start of the log."""
+    """The voters by offset; `voters` are those at the start of the log, stated at `offset`."""
 
-    def __init__(self, voters: VoterSet, kraft_version: int) -> None:
-        self._stated = [_Stated(-1, voters, kraft_version)]
+    def __init__(self, voters: VoterSet, kraft_version: int, offset: int = -1) -> None:
+        self._stated = [_Stated(offset, voters, kraft_version)]
+
+    @property
+    def latest(self) -> tuple[VoterSet, int, int]:
+        """The voters, the kraft.version and the offset of the record that stated them last."""
+        latest = self._stated[-1]
+        return latest.voters, latest.kraft_version, latest.offset
 
     def take(self, control: Iterable[Message], base_offset: int) -> None:
         """Note the control records of a batch."""
@@ -52,6 +58,6 @@ class VotersHistory:
 
     def trim(self, end_offset: int) -> None:
         """Drop the history that a snapshot at `end_offset` replaces."""
-        voters, kraft_version = self.at(end_offset)
+        earlier = [stated for stated in self._stated[1:] if stated.offset < end_offset]
         later = [stated for stated in self._stated[1:] if stated.offset >= end_offset]
-        self._stated = [_Stated(-1, voters, kraft_version), *later]
+        self._stated = [earlier[-1] if earlier else self._stated[0], *later]

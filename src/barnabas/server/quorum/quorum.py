@@ -104,7 +104,7 @@ class Quorum:
             loader.image(),
             timestamp_ms=loader.last_timestamp_ms,
             bootstrap=[] if loader.image().features else log.bootstrap_records(),
-            has_open_transaction=loader.has_open_transaction,
+            open_transaction=loader.open_transaction,
         )
         self.publisher = MetadataPublisher(self._machine.image)
         self._shell = RaftShell(
