@@ -83,9 +83,10 @@ def _id(node_id: int | None) -> int:
 def _add_endpoint(response: Any, leader: LeaderState) -> Any:
     """State the leader's address, if it is known."""
     if leader.endpoint is not None and leader.leader_id is not None:
-        node: Any = type(response).NodeEndpoint
         host, port = leader.endpoint.host, leader.endpoint.port
-        response.node_endpoints = [node(node_id=leader.leader_id, host=host, port=port)]
+        response.node_endpoints = [
+            response.NodeEndpoint(node_id=leader.leader_id, host=host, port=port)
+        ]
     return response
 
 
