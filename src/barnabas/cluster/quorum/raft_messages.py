@@ -16,7 +16,7 @@ from barnabas.protocol.errors import ErrorCode
 class VoteRequest:
     """A candidate requests a vote, or (`pre_vote`) whether the voter would grant one.
 
-    `voter` is the key by which the candidate knows the voter; old candidates state none.
+    `voter` is the key that the candidate has for the voter; old candidates state none.
     """
 
     to: int

@@ -32,7 +32,7 @@ _UNKNOWN = -1
 
 
 class LeaderState(NamedTuple):
-    """What every response of the quorum states: an epoch, its leader, and the leader's address."""
+    """The epoch, its leader and the leader's address, which every response states."""
 
     epoch: int
     leader_id: int | None
@@ -244,7 +244,7 @@ def _listeners(listener: Any, endpoints: Iterable[Endpoint]) -> list[Any]:
 
 
 class FetchLimits(NamedTuple):
-    """What a Fetch asks for in addition to the core's message."""
+    """The limits of a Fetch, in addition to the core's message."""
 
     max_bytes: int
     max_wait_ms: int
