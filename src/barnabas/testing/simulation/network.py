@@ -184,7 +184,9 @@ class Network:
         if self.is_cut(sender.node_id, to) or self.is_cut(to, sender.node_id):
             sender.after_ms(timeout_ms, on_failure, Failure.SILENT)
         else:
-            sender.after_ms(2 * self._delay_us() / 1000, on_failure, Failure.REFUSED)
+            refused_ms = 2 * self._delay_us() / 1000
+            failure = Failure.REFUSED if refused_ms < timeout_ms else Failure.SILENT
+            sender.after_ms(min(refused_ms, timeout_ms), on_failure, failure)
 
     def _arrive(self, exchange: _Exchange, handler: Handler, request: Any) -> None:
         def respond(response: Any) -> None:
