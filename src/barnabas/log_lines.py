@@ -10,14 +10,19 @@ _PAIR = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.000Z info server.node message key=value`."""
+    """`2026-01-31T12:00:00.000Z info server.node message key=value`.
+
+    The lines of one node out of several on a machine have its name after the level.
+    """
 
     converter = time.gmtime
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+    def __init__(self, process: str = "") -> None:
+        tag = f"{process} " if process else ""
+        super().__init__(f"%(asctime)s %(levelname)s {tag}%(name)s %(message)s")
+        self.process = process
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line; a traceback follows on further lines."""
@@ -40,6 +45,7 @@ class JsonFormatter(TextFormatter):
             "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name.removeprefix("barnabas."),
+            **({"process": self.process} if self.process else {}),
             "message": _PAIR.sub("", message).strip(),
             **pairs,
         }
@@ -48,10 +54,13 @@ class JsonFormatter(TextFormatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def set_up_logging(level: str, form: str) -> None:
-    """Send the node's lines to stderr, from `level` up, as "text" or "json"."""
+def set_up_logging(level: str, form: str, process: str = "") -> None:
+    """Send the node's lines to stderr, from `level` up, as "text" or "json".
+
+    `process` is the name of a node whose lines go where those of other nodes go.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(process) if form == "json" else TextFormatter(process))
     root = logging.getLogger("barnabas")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

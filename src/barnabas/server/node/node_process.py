@@ -11,6 +11,7 @@ import trio
 
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.log_lines import set_up_logging
+from barnabas.parent_pipe import has_parent_pipe, wait_parent_end
 from barnabas.server.companion.companion_process import CompanionPlan, Companions
 from barnabas.server.node.node import Node
 from barnabas.server.node.startup_checks import (
@@ -23,6 +24,11 @@ from barnabas.server.node.startup_checks import (
 
 logger = logging.getLogger(__name__)
 
+READY_LINE: Final = "ready"
+"""What a node writes to standard output for the parent that started it."""
+
+# The time for a clean stop after the parent has ended.
+_ORPHAN_GRACE_S: Final = 10.0
 _WILDCARDS: Final = ("", "0.0.0.0", "::")
 
 
@@ -35,7 +41,8 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
     status = 0
     try:
         refuse_unknown_systems()
-        set_up_logging(config.get("barnabas.log.level"), config.get("barnabas.log.format"))
+        name = f"node-{config.node_id}" if has_parent_pipe() else ""
+        set_up_logging(config.get("barnabas.log.level"), config.get("barnabas.log.format"), name)
         logger.info("using log.dirs=%s", ",".join(str(path.absolute()) for path in config.log_dirs))
         for warning in config.warnings:
             logger.warning("%s", warning)
@@ -54,9 +61,13 @@ def run_process(config: NodeConfig, companions: Sequence[CompanionPlan] = ()) ->
 async def _run(node: Node, companions: Companions) -> None:
     async with trio.open_nursery() as signals:
         await signals.start(_stop_on_signals, node, companions)
+        if has_parent_pipe():
+            signals.start_soon(_stop_with_parent, node, companions)
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, node, companions)
             gc.freeze()  # the collector does not have to scan the objects of the start
+            if has_parent_pipe():
+                print(READY_LINE, flush=True)
             nursery.start_soon(companions.run, bootstrap_address(node))
         signals.cancel_scope.cancel()
 
@@ -87,6 +98,16 @@ async def _stop_on_signals(
                 logger.info("stop requested signal=%s", signal.Signals(number).name)
                 is_stopping = True
                 nursery.start_soon(_stop, node, companions)
+
+
+async def _stop_with_parent(node: Node, companions: Companions) -> None:
+    """Stop the node when the process that started it has ended; end it if that takes too long."""
+    await wait_parent_end()
+    logger.warning("the parent process has ended, stopping")
+    await _stop(node, companions)
+    await trio.sleep(_ORPHAN_GRACE_S)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTERM)
 
 
 async def _stop(node: Node, companions: Companions) -> None:

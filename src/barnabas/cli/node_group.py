@@ -1,0 +1,89 @@
+"""`barnabas serve --nodes N`: the table of the nodes, and the parent process that runs them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.serve_command import address_of, properties_of
+from barnabas.cli.terminal_output import print_table
+from barnabas.config import NodeConfig
+
+if TYPE_CHECKING:
+    from barnabas.server.companion.companion_process import CompanionPlan
+    from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode
+
+_DEFAULT_ADDRESS = "127.0.0.1:9092"
+
+
+def serve_group(
+    count: int,
+    data: Path | None,
+    listen: str | None,
+    file: Path | None,
+    pairs: tuple[str, ...],
+    companions: Callable[[NodeConfig], Sequence[CompanionPlan]],
+    *,
+    is_pinned: bool,
+) -> int:
+    """Run the nodes until SIGTERM or SIGINT; return the exit code. Raises ConfigError."""
+    from barnabas.server.node_group.group_plan import GroupPlanError, plan_group
+    from barnabas.server.node_group.group_process import NodeGroup, run_group
+
+    host, port = address_of(listen or _DEFAULT_ADDRESS)
+    given = properties_of(pairs)
+    try:
+        plan = plan_group(
+            count,
+            host=host,
+            port=port,
+            data=(data or Path("data")).absolute(),
+            given=given,
+            has_file=file is not None,
+        )
+    except GroupPlanError as error:
+        raise CliError(str(error)) from None
+    configs = [NodeConfig.load(file, plan.properties(node)) for node in plan.nodes]
+    _print_table(plan)
+
+    def command(node: PlannedNode, properties: dict[str, str]) -> list[str]:
+        line = [sys.executable, "-m", "barnabas", "serve"]
+        line += ["--config", str(file)] if file is not None else []
+        return line + [f"--set={name}={value}" for name, value in properties.items()]
+
+    first = configs[0]
+    return run_group(
+        plan,
+        NodeGroup(plan, command, companions(first), is_pinned=is_pinned),
+        level=first.get_str("barnabas.log.level"),
+        form=first.get_str("barnabas.log.format"),
+        now_ms=time.time_ns() // 1_000_000,
+    )
+
+
+def _print_table(plan: GroupPlan) -> None:
+    print_table(
+        ("NODE", "ROLES", "CLIENTS", "CONTROLLER", "DIRECTORY"),
+        [
+            (
+                node.node_id,
+                node.roles,
+                node.bootstrap,
+                node.controller_address if node.is_controller else None,
+                str(node.directory),
+            )
+            for node in plan.nodes
+        ],
+    )
+    if len(plan.nodes) > 1:
+        click.echo(
+            "All nodes are on this machine: replicas survive the loss of a process, not of the "
+            "machine."
+        )
+    sys.stdout.flush()

@@ -1,0 +1,6 @@
+"""Several nodes on one machine, each a process of its own: `barnabas serve --nodes N`.
+
+Contents: who the nodes are (`group_plan`), their directories (`group_directories`), and the parent
+process that starts, watches and stops them (`group_process`). The parent serves no clients and
+holds no data: a node is the process that `barnabas serve` runs.
+"""

@@ -1,0 +1,130 @@
+"""The nodes of a group: ids, roles, ports, directories and properties. Pure."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+CONTROLLER_PORT_DISTANCE: Final = 10_000
+"""A node's controller listens this many ports above its port for clients."""
+
+_VOTERS_MAX: Final = 3
+_PORT_MAX: Final = 65_535
+_SCHEME: Final = "PLAINTEXT://"
+
+
+class GroupPlanError(ValueError):
+    """The options do not make a group; the message is one line that says what to change."""
+
+
+@attrs.frozen(kw_only=True)
+class PlannedNode:
+    """One node of the group."""
+
+    node_id: int
+    is_controller: bool
+    host: str
+    port: int
+    controller_port: int
+    directory: Path
+
+    @property
+    def roles(self) -> str:
+        """The value of `process.roles`."""
+        return "broker,controller" if self.is_controller else "broker"
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients."""
+        return f"{_bracketed(self.host)}:{self.port}"
+
+    @property
+    def controller_address(self) -> str:
+        """The address for the other nodes."""
+        return f"{_bracketed(self.host)}:{self.controller_port}"
+
+
+@attrs.frozen(kw_only=True)
+class GroupPlan:
+    """The nodes, and the properties that they share."""
+
+    nodes: Sequence[PlannedNode]
+    shared: Mapping[str, str]
+
+    @property
+    def controllers(self) -> list[PlannedNode]:
+        """The nodes that lead or may lead the quorum."""
+        return [node for node in self.nodes if node.is_controller]
+
+    def properties(self, node: PlannedNode) -> dict[str, str]:
+        """Return the properties of a node that its command line sets."""
+        listeners = [f"{_SCHEME}{node.bootstrap}"]
+        if node.is_controller:
+            listeners.append(f"CONTROLLER://{node.controller_address}")
+        servers = ",".join(each.controller_address for each in self.controllers)
+        return {
+            **self.shared,
+            "node.id": str(node.node_id),
+            "process.roles": node.roles,
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": servers,
+            "log.dirs": str(node.directory),
+        }
+
+
+def plan_group(
+    count: int, *, host: str, port: int, data: Path, given: Mapping[str, str], has_file: bool
+) -> GroupPlan:
+    """Return the plan of `count` nodes; the first one, or the first three, are voters.
+
+    `given` are the properties of the command line. Without a configuration file, internal topics
+    get a replica on each of up to three nodes. Raises GroupPlanError.
+    """
+    _check_ports(count, port)
+    controllers = _VOTERS_MAX if count >= _VOTERS_MAX else 1
+    nodes = [
+        PlannedNode(
+            node_id=index + 1,
+            is_controller=index < controllers,
+            host=host,
+            port=port + index,
+            controller_port=port + CONTROLLER_PORT_DISTANCE + index,
+            directory=data / f"node-{index + 1}",
+        )
+        for index in range(count)
+    ]
+    for name in ("node.id", "process.roles", "listeners", "log.dirs", "advertised.listeners"):
+        if name in given:
+            raise GroupPlanError(f"--set {name} cannot be used with --nodes: each node has its own")
+    defaults = {} if has_file else _internal_topics(min(count, _VOTERS_MAX))
+    return GroupPlan(nodes=nodes, shared={**defaults, **given})
+
+
+def _check_ports(count: int, port: int) -> None:
+    if count < 1:
+        raise GroupPlanError("--nodes must be at least 1")
+    if not port:
+        raise GroupPlanError("--nodes needs a fixed port in --listen: clients use it and the next")
+    last = port + CONTROLLER_PORT_DISTANCE + count - 1
+    if last > _PORT_MAX:
+        raise GroupPlanError(
+            f"--nodes {count} with port {port} needs the port {last} for a controller, above "
+            f"{_PORT_MAX}: choose a port up to {port - last + _PORT_MAX}"
+        )
+
+
+def _internal_topics(replicas: int) -> dict[str, str]:
+    in_sync = 2 if replicas >= _VOTERS_MAX else 1
+    return {
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+    }
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
