@@ -138,6 +138,7 @@ def properties_of(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def address_of(text: str) -> tuple[str, int]:
+    """Return host and port of `--listen`. Raises ConfigError."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal()):
         raise ConfigError(

@@ -1,0 +1,154 @@
+"""`barnabas serve --nodes N`: child processes, their restart, and their end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.testing.eventually import wait_until
+
+_PID = re.compile(r"node started name=node-(\d+) pid=(\d+)")
+_READY = "all nodes are ready"
+
+
+def free_base_port(count: int) -> int:
+    """Return a port such that it, the next ones, and those 10000 above are free."""
+    for base in range(20_000 + os.getpid() % 5_000, 50_000, 17):
+        sockets: list[socket.socket] = []
+        try:
+            ports = [base + index + far for index in range(count) for far in (0, 10_000)]
+            sockets.extend(socket.create_server(("127.0.0.1", port)) for port in ports)
+        except OSError:
+            continue
+        else:
+            return base
+        finally:
+            for each in sockets:
+                each.close()
+    raise RuntimeError("no free ports")
+
+
+class Group:
+    """A running group, and what it writes."""
+
+    def __init__(self, data: Path, count: int, *options: str) -> None:
+        self.port = free_base_port(count)
+        command = [sys.executable, "-m", "barnabas", "serve", "--nodes", str(count)]
+        command += ["--data", str(data), "--listen", f"127.0.0.1:{self.port}", *options]
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            self.lines.extend(lines)
+
+    def wait_for(self, text: str, timeout_s: float = 20) -> None:
+        wait_until(lambda: any(text in line for line in self.lines), timeout_s)
+
+    def pids(self, node_id: int) -> list[int]:
+        found = [match for match in map(_PID.search, self.lines) if match]
+        return [int(match[2]) for match in found if int(match[1]) == node_id]
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(40)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Group]]:
+    groups: list[Group] = []
+
+    def start(count: int, *options: str) -> Group:
+        groups.append(Group(tmp_path / "data", count, *options))
+        return groups[-1]
+
+    yield start
+    for group in groups:
+        if group.process.poll() is None:
+            group.process.kill()
+            group.process.wait()
+        print("".join(group.lines[-60:]))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_node_that_is_killed_restarts_and_the_group_stops_cleanly(
+    serve: Callable[..., Group],
+) -> None:
+    group = serve(1)
+    group.wait_for(_READY)
+    assert group.lines[0].split() == ["NODE", "ROLES", "CLIENTS", "CONTROLLER", "DIRECTORY"]
+    (pid,) = group.pids(1)
+    os.kill(pid, signal.SIGKILL)
+    group.wait_for("node was ended by signal 9, restarting")
+    wait_until(lambda: sum("server.node.node ready" in line for line in group.lines) == 2, 20)
+    assert group.stop() == 0
+    assert not is_alive(group.pids(1)[-1])
+
+
+def test_nodes_end_when_the_parent_is_killed(serve: Callable[..., Group]) -> None:
+    group = serve(1)
+    group.wait_for(_READY)
+    (pid,) = group.pids(1)
+    group.process.kill()
+    wait_until(lambda: not is_alive(pid), 20)
+    group.wait_for("stopped clean=true")
+
+
+def test_group_whose_node_cannot_start_ends_with_its_name(
+    serve: Callable[..., Group], tmp_path: Path
+) -> None:
+    group = serve(1)
+    group.wait_for(_READY)
+    command = [sys.executable, "-m", "barnabas", "serve", "--nodes", "1"]
+    command += ["--data", str(tmp_path / "other"), "--listen", f"127.0.0.1:{group.port}"]
+    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert second.returncode == 1
+    assert "barnabas: node 1 did not start (status 1)" in second.stderr
+    assert group.stop() == 0
+
+
+def test_pinned_node_runs_on_one_core(serve: Callable[..., Group]) -> None:
+    group = serve(1, "--pin")
+    group.wait_for(_READY)
+    assert len(os.sched_getaffinity(group.pids(1)[0])) == 1
+    assert group.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--pin"], "--pin needs --nodes"),
+        (["--nodes", "3", "--set", "node.id=2"], "cannot be used with --nodes"),
+        (["--nodes", "3", "--listen", "127.0.0.1:60000"], "choose a port up to"),
+    ],
+)
+def test_nodes_with_wrong_options_is_one_line(
+    options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from barnabas.cli.main import run
+
+    assert run(["serve", *options]) in (1, 2)
+    assert says in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""The nodes of `serve --nodes N`: ids, roles, ports, directories, and the order of their stop."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.config import NodeConfig
+from barnabas.server.node_group.group_plan import GroupPlan, GroupPlanError, plan_group
+from barnabas.server.node_group.group_process import stop_order
+
+
+def plan(count: int, port: int = 9092, **given: str) -> GroupPlan:
+    return plan_group(
+        count, host="127.0.0.1", port=port, data=Path("/data"), given=given, has_file=False
+    )
+
+
+@pytest.mark.parametrize(("count", "controllers"), [(1, 1), (2, 1), (3, 3), (5, 3)])
+def test_plan_has_one_or_three_controllers(count: int, controllers: int) -> None:
+    assert [node.node_id for node in plan(count).controllers] == list(range(1, controllers + 1))
+
+
+def test_plan_counts_ports_and_directories_up() -> None:
+    third = plan(4).nodes[2]
+    assert (third.bootstrap, third.controller_address) == ("127.0.0.1:9094", "127.0.0.1:19094")
+    assert third.directory == Path("/data/node-3")
+
+
+def test_plan_gives_each_node_a_valid_configuration() -> None:
+    group = plan(4)
+    configs = [NodeConfig.load(None, group.properties(node)) for node in group.nodes]
+    assert [config.is_controller for config in configs] == [True, True, True, False]
+    assert [config.node_id for config in configs] == [1, 2, 3, 4]
+    servers = ("127.0.0.1:19092", "127.0.0.1:19093", "127.0.0.1:19094")
+    assert all(tuple(c["controller.quorum.bootstrap.servers"]) == servers for c in configs)
+    assert configs[3]["offsets.topic.replication.factor"] == 3
+    assert configs[0]["transaction.state.log.min.isr"] == 2
+
+
+def test_plan_lets_given_properties_win() -> None:
+    group = plan(3, **{"offsets.topic.replication.factor": "2"})
+    assert group.properties(group.nodes[0])["offsets.topic.replication.factor"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("count", "port", "given", "message"),
+    [
+        (0, 9092, {}, "at least 1"),
+        (3, 0, {}, "fixed port"),
+        (3, 55_534, {}, "choose a port up to 55533"),
+        (3, 9092, {"node.id": "4"}, "--set node.id cannot be used with --nodes"),
+    ],
+)
+def test_plan_that_is_impossible_is_refused(
+    count: int, port: int, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(GroupPlanError, match=message):
+        plan(count, port, **given)
+
+
+@pytest.mark.parametrize(
+    ("count", "order"),
+    [(1, [[1]]), (2, [[2], [1]]), (3, [[3], [2, 1]]), (5, [[5], [4], [3], [2, 1]])],
+)
+def test_stop_order_keeps_a_majority_until_the_end(count: int, order: list[list[int]]) -> None:
+    assert [[node.node_id for node in step] for step in stop_order(plan(count))] == order
