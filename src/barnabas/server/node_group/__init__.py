@@ -1,4 +1,4 @@
-"""Several nodes on one machine, each a process of its own: `barnabas serve --nodes N`.
+"""Several nodes on one machine, each in a separate process: `barnabas serve --nodes N`.
 
 Contents: who the nodes are (`group_plan`), their directories (`group_directories`), and the parent
 process that starts, watches and stops them (`group_process`). The parent serves no clients and

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 CONTROLLER_PORT_DISTANCE: Final = 10_000
-"""A node's controller listens this many ports above its port for clients."""
+"""The distance from a node's port for clients to its port for other nodes."""
 
 _VOTERS_MAX: Final = 3
 _PORT_MAX: Final = 65_535
