@@ -87,9 +87,9 @@ def merged(partition: PartitionImage, record: PartitionChangeRecord | None) -> P
     delta = MetadataDelta(MetadataImage())
     delta.replay(TopicRecord(name="t", topic_id=TOPIC))
     delta.replay(first)
-    delta.topics[TOPIC].set(0, partition)
+    delta.topics[TOPIC].changed[0] = partition
     delta.replay(record)
-    return delta.topics[TOPIC].partitions[0]
+    return delta.topics[TOPIC].partition(0)
 
 
 def all_but(*ids: int) -> Callable[[int], bool]:

@@ -11,6 +11,7 @@ from barnabas.cluster.controller.isr_changes import leave_partitions
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.feature_levels import supports_directories
 from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
+from barnabas.cluster.metadata.partition_index import PartitionKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -91,4 +92,4 @@ def _assign(
     if record is not None:
         yield record
     if not broker.has_online(directory):
-        yield from leave_partitions(context, broker.id, [(topic, number)])
+        yield from leave_partitions(context, broker.id, [PartitionKey(topic_id, number)])

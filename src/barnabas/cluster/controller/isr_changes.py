@@ -16,7 +16,8 @@ from barnabas.cluster.controller.election_rules import (
     keeps_eligible_leaders,
 )
 from barnabas.cluster.controller.operation_result import Context
-from barnabas.cluster.metadata.image import NO_LEADER, BrokerImage, MetadataImage, TopicImage
+from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
+from barnabas.cluster.metadata.partition_index import PartitionKey
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -29,8 +30,6 @@ from barnabas.protocol.types import Uuid
 _UNFENCE: Final = -1
 _FENCE: Final = 1
 _SHUTTING_DOWN: Final = 1
-
-_Partitions = Iterable[tuple[TopicImage, int]]
 
 
 @attrs.frozen(slots=True)
@@ -56,7 +55,7 @@ def fence(context: Context, broker: BrokerImage, most: int | None = None) -> lis
     fenced = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE
     )
-    changes = _changes(context, change, _in_sync_on(context.image, broker.id))
+    changes = _changes(context, change, _in_sync_on(context, broker))
     records: list[Message] = list(islice(changes, most))
     return records if len(records) == most else [*records, fenced]
 
@@ -67,7 +66,7 @@ def unfence(context: Context, broker: BrokerImage) -> list[Message]:
     unfenced = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE
     )
-    return [unfenced, *_changes(context, change, _leaderless(context.image))]
+    return [unfenced, *_changes(context, change, context.image.partition_index.leaderless)]
 
 
 def begin_controlled_shutdown(context: Context, broker: BrokerImage) -> list[Message]:
@@ -77,7 +76,7 @@ def begin_controlled_shutdown(context: Context, broker: BrokerImage) -> list[Mes
         broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTTING_DOWN
     )
     begins: list[Message] = [] if broker.in_controlled_shutdown else [stopping]
-    return [*begins, *_changes(context, change, _in_sync_on(context.image, broker.id))]
+    return [*begins, *_changes(context, change, _in_sync_on(context, broker))]
 
 
 def end_incarnation(context: Context, broker_id: int, *, is_clean: bool) -> list[Message]:
@@ -87,13 +86,14 @@ def end_incarnation(context: Context, broker_id: int, *, is_clean: bool) -> list
     leaves the ELRs, too.
     """
     image = context.image
+    index = image.partition_index
     if is_clean or not keeps_eligible_leaders(image):
         removed = _BrokerChange(removed=broker_id)
-        return [*_changes(context, removed, _in_sync_on(image, broker_id))]
+        return [*_changes(context, removed, index.isr_members(broker_id))]
     unclean = _BrokerChange(unclean=broker_id)
     return [
-        *_changes(context, unclean, _in_sync_on(image, broker_id)),
-        *_changes(context, unclean, _eligible_on(image, broker_id)),
+        *_changes(context, unclean, index.isr_members(broker_id)),
+        *_changes(context, unclean, index.elr_members(broker_id)),
     ]
 
 
@@ -104,14 +104,14 @@ def unregister(context: Context, broker: BrokerImage) -> list[Message]:
     """
     change = _BrokerChange(removed=broker.id)
     unregistered = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return [*_changes(context, change, _in_sync_on(context.image, broker.id)), unregistered]
+    return [*_changes(context, change, _in_sync_on(context, broker)), unregistered]
 
 
 def directories_failed(
     context: Context, broker: BrokerImage, offline: Collection[Uuid]
 ) -> list[Message]:
     """Return the records for directories that failed since the broker's last report."""
-    failed = {directory for directory in broker.directories if directory in offline}
+    failed = [directory for directory in broker.directories if directory in offline]
     if not failed:
         return []
     left = [directory for directory in broker.directories if directory not in failed]
@@ -119,14 +119,13 @@ def directories_failed(
     registration = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
     )
-    return [
-        *_changes(context, change, _in_directories(context.image, broker.id, failed)),
-        registration,
-    ]
+    index = context.image.partition_index
+    partitions = [key for directory in failed for key in index.in_directory(directory)]
+    return [*_changes(context, change, partitions), registration]
 
 
 def leave_partitions(
-    context: Context, broker_id: int, partitions: _Partitions
+    context: Context, broker_id: int, partitions: Iterable[PartitionKey]
 ) -> list[PartitionChangeRecord]:
     """Return the changes that take a broker out of the ISR of these partitions."""
     return [*_changes(context, _BrokerChange(removed=broker_id), partitions)]
@@ -134,15 +133,15 @@ def leave_partitions(
 
 def leads_anything(image: MetadataImage, broker_id: int) -> bool:
     """True when the broker leads a partition."""
-    return any(
-        partition.leader == broker_id
-        for topic in image.topics_by_id.values()
-        for partition in topic.partitions.values()
-    )
+    return image.partition_index.has_leaderships(broker_id)
+
+
+def _in_sync_on(context: Context, broker: BrokerImage) -> Iterable[PartitionKey]:
+    return context.image.partition_index.isr_members(broker.id)
 
 
 def _changes(
-    context: Context, change: _BrokerChange, partitions: _Partitions
+    context: Context, change: _BrokerChange, partitions: Iterable[PartitionKey]
 ) -> Iterator[PartitionChangeRecord]:
     """Yield the changes that a change of a broker's state requires.
 
@@ -156,43 +155,14 @@ def _changes(
             return False
         return broker_id == change.added or brokers[broker_id].is_active
 
-    for topic, number in partitions:
+    for topic_id, number in partitions:
+        topic = context.image.topics_by_id[topic_id]
         partition = topic.partitions[number]
         election = election_of(context, topic.name)
         builder = builder_of(context, topic, partition, election=election, is_active=is_active)
         builder.isr = tuple(replica for replica in partition.isr if replica not in gone)
         if change.unclean is not None:
             builder.unclean_shutdown = (change.unclean,)
-        record = builder.build(topic.id, number)
+        record = builder.build(topic_id, number)
         if record is not None:
             yield record
-
-
-def _in_sync_on(image: MetadataImage, broker_id: int) -> _Partitions:
-    for topic in image.topics_by_id.values():
-        for number, partition in topic.partitions.items():
-            if broker_id in partition.isr:
-                yield topic, number
-
-
-def _eligible_on(image: MetadataImage, broker_id: int) -> _Partitions:
-    for topic in image.topics_by_id.values():
-        for number, partition in topic.partitions.items():
-            if broker_id in partition.elr:
-                yield topic, number
-
-
-def _leaderless(image: MetadataImage) -> _Partitions:
-    for topic in image.topics_by_id.values():
-        for number, partition in topic.partitions.items():
-            if partition.leader == NO_LEADER:
-                yield topic, number
-
-
-def _in_directories(
-    image: MetadataImage, broker_id: int, directories: Collection[Uuid]
-) -> _Partitions:
-    for topic in image.topics_by_id.values():
-        for number, partition in topic.partitions.items():
-            if partition.directory(broker_id) in directories:
-                yield topic, number

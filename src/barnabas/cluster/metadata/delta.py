@@ -6,7 +6,7 @@ configuration). Kafka's counterparts are `MetadataDelta`, `TopicsDelta` and the 
 its control managers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -20,6 +20,8 @@ from barnabas.cluster.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from barnabas.cluster.metadata.partition_index import Change, PartitionKey
+from barnabas.cluster.metadata.persistent_map import persistent
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records import metadata_records as records
 from barnabas.protocol.types import Uuid
@@ -30,18 +32,25 @@ _NO_LEADER_CHANGE = -2
 
 @attrs.define(slots=True)
 class TopicDelta:
-    """A topic that was created or changed: `changed` holds its new and changed partitions."""
+    """A topic that was created or changed: `changed` holds its new and changed partitions.
+
+    `before` has the partitions before the changes.
+    """
 
     name: str
     id: Uuid
     is_new: bool
-    partitions: dict[int, PartitionImage]
+    before: Mapping[int, PartitionImage]
     changed: dict[int, PartitionImage] = attrs.field(factory=dict[int, PartitionImage])
 
-    def set(self, number: int, partition: PartitionImage) -> None:
-        """Set the new state of one partition."""
-        self.partitions[number] = partition
-        self.changed[number] = partition
+    def partition(self, number: int) -> PartitionImage:
+        """Return the state of a partition after the changes. Raises KeyError without it."""
+        changed = self.changed.get(number)
+        return self.before[number] if changed is None else changed
+
+    def partitions(self) -> Mapping[int, PartitionImage]:
+        """Return all partitions after the changes."""
+        return persistent(self.before).updated(self.changed)
 
 
 class MetadataDelta:
@@ -98,28 +107,47 @@ class MetadataDelta:
         if self.controllers:
             changes["controllers"] = {**image.controllers, **self.controllers}
         if self.configs:
-            changes["configs"] = _merged(
-                image.configs, {key: values or None for key, values in self.configs.items()}
-            )
+            configs = {key: values or None for key, values in self.configs.items()}
+            changes["configs"] = persistent(image.configs).updated(configs)
         if self.features:
             levels = {**image.features, **self.features}
             changes["features"] = {name: level for name, level in levels.items() if level}
         if self.security:
-            changes["security"] = _merged(image.security, self.security)
+            changes["security"] = persistent(image.security).updated(self.security)
         if self.next_producer_id is not None:
             changes["next_producer_id"] = self.next_producer_id
         return attrs.evolve(image, **changes)
 
-    def _apply_topics(self) -> dict[str, Mapping[Any, TopicImage]]:
-        by_name = dict(self.image.topics_by_name)
-        by_id = dict(self.image.topics_by_id)
-        for topic_id, topic in self.deleted_topics.items():
-            del by_id[topic_id]
-            del by_name[topic.name]
+    def _apply_topics(self) -> dict[str, object]:
+        image = self.image
+        topics = {
+            topic_id: TopicImage(delta.name, topic_id, delta.partitions())
+            for topic_id, delta in self.topics.items()
+        }
+        by_name: dict[str, TopicImage | None] = dict.fromkeys(
+            topic.name for topic in self.deleted_topics.values()
+        )
+        by_name.update({topic.name: topic for topic in topics.values()})
+        topics_by_id = persistent(image.topics_by_id).updated(
+            {**dict.fromkeys(self.deleted_topics), **topics}
+        )
+        changes: dict[str, object] = {
+            "topics_by_name": persistent(image.topics_by_name).updated(by_name),
+            "topics_by_id": topics_by_id,
+        }
+        if image.has_partition_index:
+            index = image.partition_index.updated(topics_by_id, self._partition_changes())
+            changes["partition_index"] = index
+        return changes
+
+    def _partition_changes(self) -> Iterator[Change]:
+        """Yield the changed partitions, each before and after."""
+        for topic in self.deleted_topics.values():
+            for number, partition in topic.partitions.items():
+                yield PartitionKey(topic.id, number), partition, None
         for topic_id, delta in self.topics.items():
-            topic = TopicImage(delta.name, topic_id, delta.partitions)
-            by_id[topic_id] = by_name[delta.name] = topic
-        return {"topics_by_name": by_name, "topics_by_id": by_id}
+            for number, partition in delta.changed.items():
+                yield PartitionKey(topic_id, number), delta.before.get(number), partition
 
     # Topics
 
@@ -129,7 +157,7 @@ class MetadataDelta:
             topic = self.image.topics_by_id[topic_id]
             if topic_id in self.deleted_topics:
                 raise KeyError(f"topic {topic_id} was deleted")
-            delta = TopicDelta(topic.name, topic_id, False, dict(topic.partitions))
+            delta = TopicDelta(topic.name, topic_id, False, topic.partitions)
             self.topics[topic_id] = delta
         return delta
 
@@ -151,12 +179,12 @@ class MetadataDelta:
             last_known_elr=tuple(record.last_known_elr or ()),
             leader_recovery_state=record.leader_recovery_state,
         )
-        self._topic(record.topic_id).set(record.partition_id, partition)
+        self._topic(record.topic_id).changed[record.partition_id] = partition
 
     def _partition_change_record(self, record: records.PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id)
-        old = topic.partitions[record.partition_id]
-        topic.set(record.partition_id, changed_partition(old, record))
+        old = topic.partition(record.partition_id)
+        topic.changed[record.partition_id] = changed_partition(old, record)
 
     def _remove_topic_record(self, record: records.RemoveTopicRecord) -> None:
         delta = self._topic(record.topic_id)
@@ -169,16 +197,23 @@ class MetadataDelta:
 
     def _clear_elr_record(self, record: records.ClearElrRecord) -> None:
         wanted = record.topic_name
-        changed = [delta for delta in self.topics.values() if wanted in ("", delta.name)]
-        known = {delta.id for delta in changed}
-        for name, topic in self.image.topics_by_name.items():
-            gone = topic.id in known or topic.id in self.deleted_topics
-            if wanted in ("", name) and not gone:
-                changed.append(self._topic(topic.id))
-        for delta in changed:
-            for number, partition in list(delta.partitions.items()):
-                if partition.elr or partition.last_known_elr:
-                    delta.set(number, attrs.evolve(partition, elr=(), last_known_elr=()))
+        for topic_id, delta in list(self.topics.items()):
+            if wanted in ("", delta.name):
+                self._clear_elr(topic_id, delta.partitions())
+        for topic in _named(self.image, wanted):
+            if topic.id not in self.topics and topic.id not in self.deleted_topics:
+                self._clear_elr(topic.id, topic.partitions)
+
+    def _clear_elr(self, topic_id: Uuid, partitions: Mapping[int, PartitionImage]) -> None:
+        for number, partition in partitions.items():
+            if partition.elr or partition.last_known_elr:
+                cleared = records.PartitionChangeRecord(
+                    topic_id=topic_id,
+                    partition_id=number,
+                    eligible_leader_replicas=[],
+                    last_known_elr=[],
+                )
+                self._partition_change_record(cleared)
 
     # Configuration and features
 
@@ -287,29 +322,35 @@ class MetadataDelta:
         """Ignore NoOp, and the limits of a metadata transaction, which the loader handles."""
 
 
+def _named(image: MetadataImage, name: str) -> Iterable[TopicImage]:
+    """Return the topic of this name, or with an empty name all topics."""
+    topic = image.topics_by_name.get(name)
+    if topic is not None:
+        return (topic,)
+    return () if name else image.topics_by_name.values()
+
+
 def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
     """Return a partition after a change: in a new partition epoch, with a leader in a new one."""
-    changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
-    if record.isr is not None:
-        changes["isr"] = tuple(record.isr)
-    if record.replicas is not None:
-        changes["replicas"] = tuple(record.replicas)
-    if record.removing_replicas is not None:
-        changes["removing_replicas"] = tuple(record.removing_replicas)
-    if record.adding_replicas is not None:
-        changes["adding_replicas"] = tuple(record.adding_replicas)
-    if record.eligible_leader_replicas is not None:
-        changes["elr"] = tuple(record.eligible_leader_replicas)
-    if record.last_known_elr is not None:
-        changes["last_known_elr"] = tuple(record.last_known_elr)
-    if record.directories is not None or record.replicas is not None:
-        changes["directories"] = _moved_directories(old, record)
-    if record.leader != _NO_LEADER_CHANGE:
-        changes["leader"] = record.leader
-        changes["leader_epoch"] = old.leader_epoch + 1
-    if record.leader_recovery_state >= 0:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    return attrs.evolve(old, **changes)
+    has_leader_change = record.leader != _NO_LEADER_CHANGE
+    recovery_state = record.leader_recovery_state
+    return PartitionImage(
+        replicas=_changed(old.replicas, record.replicas),
+        directories=_changed_directories(old, record),
+        isr=_changed(old.isr, record.isr),
+        leader=record.leader if has_leader_change else old.leader,
+        leader_epoch=old.leader_epoch + has_leader_change,
+        partition_epoch=old.partition_epoch + 1,
+        removing_replicas=_changed(old.removing_replicas, record.removing_replicas),
+        adding_replicas=_changed(old.adding_replicas, record.adding_replicas),
+        elr=_changed(old.elr, record.eligible_leader_replicas),
+        last_known_elr=_changed(old.last_known_elr, record.last_known_elr),
+        leader_recovery_state=old.leader_recovery_state if recovery_state < 0 else recovery_state,
+    )
+
+
+def _changed(old: tuple[int, ...], new: list[int] | None) -> tuple[int, ...]:
+    return old if new is None else tuple(new)
 
 
 def _merged(old: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -322,12 +363,14 @@ def _directories(directories: list[Uuid], replicas: tuple[int, ...]) -> tuple[Uu
     return tuple(directories) or (DIRECTORY_MIGRATING,) * len(replicas)
 
 
-def _moved_directories(
+def _changed_directories(
     old: PartitionImage, record: records.PartitionChangeRecord
 ) -> tuple[Uuid, ...]:
     if record.directories is not None:
         return tuple(record.directories)
-    return tuple(old.directory(replica) for replica in record.replicas or ())
+    if record.replicas is None:
+        return old.directories
+    return tuple(old.directory(replica) for replica in record.replicas)
 
 
 def _endpoints(endpoints: list[Any]) -> dict[str, Endpoint]:

@@ -6,12 +6,15 @@ follow Kafka's `MetadataImage` and its parts.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from barnabas.cluster.metadata.partition_index import PartitionIndex
 
 NO_LEADER: Final = -1
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -149,6 +152,28 @@ class MetadataImage:
         factory=dict[tuple[object, ...], Message]
     )
     next_producer_id: int = 0
+    _partition_index: "PartitionIndex | None" = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def partition_index(self) -> "PartitionIndex":
+        """The partitions by broker, directory and condition.
+
+        It is made on first use, so only the active controller has one. A delta then brings it up to
+        date with the image.
+        """
+        from barnabas.cluster.metadata.partition_index import PartitionIndex
+
+        index = self._partition_index
+        if index is None or index.topics is not self.topics_by_id:
+            index = PartitionIndex.of(self.topics_by_id)
+            object.__setattr__(self, "_partition_index", index)
+        return index
+
+    @property
+    def has_partition_index(self) -> bool:
+        """True when the index was made already."""
+        index = self._partition_index
+        return index is not None and index.topics is self.topics_by_id
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         """Return the partition, or None when the topic or the partition is unknown."""
