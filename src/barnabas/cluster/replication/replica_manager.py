@@ -1,4 +1,8 @@
-"""All partitions of this broker, in step with the metadata image (Kafka's `ReplicaManager`)."""
+"""All partitions of this broker, in step with the metadata image (Kafka's `ReplicaManager`).
+
+`apply` makes this broker leader or follower of its partitions, and starts and stops their fetches,
+in one step: between two requests a partition is always in the state of one image.
+"""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -7,14 +11,17 @@ from functools import partial
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import (
-    NO_DIRECTORY,
+    DIRECTORY_UNASSIGNED,
+    NO_LEADER,
     RESOURCE_TOPIC,
     BrokerImage,
     MetadataImage,
     TopicImage,
 )
+from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
+from barnabas.cluster.replication.replication_quota import ReplicationQuota, throttled_partitions
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import LogConfig, LogManager, Origin, PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -53,6 +60,10 @@ class ReplicaManager:
         self.on_proposal: Callable[[], None] | None = None
         self.isr_expands = 0
         self.isr_shrinks = 0
+        self._is_shutting_down = False
+        self.leader_quota = ReplicationQuota()
+        self.follower_quota = ReplicationQuota()
+        self.fetchers = FetcherAssignments(broker_id, self.follower_quota)
 
     # Finding partitions
 
@@ -118,7 +129,14 @@ class ReplicaManager:
         if config is None:
             config = TopicConfig(self._config(), self.image.topic_config(topic))
             self._topic_configs[topic] = config
+            self._throttle(topic, config)
         return config
+
+    def _throttle(self, topic: str, config: TopicConfig) -> None:
+        """Note which replicas of the topic are throttled on this broker."""
+        for side, quota in (("leader", self.leader_quota), ("follower", self.follower_quota)):
+            listed = config.get(f"{side}.replication.throttled.replicas")
+            quota.throttle(topic, throttled_partitions(listed, self.broker_id))
 
     # Writing
 
@@ -141,7 +159,7 @@ class ReplicaManager:
     # Following the metadata
 
     def apply(self, image: MetadataImage, delta: MetadataDelta | None = None) -> None:
-        """Apply a new image; without `delta` everything may have changed."""
+        """Apply a new image; without `delta`, as after a snapshot, everything may have changed."""
         self.image = image
         if delta is None or not self._is_started:
             self._apply_all(image)
@@ -253,6 +271,36 @@ class ReplicaManager:
             self._by_name.setdefault(topic.name, {})[number] = found
             self._by_id.setdefault(topic.id, {})[number] = found
         found.update(image, self.topic_config(topic.name))
+        self._follow(found)
+
+    def _follow(self, partition: Partition) -> None:
+        """Fetch the partition from its leader, if another broker leads it.
+
+        The log of a follower is created at once, also without a leader. A broker in controlled
+        shutdown fetches only the partitions that it is in sync with.
+        """
+        key = (partition.topic_id, partition.partition)
+        image = partition.image
+        if image is None or image.leader == self.broker_id:
+            self.fetchers.unfollow(key)
+            return
+        is_in_sync = image.leader != NO_LEADER and self.broker_id in image.isr
+        try:
+            partition.log  # noqa: B018  (opens or creates it)
+        except KafkaError as error:
+            logger.error("cannot follow partition=%r error=%s", partition, error)
+            self.fetchers.unfollow(key)
+            return
+        if image.leader == NO_LEADER or (self._is_shutting_down and not is_in_sync):
+            self.fetchers.unfollow(key)
+        else:
+            self.fetchers.follow(partition, image.leader, image.leader_epoch)
+
+    def begin_controlled_shutdown(self) -> None:
+        """Stop fetching the partitions that this broker is not in sync with, from now on."""
+        self._is_shutting_down = True
+        for partition in self.partitions():
+            self._follow(partition)
 
     def open_log(self, partition: Partition, create: bool) -> PartitionLog | None:
         """Return the partition's log, perhaps a new one (`PartitionHost`)."""
@@ -263,14 +311,28 @@ class ReplicaManager:
         if log is not None:  # found on disk, without its configuration
             log.update_config(config)
             return log
-        directory = partition.image.directory(self.broker_id) if partition.image else None
         return self.logs.create(
             partition.topic,
             partition.topic_id,
             partition.partition,
             config,
-            None if directory in NO_DIRECTORY else directory,
+            self._directory_for(partition),
         )
+
+    def _directory_for(self, partition: Partition) -> Uuid | None:
+        """Return the directory of a log that does not exist yet; None for any directory.
+
+        An assigned directory that this node does not have online may be the offline one, where the
+        log may be: the log is then not created. Without offline directories it is a directory that
+        was replaced.
+        """
+        image = partition.image
+        directory = DIRECTORY_UNASSIGNED if image is None else image.directory(self.broker_id)
+        if directory == DIRECTORY_UNASSIGNED:
+            return None
+        if self.logs.has_offline or self.logs.is_online(directory):
+            return directory
+        return None
 
     def _configure(self, topic: str) -> None:
         """Apply the topic's current configuration to its partitions."""
@@ -289,10 +351,13 @@ class ReplicaManager:
 
     def _remove_topic(self, name: str, topic_id: Uuid) -> None:
         self._topic_configs.pop(name, None)
+        for quota in (self.leader_quota, self.follower_quota):
+            quota.throttle(name, frozenset())
         for partition in list(self._by_id.get(topic_id, {}).values()):
             self._remove_partition(partition)
 
     def _remove_partition(self, partition: Partition) -> None:
+        self.fetchers.unfollow((partition.topic_id, partition.partition))
         by_id = self._by_id[partition.topic_id]
         by_name = self._by_name[partition.topic]
         del by_id[partition.partition], by_name[partition.partition]

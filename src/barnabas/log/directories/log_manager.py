@@ -310,6 +310,15 @@ class LogManager:
         """True when no directory is online, or the metadata log's directory is offline."""
         return self.metadata_volume.failure is not None or not self._working()
 
+    @property
+    def has_offline(self) -> bool:
+        """True when a data directory of this node is offline."""
+        return len(self._working()) < len(self.volumes)
+
+    def is_online(self, directory_id: Uuid) -> bool:
+        """True when this node has the directory with that id online."""
+        return any(volume.directory_id == directory_id for volume in self._working())
+
     def _working(self) -> list[Volume]:
         return [volume for volume in self.volumes if volume.failure is None]
 

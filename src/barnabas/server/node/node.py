@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
     from barnabas.server.quorum.quorum import Quorum
+    from barnabas.server.replication.replica_fetcher import ReplicaFetchers
     from barnabas.server.storage.background_tasks import BackgroundTasks
     from barnabas.server.storage.directory_assignments import DirectoryAssignments
     from barnabas.server.storage.helper_pool import HelperPool
@@ -60,6 +61,7 @@ class Node:
 
     logs: "LogManager"
     replicas: "ReplicaManager"
+    fetchers: "ReplicaFetchers"
     quorum: "Quorum"
     channel: QuorumControllerChannel
     assignors: "Mapping[str, Assignor]"
@@ -211,6 +213,7 @@ class Node:
     async def _shut_down_broker(self) -> None:
         """Have the controller move this broker's leaderships to other brokers."""
         if self.config.get_bool("controlled.shutdown.enable"):
+            self.replicas.begin_controlled_shutdown()
             await self.quorum.lifecycle.shut_down()
 
     async def _fail_without_disks(self) -> None:
@@ -222,6 +225,7 @@ class Node:
         from barnabas.cluster.replication import ReplicaManager
         from barnabas.server.quorum.quorum import Quorum, QuorumSetup
         from barnabas.server.replication.isr_shell import IsrShell
+        from barnabas.server.replication.replica_fetcher import ReplicaFetchers
         from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
         self.quorum = Quorum(
@@ -257,6 +261,14 @@ class Node:
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
+        self.fetchers = ReplicaFetchers(
+            self.replicas.fetchers,
+            self.quorum.publisher,
+            self.settings,
+            identity=lambda: self.quorum.identity,
+            now_ms=self.now_ms,
+        )
+        await nursery.start(self.fetchers.run)
 
     def _follow_metadata(self, image: "MetadataImage") -> None:
         """Host the replicas of the first image, and of those that follow."""

@@ -1,0 +1,161 @@
+"""The task of one fetcher core: its connection to the leader, its requests and the responses."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from barnabas.client.broker_connection import BrokerConnection, open_connection
+from barnabas.client.client_config import ClientConfig
+from barnabas.client.failures import Address, ClientError
+from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.replication.fetcher_assignments import FetcherKey
+from barnabas.cluster.replication.fetcher_core import FetcherCore, Request
+from barnabas.config.subscriptions import ConfigSubscriptions
+from barnabas.protocol.errors import EncodingError, ProtocolError
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
+
+logger = logging.getLogger(__name__)
+
+_Versions = tuple[tuple[int, int], ...]
+
+# The versions that brokers use among themselves, by metadata.version (`MetadataVersion`).
+FETCH_VERSIONS: Final[_Versions] = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
+LIST_OFFSETS_VERSIONS: Final[_Versions] = ((29, 11), (25, 10), (21, 9), (0, 8))
+
+
+def inter_broker_version(versions: _Versions, metadata_version: int) -> int:
+    """Return the version that brokers of a cluster with this metadata.version use."""
+    return next(version for level, version in versions if metadata_version >= level)
+
+
+class LeaderUnknownError(Exception):
+    """The metadata has no address for the leader."""
+
+
+class FetcherTask:
+    """Runs one fetcher core over one connection."""
+
+    def __init__(
+        self,
+        key: FetcherKey,
+        core: FetcherCore,
+        *,
+        settings: ConfigSubscriptions,
+        image: Callable[[], MetadataImage],
+        identity: Callable[[], BrokerIdentity],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.core = core
+        self._key = key
+        self._settings = settings
+        self._image = image
+        self._identity = identity
+        self._now_ms = now_ms
+        self._connection: BrokerConnection | None = None
+        self._scope = trio.CancelScope()
+        self._woken = trio.Event()
+        self._is_failing = False
+
+    def wake(self) -> None:
+        """Look for a request again: the core's partitions changed."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """End the task and its connection."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Fetch until stopped."""
+        with self._scope:
+            async with trio.open_nursery() as readers:
+                while True:
+                    request = self._next_request()
+                    if request is None:
+                        await self._wait()
+                    else:
+                        await self._exchange(request, readers)
+
+    def _next_request(self) -> Request | None:
+        version = inter_broker_version(FETCH_VERSIONS, self._metadata_version)
+        epoch = self._identity().epoch
+        return self.core.next_request(_clock_ms(), version=version, broker_epoch=epoch)
+
+    @property
+    def _metadata_version(self) -> int:
+        return self._image().features.get(METADATA_VERSION, 0)
+
+    async def _wait(self) -> None:
+        """Wait for the core's next time, or for a change of its partitions."""
+        wakeup_ms = self.core.wakeup_ms(_clock_ms())
+        with trio.CancelScope() as scope:
+            if wakeup_ms is not None:
+                scope.deadline = wakeup_ms / 1000
+            await self._woken.wait()
+        self._woken = trio.Event()
+
+    async def _exchange(self, request: Request, readers: trio.Nursery) -> None:
+        try:
+            connection = await self._connected(readers)
+            response = await self._ask(connection, request)
+        except (ClientError, EncodingError, ProtocolError, LeaderUnknownError) as error:
+            self._failed(error)
+            return
+        if self._is_failing:
+            self._is_failing = False
+            logger.info("fetching again from broker=%d", self._key.leader)
+        self.core.on_response(response, _clock_ms(), wall_ms=self._now_ms())
+
+    async def _ask(
+        self, connection: BrokerConnection, request: Request
+    ) -> FetchResponse | ListOffsetsResponse:
+        level = self._metadata_version
+        if isinstance(request, FetchRequest):
+            version = inter_broker_version(FETCH_VERSIONS, level)
+            return await connection.ask(request, FetchResponse, max_version=version)
+        version = inter_broker_version(LIST_OFFSETS_VERSIONS, level)
+        return await connection.ask(request, ListOffsetsResponse, max_version=version)
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_failing:  # log the first of several attempts
+            logger.warning("cannot fetch from broker=%d error=%s", self._key.leader, error)
+        self._is_failing = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self.core.on_failure(_clock_ms())
+
+    async def _connected(self, readers: trio.Nursery) -> BrokerConnection:
+        connection = self._connection
+        if connection is None or not connection.is_usable:
+            address = self._address()
+            connection = await open_connection(address, self._client_config(address), readers)
+            self._connection = connection
+        return connection
+
+    def _address(self) -> Address:
+        """Return the leader's inter-broker address. Raises LeaderUnknownError."""
+        leader = self._image().brokers.get(self._key.leader)
+        listener = self._settings.current.inter_broker_listener_name
+        endpoint = leader.endpoints.get(listener) if leader is not None else None
+        if endpoint is None:
+            raise LeaderUnknownError(f"broker {self._key.leader} has no listener {listener}")
+        return Address(endpoint.host, endpoint.port)
+
+    def _client_config(self, address: Address) -> ClientConfig:
+        config = self._settings.current
+        timeout_s = config.get_int("replica.socket.timeout.ms") / 1000
+        return ClientConfig(
+            (address,),
+            client_id=f"broker-{config.node_id}-fetcher-{self._key.number}",
+            request_timeout_s=timeout_s,
+            connect_timeout_s=timeout_s,
+        )
+
+
+def _clock_ms() -> int:
+    return int(trio.current_time() * 1000)

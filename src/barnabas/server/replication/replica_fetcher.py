@@ -1,0 +1,94 @@
+"""Fetches from other brokers: one task and one connection for each fetcher core.
+
+The cores decide (`barnabas.cluster.replication.fetcher_core`). The tasks send their requests to the
+leaders, and start, wake and end with the assignments of each metadata image. A node without
+followed partitions has no task.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from barnabas.cluster.replication.fetch_settings import FetchSettings
+
+if TYPE_CHECKING:
+    from barnabas.cluster.broker.broker_identity import BrokerIdentity
+    from barnabas.cluster.metadata.delta import MetadataDelta
+    from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments, FetcherKey
+    from barnabas.config import NodeConfig
+    from barnabas.config.subscriptions import ConfigSubscriptions
+    from barnabas.server.quorum.metadata_publisher import MetadataPublisher
+    from barnabas.server.replication.fetcher_task import FetcherTask
+
+_DYNAMIC: Final = ("num.replica.fetchers", "follower.replication.throttled.rate")
+
+
+class ReplicaFetchers:
+    """Runs the fetchers of `assignments` while the metadata has partitions to follow."""
+
+    def __init__(
+        self,
+        assignments: "FetcherAssignments",
+        publisher: "MetadataPublisher",
+        settings: "ConfigSubscriptions",
+        identity: "Callable[[], BrokerIdentity]",
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._assignments = assignments
+        self._publisher = publisher
+        self._settings = settings
+        self._identity = identity
+        self._now_ms = now_ms
+        self._tasks: dict[FetcherKey, FetcherTask] = {}
+
+    async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
+        """Start and end fetchers as the metadata changes, until cancelled."""
+        self._configure(self._settings.current)
+        self._settings.subscribe(_DYNAMIC, self._configure)
+        async with trio.open_nursery() as nursery:
+
+            def follow(_: "MetadataImage", __: "MetadataDelta | None") -> None:
+                self._follow_assignments(nursery)
+
+            self._follow_assignments(nursery)
+            self._publisher.subscribe("replica fetchers", follow, essential=True)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def _configure(self, config: "NodeConfig") -> None:
+        self._assignments.configure(
+            FetchSettings(
+                wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+                min_bytes=config.get_int("replica.fetch.min.bytes"),
+                partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+                response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+                backoff_ms=config.get_int("replica.fetch.backoff.ms"),
+            )
+        )
+        self._assignments.resize(config.get_int("num.replica.fetchers"))
+        self._assignments.quota.rate = config.get_int("follower.replication.throttled.rate")
+
+    def _follow_assignments(self, nursery: trio.Nursery) -> None:
+        for key in self._assignments.take_changed():
+            core, task = self._assignments.cores.get(key), self._tasks.get(key)
+            if task is not None and task.core is core:
+                task.wake()
+                continue
+            if task is not None:
+                task.stop()
+                del self._tasks[key]
+            if core is not None:
+                # A node without followed partitions does not need the client at start-up.
+                from barnabas.server.replication.fetcher_task import FetcherTask
+
+                started = self._tasks[key] = FetcherTask(
+                    key,
+                    core,
+                    settings=self._settings,
+                    image=lambda: self._publisher.image,
+                    identity=self._identity,
+                    now_ms=self._now_ms,
+                )
+                nursery.start_soon(started.run)
