@@ -71,6 +71,13 @@ class RegistryInstance:
             time.sleep(0.02)
         raise TimeoutError(f"the registry did not start: {self.log.read_text()[-2000:]}")
 
+    def leads(self) -> bool:
+        """True when the instance says that it is the leader."""
+        try:
+            return b"\nbarnabas_registry_leader 1.0" in request(self.port, "GET", "/metrics")[1]
+        except OSError:
+            return False
+
     def kill(self) -> None:
         """Kill the process at once."""
         if self._process is not None:
@@ -130,12 +137,32 @@ class Outcome:
     acknowledged: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     failures: int = 0
     kills: int = 0
-    acknowledged_at: list[float] = field(default_factory=list)
+    leader_killed_at: list[float] = field(default_factory=list)
+    attempts: list[tuple[float, float]] = field(default_factory=list)
+    """When each acknowledged request was sent, and when it was acknowledged."""
 
     @property
     def longest_gap_s(self) -> float:
-        times = sorted(self.acknowledged_at)
+        times = sorted(at for _, at in self.attempts)
         return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
+
+    @property
+    def new_leader_s(self) -> list[float]:
+        """For each kill of the leader: seconds until a request sent after it is acknowledged."""
+        return [
+            min((at for sent, at in self.attempts if sent > killed), default=float("inf")) - killed
+            for killed in self.leader_killed_at
+        ]
+
+    def __str__(self) -> str:
+        waits = sorted(self.new_leader_s) or [0.0]
+        return (
+            f"{len(self.acknowledged)} registrations acknowledged, {self.kills} kills, "
+            f"{len(self.leader_killed_at)} of the leader, {self.failures} attempts failed, longest "
+            f"gap {self.longest_gap_s:.2f} s; seconds to a new leader: median "
+            f"{waits[len(waits) // 2]:.2f}, 95th percentile {waits[int(len(waits) * 0.95)]:.2f}, "
+            f"longest {waits[-1]:.2f}"
+        )
 
 
 def schema_text(name: str) -> str:
@@ -174,6 +201,7 @@ class Load:
 
     def _try(self, chance: random.Random, subject: str, name: str, body: Any) -> bool:
         port = chance.choice(self._instances).port
+        sent = time.monotonic()
         try:
             status, answer = request(port, "POST", f"/subjects/{subject}/versions", body)
         except OSError:
@@ -184,7 +212,7 @@ class Load:
                 self.outcome.failures += 1
                 return False
             self.outcome.acknowledged[subject, name] = (answer["id"], answer["version"])
-            self.outcome.acknowledged_at.append(time.monotonic())
+            self.outcome.attempts.append((sent, time.monotonic()))
             return True
 
 
@@ -202,8 +230,11 @@ def run_with_kills(
         while time.monotonic() < end:
             time.sleep(every_s)
             victim = choose(found)
+            leads = victim.leads()
             victim.kill()
             load.outcome.kills += 1
+            if leads:
+                load.outcome.leader_killed_at.append(time.monotonic())
             victim.start()
     finally:
         load.stop()
@@ -245,6 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=1.0)
+    parser.add_argument("--at-least", type=int, default=1000, help="acknowledged registrations")
     parser.add_argument("--bootstrap", help="[default: a new node]")
     arguments = parser.parse_args()
     server = None if arguments.bootstrap else BarnabasProcess()
@@ -257,11 +289,9 @@ def main() -> None:
     finally:
         if server is not None:
             server.close()
-    print(
-        f"{len(outcome.acknowledged)} registrations acknowledged, {outcome.kills} kills, "
-        f"{outcome.failures} attempts failed, longest gap {outcome.longest_gap_s:.1f} s: "
-        "no id twice, no version twice, none lost"
-    )
+    print(f"{outcome}: no id twice, no version twice, none lost")
+    if len(outcome.acknowledged) < arguments.at_least:
+        raise SystemExit(f"fewer than {arguments.at_least} registrations acknowledged")
 
 
 if __name__ == "__main__":

@@ -178,3 +178,19 @@ def test_member_that_leaves_names_itself_once() -> None:
     assert request.member_id == "m1"
     assert member.leave_request() is None
     assert member.poll(9).request is None
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_static_member_leaves_by_both_ids_unless_it_keeps_its_place(leaves: bool) -> None:
+    settings = GroupSettings("g", "sr", instance_id="i", leaves_at_end=leaves)
+    member = GroupMember(settings, FirstLeads())
+    member.poll(0)
+    member.receive(joined())
+    request = member.leave_request()
+    if not leaves:
+        assert request is None
+        return
+    assert request is not None
+    [removed] = request.members
+    assert (removed.member_id, removed.group_instance_id) == ("m1", "i")
+    assert request.member_id == ""

@@ -16,6 +16,7 @@ from barnabas.client.group_session import (
     join_group,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.testing import Node
 from tests.client.harness import FAST, eventually, run
 
@@ -50,7 +51,8 @@ def settings(**changes: object) -> GroupSettings:
 class Member:
     """One member with its own client."""
 
-    def __init__(self, node: Node, url: str) -> None:
+    def __init__(self, node: Node, url: str, **changes: object) -> None:
+        self.settings = settings(**changes)
         self.node = node
         self.protocol = SmallestUrl(url)
         self.events: list[GroupEvent] = []
@@ -58,14 +60,15 @@ class Member:
         self.scope = trio.CancelScope()
 
     async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
-        with self.scope:
-            async with (
-                open_client({"bootstrap.servers": self.node.bootstrap, **FAST}) as client,
-                join_group(client, settings(), self.protocol, self.events.append) as session,
-            ):
-                self.session = session
-                task_status.started()
-                await trio.sleep_forever()
+        async with open_client({"bootstrap.servers": self.node.bootstrap, **FAST}) as client:
+            # The client outlives the membership, which says goodbye on its connections.
+            with self.scope:
+                async with join_group(
+                    client, self.settings, self.protocol, self.events.append
+                ) as session:
+                    self.session = session
+                    task_status.started()
+                    await trio.sleep_forever()
 
     @property
     def elected(self) -> bytes | None:
@@ -134,5 +137,46 @@ def test_member_refused_for_good_raises_where_it_waits(node: Node) -> None:
                 async with join_group(client, refused, SmallestUrl("http://a")) as session:
                     await session.wait_assigned()
             assert error.value.code is ErrorCode.INVALID_SESSION_TIMEOUT
+
+    run(test)
+
+
+def test_removed_member_makes_the_others_rebalance_at_once(node: Node) -> None:
+    async def test() -> None:
+        first, second = (
+            Member(node, url, instance_id=url, session_timeout_s=30.0)
+            for url in ("http://a", "http://b")
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(first.run)
+            await nursery.start(second.run)
+            await eventually(lambda: first.elected == second.elected == b"http://a")
+            assert second.session is not None
+            generation = (await second.session.wait_assigned()).generation
+            # A member that is not there is ignored; the removed one comes back.
+            identity = LeaveGroupRequest.MemberIdentity
+            absent, present = (identity(group_instance_id=each) for each in ("x", "http://a"))
+            await second.session.remove([absent, present])
+            await eventually(lambda: Revoked(is_lost=True) in first.events, timeout_s=5)
+            await eventually(lambda: first.elected == second.elected == b"http://a")
+            assert (await second.session.wait_assigned()).generation > generation
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_static_member_that_leaves_is_not_waited_for(node: Node) -> None:
+    async def test() -> None:
+        members = [
+            Member(node, url, instance_id=url, session_timeout_s=30.0)
+            for url in ("http://a", "http://b")
+        ]
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                await nursery.start(member.run)
+            await eventually(lambda: all(each.elected == b"http://a" for each in members))
+            members[0].scope.cancel()
+            await eventually(lambda: members[1].elected == b"http://b", timeout_s=5)
+            nursery.cancel_scope.cancel()
 
     run(test)

@@ -8,9 +8,9 @@ hears `Revoked` stops leading before it answers the group.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NoReturn
 
 import trio
 
@@ -25,12 +25,12 @@ from barnabas.client.core.group_membership import (
     MemberState,
     Revoked,
 )
-from barnabas.client.failures import ClientError, ConnectionFailureError, error_code
+from barnabas.client.failures import ClientError, ConnectionFailureError, error_code, raise_for
 from barnabas.client.kafka_client import KafkaClient, is_retriable
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 logger = logging.getLogger(__name__)
@@ -49,8 +49,11 @@ _JOIN_GRACE_S: Final = 5.0
 """How much longer than the rebalance timeout a join may take, as in Java's client."""
 
 _LEAVE_TIMEOUT_S: Final = 2.0
+_REMOVAL_LANE: Final = "group removals"
 _LEAVE_BY_MEMBER_ID: Final = 2
 """The newest version that names one member by its id."""
+_REQUEST_TIMEOUTS_OF_A_SESSION: Final = 3
+"""The number of heartbeats that may stay without a response before the session ends."""
 
 
 class GroupSession:
@@ -81,6 +84,25 @@ class GroupSession:
                 raise self._failure
             await self._changed.wait()
         return self.current
+
+    async def wait_ended(self) -> NoReturn:
+        """Wait for the end of the membership. Raises what ended it."""
+        while self._failure is None:
+            await self._changed.wait()
+        raise self._failure
+
+    async def remove(self, members: Sequence[LeaveGroupRequest.MemberIdentity]) -> None:
+        """Remove members whose processes have ended; the others rebalance without them at once.
+
+        A member that is not in the group is ignored. Raises KafkaError or ClientError.
+        """
+        group = self._settings.group_id
+        connection = await self._client.connection_to_coordinator(group, _REMOVAL_LANE)
+        request = LeaveGroupRequest(group_id=group, members=list(members))
+        response = await connection.ask(
+            request, LeaveGroupResponse, timeout_s=self._request_timeout_s
+        )
+        raise_for(response.error_code)
 
     def request_rejoin(self) -> None:
         """Have the group rebalance, as when this member's metadata changed."""
@@ -143,12 +165,14 @@ class GroupSession:
             limit_s = settings.rebalance_timeout_s + _JOIN_GRACE_S
             return await connection.ask(request, JoinGroupResponse, timeout_s=limit_s)
         if isinstance(request, SyncGroupRequest):
-            return await connection.ask(
-                request, SyncGroupResponse, timeout_s=settings.rebalance_timeout_s
-            )
-        return await connection.ask(
-            request, HeartbeatResponse, timeout_s=settings.heartbeat_interval_s
-        )
+            # The coordinator waits as long for a leader that does not send the assignment.
+            limit_s = settings.rebalance_timeout_s + _JOIN_GRACE_S
+            return await connection.ask(request, SyncGroupResponse, timeout_s=limit_s)
+        return await connection.ask(request, HeartbeatResponse, timeout_s=self._request_timeout_s)
+
+    @property
+    def _request_timeout_s(self) -> float:
+        return self._settings.session_timeout_s / _REQUEST_TIMEOUTS_OF_A_SESSION
 
     def _pass_on(self, events: list[GroupEvent]) -> None:
         for event in events:
@@ -170,9 +194,8 @@ class GroupSession:
                     connection = await self._client.connection_to_coordinator(
                         self._settings.group_id, self._lane
                     )
-                    await connection.ask(
-                        request, LeaveGroupResponse, max_version=_LEAVE_BY_MEMBER_ID
-                    )
+                    limit = _LEAVE_BY_MEMBER_ID if request.member_id else None
+                    await connection.ask(request, LeaveGroupResponse, max_version=limit)
                 except (KafkaError, ClientError) as error:
                     logger.info("cannot leave group=%s error=%s", request.group_id, error)
         self._client.pool.close_lane(self._lane)

@@ -41,6 +41,8 @@ class GroupSettings:
     heartbeat_interval_s: float = 3.0
     instance_id: str | None = None
     """The identity of a static member (KIP-345): it keeps its part over a restart."""
+    leaves_at_end: bool = True
+    """False when a static member stays in the group until its session ends, to be restarted."""
 
 
 class GroupProtocol(Protocol):
@@ -135,12 +137,21 @@ class GroupMember:
         self._rejoin_wanted = True
 
     def leave_request(self) -> LeaveGroupRequest | None:
-        """Leave and return the request for it, for version 2; None when none is needed."""
+        """Leave and return the request for it; None when none is needed.
+
+        A static member's request needs version 3, another member's is for version 2.
+        """
+        settings = self._settings
         member_id, self.member_id = self.member_id, ""
         self.state = MemberState.LEFT
-        if not member_id or self._settings.instance_id is not None:
+        if not member_id or not settings.leaves_at_end:
             return None
-        return LeaveGroupRequest(group_id=self._settings.group_id, member_id=member_id)
+        if settings.instance_id is None:
+            return LeaveGroupRequest(group_id=settings.group_id, member_id=member_id)
+        member = LeaveGroupRequest.MemberIdentity(
+            member_id=member_id, group_instance_id=settings.instance_id
+        )
+        return LeaveGroupRequest(group_id=settings.group_id, members=[member])
 
     def poll(self, now: float) -> Step:
         """Return what to do now. Call it when no request is in flight."""
