@@ -15,7 +15,7 @@ LEADER = InstanceAddress("http", "127.0.0.1", 1)
 
 
 class Host:
-    """What connecting to the leader gives: a connection that lasts, a refusal, or silence."""
+    """The leader's host: it accepts connections, refuses them, or is silent."""
 
     def __init__(self) -> None:
         self.state = "up"

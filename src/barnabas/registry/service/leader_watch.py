@@ -1,8 +1,8 @@
 """Evidence that the leader's process has ended: its connections close, and new ones are refused.
 
 A process that is killed closes its connections at once, so an instance that holds one to the leader
-learns of it within milliseconds. Silence is no evidence: a host that is gone is left to the session
-timeout of the group.
+learns of it within milliseconds. Silence proves nothing: a lost host is left to the session timeout
+of the group.
 """
 
 import ssl
