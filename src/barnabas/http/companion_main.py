@@ -1,5 +1,6 @@
 """A companion as the process's main business: log lines, signals, exit codes, the parent's end."""
 
+import gc
 import logging
 import signal
 import sys
@@ -17,6 +18,9 @@ from barnabas.parent_pipe import has_parent_pipe, wait_parent_end
 logger = logging.getLogger(__name__)
 
 FAILED: Final = 1
+_GC_THRESHOLDS: Final = (20_000, 20, 50)
+"""A request makes hundreds of short-lived objects, most of which need no collector."""
+
 UNUSABLE: Final = 2
 """The exit code of a companion that cannot run with its configuration."""
 
@@ -37,6 +41,7 @@ def run_companion(
     missing packages, 1 for what may pass, such as a taken port or an `expected` exception.
     """
     set_up_logging(log_level, log_form)
+    gc.set_threshold(*_GC_THRESHOLDS)
     status = 0
     try:
         trio.run(_run, serve)

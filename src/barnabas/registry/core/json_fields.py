@@ -143,9 +143,13 @@ def read_json(body: bytes) -> Any:
 _CONTROL_ESCAPE = re.compile(r"\\(?:\\|u00[01][0-9a-f])")
 
 
+# json.dumps makes an encoder for each call that does not ask for its defaults.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def write_json(value: Any) -> str:
     """Return compact JSON, in the bytes that Jackson writes: hexadecimal digits in upper case."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = _ENCODER.encode(value)
     if "\\u00" not in text:
         return text
     return _CONTROL_ESCAPE.sub(_upper_hex, text)
