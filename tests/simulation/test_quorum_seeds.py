@@ -7,12 +7,12 @@ import pytest
 from barnabas.testing.simulation import prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, shrink
 
-SEEDS = range(1, 41)
+SEEDS = range(1, 25)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:
-    run(prepare(seed, 60))
+    run(prepare(seed, 30))
 
 
 def test_seed_run_twice_has_one_trace() -> None:

@@ -29,6 +29,8 @@ class FaultKind(Enum):
     SLOW_DISK = "slow disk"
     CLOCK = "clock rate"
     RESIGN = "the quorum's leader resigns"
+    CUT_LEADER = "cut the quorum's leader"
+    LEADER_LOSES_POWER = "the quorum's leader, on a slow disk, loses power"
 
 
 _PER_MINUTE: Final = {
@@ -46,8 +48,13 @@ _PER_MINUTE: Final = {
     FaultKind.SLOW_DISK: 2.0,
     FaultKind.CLOCK: 1.0,
     FaultKind.RESIGN: 2.0,
+    FaultKind.CUT_LEADER: 3.0,
+    FaultKind.LEADER_LOSES_POWER: 3.0,
 }
-"""The highest rates of the kinds, per simulated minute."""
+"""The highest rates of the kinds, per simulated minute, in a seed of ordinary intensity."""
+
+_INTENSITIES: Final = (1.0, 3.0, 10.0)
+_LONGEST_MS: Final = (1_500, 6_000, 30_000)
 
 
 @attrs.frozen(slots=True)
@@ -71,22 +78,26 @@ def draw_faults(seed: int, nodes: Sequence[int], for_ms: int) -> list[Fault]:
     """Return the faults of a seed, in the order of their times."""
     chance = random.Random(f"faults {seed}")
     kinds = [kind for kind in FaultKind if chance.random() < 0.5] or [FaultKind.KILL]
+    intensity, longest_ms = chance.choice(_INTENSITIES), chance.choice(_LONGEST_MS)
     faults: list[Fault] = []
     for kind in kinds:
-        rate = _PER_MINUTE[kind] * chance.random()
+        rate = _PER_MINUTE[kind] * intensity * chance.random()
         at_ms = chance.expovariate(1) * 60_000 / max(rate, 0.01)
         while at_ms < for_ms:
-            faults.append(_draw(chance, kind, nodes, int(at_ms)))
+            faults.append(_draw(chance, kind, nodes, int(at_ms), longest_ms))
             at_ms += chance.expovariate(1) * 60_000 / max(rate, 0.01)
     return sorted(faults, key=lambda fault: fault.at_ms)
 
 
-def _draw(chance: random.Random, kind: FaultKind, nodes: Sequence[int], at_ms: int) -> Fault:
-    longest = 30_000 if chance.random() < 0.2 else 6_000
-    for_ms = chance.randrange(100, longest)
+def _draw(
+    chance: random.Random, kind: FaultKind, nodes: Sequence[int], at_ms: int, longest_ms: int
+) -> Fault:
+    for_ms = chance.randrange(100, longest_ms)
     match kind:
         case FaultKind.POWER_LOSS_OF_ALL | FaultKind.DELAYS | FaultKind.RESETS:
             chosen = tuple(nodes)
+        case FaultKind.RESIGN | FaultKind.CUT_LEADER | FaultKind.LEADER_LOSES_POWER:
+            chosen = ()  # the leader at that time
         case FaultKind.CUT_HALF:
             chosen = tuple(chance.sample(nodes, k=max(1, len(nodes) // 2)))
         case FaultKind.CUT_ONE_WAY | FaultKind.CUT_PAIR:

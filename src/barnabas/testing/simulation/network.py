@@ -181,12 +181,12 @@ class Network:
     def _fail_to_connect(
         self, sender: Process, to: int, on_failure: OnFailure, timeout_ms: int
     ) -> None:
-        if self.is_cut(sender.node_id, to) or self.is_cut(to, sender.node_id):
+        is_cut = self.is_cut(sender.node_id, to) or self.is_cut(to, sender.node_id)
+        answer_ms = 2 * self._delay_us() / 1000
+        if is_cut or answer_ms >= timeout_ms:
             sender.after_ms(timeout_ms, on_failure, Failure.SILENT)
         else:
-            refused_ms = 2 * self._delay_us() / 1000
-            failure = Failure.REFUSED if refused_ms < timeout_ms else Failure.SILENT
-            sender.after_ms(min(refused_ms, timeout_ms), on_failure, failure)
+            sender.after_ms(answer_ms, on_failure, Failure.REFUSED)
 
     def _arrive(self, exchange: _Exchange, handler: Handler, request: Any) -> None:
         def respond(response: Any) -> None:

@@ -113,6 +113,9 @@ class ReplicaObserver:
     def state_written(self, replica: "QuorumReplica", old: QuorumState, new: QuorumState) -> None:
         """The state file changed."""
 
+    def fetching(self, replica: "QuorumReplica", request: FetchRequest) -> None:
+        """A fetch is about to be sent."""
+
     def led(self, replica: "QuorumReplica") -> None:
         """Effects were carried out while the replica led."""
 
@@ -204,6 +207,16 @@ class QuorumReplica:
         except KafkaError as error:
             respond(error)
             return
+        self.settle()
+
+    @property
+    def is_leader(self) -> bool:
+        """True when the replica believes that it leads the quorum."""
+        return self.core.is_leader
+
+    def resign(self) -> None:
+        """Stop leading."""
+        self.core.resign(self.process.now_ms)
         self.settle()
 
     # Effects
@@ -318,6 +331,7 @@ class QuorumReplica:
         request = self.core.fetch_request()
         if request is None:
             return
+        self.observer.fetching(self, request)
         to = request.to
         if to is None:
             others = [key.id for key in self.voters.replica_keys if key.id != self.process.node_id]

@@ -10,6 +10,7 @@ from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
+from barnabas.testing.simulation.admin_clients import AdminClient
 from barnabas.testing.simulation.faults import Fault, draw_faults
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
@@ -39,6 +40,7 @@ class Simulation:
     cluster: SimCluster
     options: SeedOptions
     faults: list[Fault]
+    admins: list[AdminClient]
     invariants: QuorumInvariants
 
 
@@ -78,7 +80,10 @@ def prepare(
             rack=f"rack-{node_id % options.racks}",
         )
         cluster.add(node)
-    return Simulation(world, cluster, options, faults, invariants)
+    admins = [
+        AdminClient(cluster, number, options.admin_pause_ms) for number in range(options.admins)
+    ]
+    return Simulation(world, cluster, options, faults, admins, invariants)
 
 
 def run(simulation: Simulation) -> Simulation:
@@ -88,11 +93,15 @@ def run(simulation: Simulation) -> Simulation:
     """
     cluster, world = simulation.cluster, simulation.world
     cluster.start()
+    for admin in simulation.admins:
+        admin.start()
     world.run(_CALM_BEFORE_MS)
     cluster.schedule(simulation.faults)
     world.run(simulation.options.seconds * 1000)
     world.note("healed")
     cluster.heal()
+    for admin in simulation.admins:
+        admin.is_stopped = True
     world.run(_CALM_AFTER_MS)
     check_liveness(simulation)
     return simulation
@@ -104,6 +113,10 @@ def check_liveness(simulation: Simulation) -> None:
     leaders = {(node.replica.core.leader_id, node.replica.core.epoch) for node in nodes}
     is_one = len(leaders) == 1 and (None not in next(iter(leaders)))
     require(is_one, "LIVENESS", f"the nodes know the leaders {leaders}")
+    for admin in simulation.admins:
+        require(admin.is_idle, "LIVENESS", "an operation has no outcome")
+        for node in nodes:
+            admin.check(node.replica.machine.image)
     for node in nodes:
         image = node.replica.machine.image
         fenced = [
@@ -116,7 +129,8 @@ def check_liveness(simulation: Simulation) -> None:
 
 def _digest(image: MetadataImage) -> object:
     brokers = ((b.id, b.epoch, b.fenced) for b in image.brokers.values())
-    return tuple(sorted(brokers)), tuple(sorted(image.features.items()))
+    topics = sorted((name, len(topic.partitions)) for name, topic in image.topics_by_name.items())
+    return tuple(sorted(brokers)), tuple(topics), tuple(sorted(image.features.items()))
 
 
 def _uuid(number: int) -> Uuid:

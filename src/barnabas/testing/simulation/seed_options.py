@@ -16,6 +16,8 @@ class SeedOptions:
     brokers: int
     is_combined: bool
     racks: int
+    admins: int
+    admin_pause_ms: int
     seconds: int
 
     @property
@@ -38,7 +40,8 @@ class SeedOptions:
         kind = "combined" if self.is_combined else "apart"
         return (
             f"controllers={self.controllers} brokers={self.brokers} {kind} "
-            f"racks={self.racks} seconds={self.seconds}"
+            f"racks={self.racks} admins={self.admins} every {self.admin_pause_ms} ms "
+            f"seconds={self.seconds}"
         )
 
 
@@ -50,5 +53,7 @@ def draw_options(seed: int, seconds: int) -> SeedOptions:
         brokers=chance.choice((1, 3, 3, 4, 5)),
         is_combined=chance.random() < 0.6,
         racks=chance.choice((1, 1, 3)),
+        admins=chance.choice((0, 1, 3)),
+        admin_pause_ms=chance.choice((20, 100, 1000)),
         seconds=seconds,
     )

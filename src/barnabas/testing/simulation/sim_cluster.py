@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+import attrs
+
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.network import Delays, Network
 from barnabas.testing.simulation.sim_node import SimNode
@@ -17,6 +19,11 @@ class SimCluster:
         self.world = world
         self.network = network
         self.nodes: dict[int, SimNode] = {}
+
+    @property
+    def voter_ids(self) -> list[int]:
+        """The ids of the nodes that are voters."""
+        return [node_id for node_id, node in self.nodes.items() if node.is_voter]
 
     def add(self, node: SimNode) -> None:
         """Add a node; it does not run yet."""
@@ -41,6 +48,9 @@ class SimCluster:
     def apply(self, fault: Fault) -> None:
         """Begin a fault; it ends by itself."""
         self.world.note("fault", str(fault))
+        if not fault.nodes:
+            self._disturb_leader(fault)
+            return
         nodes = [self.nodes[node_id] for node_id in fault.nodes]
         match fault.kind:
             case FaultKind.KILL:
@@ -52,8 +62,6 @@ class SimCluster:
                 self.world.after(fault.for_ms * 1000, self._start, nodes[0])
             case FaultKind.PAUSE:
                 nodes[0].process.pause(fault.for_ms)
-            case FaultKind.RESIGN:
-                self._resign()
             case FaultKind.CLOCK:
                 nodes[0].process.clock_rate = 0.99 + 0.02 * fault.amount
             case FaultKind.SLOW_DISK:
@@ -70,11 +78,24 @@ class SimCluster:
                 stop(node)
             self.world.after(fault.for_ms * 1000, self._start, node)
 
-    def _resign(self) -> None:
+    def _disturb_leader(self, fault: Fault) -> None:
+        """Begin a fault of each node that leads the quorum, or believes that it does."""
         for node in self.nodes.values():
-            if node.process.is_running and node.replica.core.is_leader:
-                node.replica.core.resign(node.process.now_ms)
-                node.process.call(node.process.life, node.replica.settle)
+            if not node.process.is_running or not node.replica.is_leader:
+                continue
+            match fault.kind:
+                case FaultKind.RESIGN:
+                    node.process.call(node.process.life, node.replica.resign)
+                case FaultKind.CUT_LEADER:
+                    self._disturb_network(attrs.evolve(fault, nodes=(node.process.node_id,)))
+                case _:
+                    node.quorum_disk.fsync_ms = (fault.for_ms, fault.for_ms)
+                    delay_us = int(fault.amount * fault.for_ms) * 1000
+                    self.world.after(delay_us, self._lose_power_of, node, fault)
+
+    def _lose_power_of(self, node: SimNode, fault: Fault) -> None:
+        self._mend_disk(node)
+        self._stop([node], fault, SimNode.lose_power)
 
     def _mend_disk(self, node: SimNode) -> None:
         node.quorum_disk.fsync_ms = (0.2, 2.0)
@@ -83,7 +104,7 @@ class SimCluster:
         network, chosen = self.network, fault.nodes
         others = [node_id for node_id in self.nodes if node_id not in chosen]
         match fault.kind:
-            case FaultKind.CUT_NODE | FaultKind.CUT_HALF:
+            case FaultKind.CUT_NODE | FaultKind.CUT_LEADER | FaultKind.CUT_HALF:
                 for one in chosen:
                     for other in others:
                         network.cut(one, other)

@@ -72,6 +72,11 @@ class SimNode:
         self._is_following = False
 
     @property
+    def is_voter(self) -> bool:
+        """True when the node may lead the quorum."""
+        return self.process.node_id in self.replica.voters.voters
+
+    @property
     def is_broker(self) -> bool:
         """True when the node hosts partitions."""
         return bool(self.directories)
