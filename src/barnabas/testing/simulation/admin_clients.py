@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import require
@@ -23,7 +23,7 @@ _CREATE_VERSION, _DELETE_VERSION = 7, 6
 
 
 class _Presence(enum.Enum):
-    """What a client knows of a topic."""
+    """The existence of a topic, by the outcomes that its client has."""
 
     PRESENT = "present"
     ABSENT = "absent"
@@ -96,8 +96,9 @@ class AdminClient:
             # The controller that lost its leadership does not know if the records are committed.
             self._controller = None
             return _Presence.UNKNOWN
-        results = getattr(outcome, "topics", None) or getattr(outcome, "responses", None) or []
-        error = ErrorCode(results[0].error_code)
+        is_creation = isinstance(outcome, CreateTopicsResponse)
+        (result,) = outcome.topics if is_creation else outcome.responses
+        error = ErrorCode(result.error_code)
         if error is ErrorCode.NONE:
             self.acknowledged += 1
             return after
