@@ -15,6 +15,7 @@ import attrs
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.controller.controller_tasks import ControllerTasks
 from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
@@ -139,6 +140,14 @@ class ControllerStateMachine:
         if self._active_epoch is not None:
             self._prepare(now_ms)
             self._append_result(self._tasks.run_due(now_ms), now_ms)
+
+    def end_session(self, key: SessionKey, now_ms: int) -> None:
+        """The process of a broker has ended: let `tick` fence it at once.
+
+        Nothing happens while this node is not the active controller.
+        """
+        self._follow_leadership(now_ms)
+        self._tasks.end_session(key, now_ms)
 
     def wakeup_ms(self) -> int | None:
         """Return when `tick` is due next; None while this node is not the active controller."""

@@ -67,9 +67,9 @@ class ControllerTasks:
             return self._write_no_op()
         return self._fence_stale_broker(due.late_ms, now_ms)
 
-    def end_session(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """Fence a broker at once: it is known that its process has ended."""
-        if self._controller.sessions.end(SessionKey(broker_id, epoch)):
+    def end_session(self, key: SessionKey, now_ms: int) -> None:
+        """Fence a broker at once, because its process has ended."""
+        if self._controller.sessions.end(key):
             self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
 
     def _write_no_op(self) -> ControllerResult[None]:

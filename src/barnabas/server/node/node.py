@@ -269,6 +269,23 @@ class Node:
             now_ms=self.now_ms,
         )
         await nursery.start(self.fetchers.run)
+        self._detect_failures(nursery)
+
+    def _detect_failures(self, nursery: trio.Nursery) -> None:
+        """Let this node's controller notice when the process of another broker ends."""
+        from barnabas.server.quorum.failure_detector import FailureDetector
+
+        quorum = self.quorum
+        detector = FailureDetector(
+            self.node_id,
+            self.config.inter_broker_listener_name,
+            now_ms=quorum.now_ms,
+            report=quorum.end_session,
+        )
+        detector.follow(quorum.image)
+        quorum.publisher.subscribe("failure detector", detector.follow_changes)
+        quorum.when_leader_changes(detector.report_again)
+        nursery.start_soon(detector.run)
 
     def _follow_metadata(self, image: "MetadataImage") -> None:
         """Host the replicas of the first image, and of those that follow."""

@@ -24,6 +24,7 @@ from barnabas.cluster.broker.broker_lifecycle import (
 )
 from barnabas.cluster.controller.controller import Controller, ControllerRequest, LocalBroker
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, REGISTERED
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
@@ -148,6 +149,11 @@ class Quorum:
     def now_ms(self) -> int:
         """Return the time in ms since 1970, of a clock that does not jump."""
         return self._clock_offset_ms + _monotonic_ms()
+
+    def end_session(self, key: SessionKey) -> None:
+        """Have this node's controller, if it is active, fence a broker whose process has ended."""
+        self._machine.end_session(key, self.now_ms())
+        self._shell.wake()
 
     async def handle(self, request: ControllerRequest, version: int) -> Message:
         """Have this node's controller decide a request (see `ControllerHost.handle`)."""

@@ -1,0 +1,151 @@
+"""Decide from its connections that the process of a broker has ended, before its session expires.
+
+Every controller keeps one idle connection to the advertised address of each unfenced broker. When
+a process ends, its operating system closes the connections and refuses new ones, within a
+millisecond. Evidence is a connection that was closed, followed by two refused attempts within 100
+ms. A timeout, an unreachable host, a reset alone, or an address that was never reached does not
+count: such a broker keeps its session, as in Apache Kafka.
+
+To fence a live broker is safe, but it costs availability. After evidence against a broker, the next
+evidence against the same broker counts only 3 s later.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import attrs
+
+from barnabas.cluster.controller.sessions import SessionKey
+
+_BETWEEN_ATTEMPTS_MS: Final = 30
+_REFUSALS_WITHIN_MS: Final = 100
+_AFTER_CLOSE_MS: Final = 1000
+_HOLD_OFF_MS: Final = 3000
+_RETRY_MIN_MS: Final = 200
+_RETRY_MAX_MS: Final = 30_000
+_STABLE_MS: Final = 10_000
+
+
+class BrokerAddress(NamedTuple):
+    """The address of the listener that other nodes connect to."""
+
+    host: str
+    port: int
+
+
+@attrs.define(slots=True)
+class _Watch:
+    """The connection to one registration of a broker.
+
+    `closed_ms` is when a connection was closed, None when that is no longer recent enough.
+    `refused_ms` is when the first attempt after it was refused.
+    """
+
+    address: BrokerAddress
+    next_ms: int | None
+    connected_ms: int | None = None
+    closed_ms: int | None = None
+    refused_ms: int | None = None
+    failures: int = 0
+
+
+class FailureEvidence:
+    """The connections to the unfenced brokers, and the brokers that are known to have ended."""
+
+    def __init__(self) -> None:
+        self._watches: dict[SessionKey, _Watch] = {}
+        self._gone: set[SessionKey] = set()
+        self._held_until_ms: dict[int, int] = {}
+
+    # Events
+
+    def follow(self, brokers: Mapping[SessionKey, BrokerAddress], now_ms: int) -> set[SessionKey]:
+        """Watch these brokers from now on; return those whose connections must be closed."""
+        ended = self._watches.keys() - brokers.keys()
+        for key, address in brokers.items():
+            watch = self._watches.get(key)
+            if watch is not None and watch.address != address:
+                ended.add(key)
+                watch = None
+            if watch is None:
+                self._watches[key] = _Watch(address, now_ms)
+        for key in ended - brokers.keys():
+            del self._watches[key]
+        self._gone -= ended
+        return ended
+
+    def on_connected(self, key: SessionKey, now_ms: int) -> None:
+        """An attempt to connect has succeeded: the broker is alive."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.connected_ms, watch.closed_ms, watch.refused_ms = now_ms, None, None
+            self._gone.discard(key)
+
+    def on_closed(self, key: SessionKey, now_ms: int) -> None:
+        """The broker has closed the connection, or its host has reset it."""
+        watch = self._watches.get(key)
+        if watch is None or watch.connected_ms is None:
+            return
+        if now_ms - watch.connected_ms >= _STABLE_MS:
+            watch.failures = 0
+        watch.connected_ms, watch.closed_ms, watch.refused_ms = None, now_ms, None
+        # A proxy accepts and closes the connection again and again.
+        watch.next_ms = now_ms if watch.failures == 0 else self._retry_ms(watch, now_ms)
+        watch.failures += 1
+
+    def on_refused(self, key: SessionKey, now_ms: int) -> bool:
+        """The host has refused a connection; return True when that completes the evidence."""
+        watch = self._watches.get(key)
+        if watch is None:
+            return False
+        if watch.closed_ms is None or now_ms - watch.closed_ms > _AFTER_CLOSE_MS:
+            self.on_failed(key, now_ms)
+        elif watch.refused_ms is None or now_ms - watch.refused_ms > _REFUSALS_WITHIN_MS:
+            watch.refused_ms = now_ms
+            watch.next_ms = now_ms + _BETWEEN_ATTEMPTS_MS
+        else:
+            return self._conclude(key, watch, now_ms)
+        return False
+
+    def on_failed(self, key: SessionKey, now_ms: int) -> None:
+        """An attempt to connect has failed in any other way."""
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.closed_ms = watch.refused_ms = None
+            watch.next_ms = self._retry_ms(watch, now_ms)
+            watch.failures += 1
+
+    # Decisions
+
+    @property
+    def gone(self) -> frozenset[SessionKey]:
+        """The registrations whose process has ended."""
+        return frozenset(self._gone)
+
+    def take_due(self, now_ms: int) -> list[tuple[SessionKey, BrokerAddress]]:
+        """Return the brokers to connect to now."""
+        due: list[tuple[SessionKey, BrokerAddress]] = []
+        for key, watch in self._watches.items():
+            if watch.next_ms is not None and watch.next_ms <= now_ms:
+                watch.next_ms = None
+                due.append((key, watch.address))
+        return due
+
+    def wakeup_ms(self) -> int | None:
+        """Return when `take_due` is due next."""
+        times = (watch.next_ms for watch in self._watches.values())
+        return min((each for each in times if each is not None), default=None)
+
+    def _conclude(self, key: SessionKey, watch: _Watch, now_ms: int) -> bool:
+        held_until_ms = self._held_until_ms.get(key.broker_id, now_ms)
+        if now_ms < held_until_ms:
+            watch.closed_ms, watch.refused_ms = held_until_ms, None
+            watch.next_ms = held_until_ms
+            return False
+        self._held_until_ms[key.broker_id] = now_ms + _HOLD_OFF_MS
+        self._gone.add(key)
+        self.on_failed(key, now_ms)
+        return True
+
+    def _retry_ms(self, watch: _Watch, now_ms: int) -> int:
+        return now_ms + min(_RETRY_MIN_MS << min(watch.failures, 10), _RETRY_MAX_MS)

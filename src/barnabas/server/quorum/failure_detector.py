@@ -1,0 +1,147 @@
+"""The connections that show a controller when the process of a broker has ended.
+
+`cluster.controller.failure_evidence` decides; this module connects, waits for the end of each
+connection, and reports.
+"""
+
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from barnabas.cluster.controller.failure_evidence import BrokerAddress, FailureEvidence
+from barnabas.cluster.controller.sessions import SessionKey
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT_S: Final = 1.0
+_READ_BYTES: Final = 64
+
+
+class FailureDetector:
+    """Watches the unfenced brokers of other nodes.
+
+    `listener_name` is the listener that brokers serve each other on. `report` is called with each
+    registration whose process has ended, perhaps several times.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        listener_name: str,
+        *,
+        now_ms: Callable[[], int],
+        report: Callable[[SessionKey], None],
+    ) -> None:
+        self._node_id = node_id
+        self._listener_name = listener_name
+        self._now_ms = now_ms
+        self._report = report
+        self._evidence = FailureEvidence()
+        self._connections: dict[SessionKey, trio.CancelScope] = {}
+        self._woken = trio.Event()
+
+    def follow(self, image: MetadataImage) -> None:
+        """Watch the unfenced brokers of this image."""
+        brokers = {
+            SessionKey(broker.id, broker.epoch): address
+            for broker in image.brokers.values()
+            if broker.id != self._node_id
+            and not broker.fenced
+            and (address := self._address(broker)) is not None
+        }
+        for key in self._evidence.follow(brokers, self._now_ms()):
+            if key in self._connections:
+                self._connections.pop(key).cancel()
+        self._woken.set()
+
+    def follow_changes(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Watch the unfenced brokers of a new image."""
+        if delta.brokers:
+            self.follow(image)
+
+    def report_again(self) -> None:
+        """Report the brokers that are known to have ended to a new active controller."""
+        for key in self._evidence.gone:
+            self._report(key)
+
+    async def run(self) -> None:
+        """Keep the connections until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._woken = trio.Event()
+                for key, address in self._evidence.take_due(self._now_ms()):
+                    nursery.start_soon(self._watch, key, address)
+                wakeup_ms = self._evidence.wakeup_ms()
+                with trio.CancelScope() as scope:
+                    if wakeup_ms is not None:
+                        delay_s = max(0, wakeup_ms - self._now_ms()) / 1000
+                        scope.deadline = trio.current_time() + delay_s
+                    await self._woken.wait()
+
+    def _address(self, broker: BrokerImage) -> BrokerAddress | None:
+        endpoint = broker.endpoints.get(self._listener_name)
+        return None if endpoint is None else BrokerAddress(endpoint.host, endpoint.port)
+
+    async def _watch(self, key: SessionKey, address: BrokerAddress) -> None:
+        """Connect and wait for the end of the connection."""
+        with trio.CancelScope() as scope:
+            self._connections[key] = scope
+            await self._connect(key, address)
+            self._woken.set()
+            if self._connections.get(key) is scope:
+                del self._connections[key]
+
+    async def _connect(self, key: SessionKey, address: BrokerAddress) -> None:
+        evidence = self._evidence
+        try:
+            with trio.fail_after(_CONNECT_TIMEOUT_S):
+                stream = await _open(address)
+        except ConnectionRefusedError:
+            if evidence.on_refused(key, self._now_ms()):
+                logger.warning(
+                    "broker process has ended broker=%d epoch=%d address=%s:%d",
+                    key.broker_id,
+                    key.epoch,
+                    address.host,
+                    address.port,
+                )
+                self._report(key)
+        except (OSError, trio.TooSlowError):
+            evidence.on_failed(key, self._now_ms())
+        else:
+            evidence.on_connected(key, self._now_ms())
+            with stream, suppress(OSError):
+                while await stream.recv(_READ_BYTES):
+                    pass  # a broker sends nothing without a request
+            evidence.on_closed(key, self._now_ms())
+
+
+async def _open(address: BrokerAddress) -> trio.socket.SocketType:
+    """Connect to the first address that answers.
+
+    Raises ConnectionRefusedError when all addresses refuse, OSError for any other failure.
+    """
+    failures: list[OSError] = []
+    found = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, target in found:
+        sock = trio.socket.socket(family, kind, protocol)
+        try:
+            await sock.connect(target)
+        except OSError as error:
+            sock.close()
+            failures.append(error)
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    if failures and all(isinstance(error, ConnectionRefusedError) for error in failures):
+        raise failures[0]
+    raise OSError(errno.EHOSTUNREACH, f"cannot reach {address.host}:{address.port}")

@@ -1,0 +1,187 @@
+"""Evidence that the process of a broker has ended: refused twice after its connection closed."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from barnabas.cluster.controller.failure_evidence import BrokerAddress, FailureEvidence
+from barnabas.cluster.controller.sessions import SessionKey
+
+KEY = SessionKey(2, 40)
+ADDRESS = BrokerAddress("127.0.0.1", 9092)
+
+
+def watching(now_ms: int = 0) -> FailureEvidence:
+    """Evidence with an open connection to broker 2."""
+    evidence = FailureEvidence()
+    evidence.follow({KEY: ADDRESS}, now_ms)
+    assert evidence.take_due(now_ms) == [(KEY, ADDRESS)]
+    evidence.on_connected(KEY, now_ms)
+    assert evidence.wakeup_ms() is None
+    return evidence
+
+
+def refuse(evidence: FailureEvidence, now_ms: int) -> int:
+    """Refuse the attempt that is due; return when the next one is."""
+    assert evidence.take_due(now_ms) == [(KEY, ADDRESS)]
+    evidence.on_refused(KEY, now_ms)
+    wakeup_ms = evidence.wakeup_ms()
+    assert wakeup_ms is not None
+    return wakeup_ms
+
+
+def kill(evidence: FailureEvidence, now_ms: int) -> None:
+    """The process ends: its connection closes, and two attempts are refused."""
+    evidence.on_closed(KEY, now_ms)
+    again_ms = refuse(evidence, now_ms)
+    assert again_ms - now_ms < 100
+    assert not evidence.gone
+    refuse(evidence, again_ms)
+
+
+def test_evidence_closed_and_refused_twice_is_an_ended_process() -> None:
+    evidence = watching()
+    kill(evidence, 5000)
+    assert evidence.gone == {KEY}
+
+
+def test_evidence_reset_of_the_connection_alone_does_not_count() -> None:
+    """Planted once: a single reset as evidence (mistake 42)."""
+    evidence = watching()
+    for now_ms in range(1000, 60_000, 100):
+        evidence.on_closed(KEY, now_ms)
+        if evidence.take_due(now_ms):
+            evidence.on_connected(KEY, now_ms)
+        assert not evidence.gone
+
+
+def test_evidence_accepting_and_closing_proxy_is_tried_less_and_less_often() -> None:
+    evidence, attempts = watching(), 0
+    evidence.on_closed(KEY, 1000)
+    for now_ms in range(1000, 61_000, 10):
+        if evidence.take_due(now_ms):
+            attempts += 1
+            evidence.on_connected(KEY, now_ms)
+            evidence.on_closed(KEY, now_ms + 1)
+    assert attempts < 12
+
+
+def test_evidence_address_that_was_never_reached_does_not_count() -> None:
+    evidence = FailureEvidence()
+    evidence.follow({KEY: ADDRESS}, 0)
+    now_ms: int | None = 0
+    for _ in range(50):
+        assert now_ms is not None
+        now_ms = refuse(evidence, now_ms)
+    assert not evidence.gone
+
+
+def test_evidence_silence_between_refusals_starts_again() -> None:
+    evidence = watching()
+    evidence.on_closed(KEY, 1000)
+    again_ms = refuse(evidence, 1000)
+    evidence.take_due(again_ms)
+    evidence.on_failed(KEY, again_ms)  # a timeout
+    now_ms = evidence.wakeup_ms()
+    for _ in range(10):
+        assert now_ms is not None
+        now_ms = refuse(evidence, now_ms)
+    assert not evidence.gone
+
+
+def test_evidence_refusals_too_far_apart_do_not_count() -> None:
+    evidence = watching()
+    evidence.on_closed(KEY, 1000)
+    refuse(evidence, 1000)
+    refuse(evidence, 1101)
+    assert not evidence.gone
+    refuse(evidence, 1131)
+    assert evidence.gone == {KEY}
+
+
+def test_evidence_broker_that_accepts_again_is_alive() -> None:
+    evidence = watching()
+    kill(evidence, 1000)
+    now_ms = evidence.wakeup_ms()
+    assert now_ms is not None
+    assert evidence.take_due(now_ms)
+    evidence.on_connected(KEY, now_ms)
+    assert not evidence.gone
+
+
+def test_evidence_of_the_next_incarnation_waits_for_the_hold_off() -> None:
+    evidence = watching()
+    kill(evidence, 1000)
+    successor = SessionKey(2, 50)
+    assert evidence.follow({successor: ADDRESS}, 1500) == {KEY}
+    assert not evidence.gone
+    evidence.take_due(1500)
+    evidence.on_connected(successor, 1500)
+    evidence.on_closed(successor, 2000)
+    now_ms = 2000
+    while not evidence.gone:
+        assert now_ms < 5000
+        assert evidence.take_due(now_ms)
+        evidence.on_refused(successor, now_ms)
+        wakeup_ms = evidence.wakeup_ms()
+        assert wakeup_ms is not None
+        now_ms = wakeup_ms if not evidence.gone else now_ms
+    assert 1030 + 3000 <= now_ms <= 4200
+
+
+def test_follow_moved_broker_closes_the_connection_to_its_earlier_address() -> None:
+    evidence = watching()
+    moved = BrokerAddress("127.0.0.1", 9999)
+    assert evidence.follow({KEY: moved}, 10) == {KEY}
+    assert evidence.take_due(10) == [(KEY, moved)]
+    assert evidence.follow({}, 20) == {KEY}
+    evidence.on_refused(KEY, 20)
+    assert evidence.wakeup_ms() is None
+
+
+class EvidenceOfALiveBroker(RuleBasedStateMachine):
+    """A live broker never refuses two attempts in sequence, so there is never evidence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 0
+        self.evidence = FailureEvidence()
+        self.evidence.follow({KEY: ADDRESS}, 0)
+        self.attempting = self.connected = self.refused = False
+
+    @rule(ms=st.integers(0, 2000))
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+        self.attempting = self.attempting or bool(self.evidence.take_due(self.now_ms))
+
+    @precondition(lambda self: self.attempting)
+    @rule()
+    def connect(self) -> None:
+        self.attempting, self.connected, self.refused = False, True, False
+        self.evidence.on_connected(KEY, self.now_ms)
+
+    @precondition(lambda self: self.attempting)
+    @rule()
+    def fail(self) -> None:
+        self.attempting = False
+        self.evidence.on_failed(KEY, self.now_ms)
+
+    @precondition(lambda self: self.attempting and not self.refused)
+    @rule()
+    def refuse_once(self) -> None:
+        self.attempting, self.refused = False, True
+        self.evidence.on_refused(KEY, self.now_ms)
+
+    @precondition(lambda self: self.connected)
+    @rule()
+    def close(self) -> None:
+        self.connected = False
+        self.evidence.on_closed(KEY, self.now_ms)
+
+    @invariant()
+    def is_never_gone(self) -> None:
+        assert not self.evidence.gone
+
+
+TestEvidenceOfALiveBroker: Any = EvidenceOfALiveBroker.TestCase

@@ -1,0 +1,115 @@
+"""The failure detector over real sockets: reports a process that has ended, and no other."""
+
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable
+
+import attrs
+import trio
+
+from barnabas.cluster.controller.sessions import SessionKey
+from barnabas.cluster.metadata.image import Endpoint, MetadataImage
+from barnabas.server.quorum.failure_detector import FailureDetector
+from tests.cluster.states import Cluster
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Broker:
+    """A listener that accepts connections, as the process of a broker does."""
+
+    def __init__(self) -> None:
+        self.connections: list[trio.SocketStream] = []
+        self.accepted = trio.Event()
+        self.port = 0
+        self._accepting = trio.CancelScope()
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.port = listener.socket.getsockname()[1]
+        task_status.started()
+        with self._accepting:
+            async with listener:
+                while True:
+                    self.connections.append(await listener.accept())
+                    self.accepted.set()
+
+    def image(self, fenced: bool = False) -> MetadataImage:
+        """Return metadata with broker 1, the detector's own, and this broker as 2."""
+        image = Cluster(brokers=2).image
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self.port)
+        broker = attrs.evolve(image.brokers[2], endpoints={"PLAINTEXT": endpoint}, fenced=fenced)
+        return attrs.evolve(image, brokers={**image.brokers, 2: broker})
+
+    def reset(self) -> None:
+        """Reset all connections."""
+        for connection in self.connections:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            connection.socket.close()
+        self.connections.clear()
+
+    async def kill(self) -> None:
+        """Do what the operating system does when a process ends."""
+        self._accepting.cancel()
+        await trio.sleep(0.01)
+        self.reset()
+
+
+def observe(scenario: Callable[[Broker, FailureDetector], Awaitable[None]]) -> list[int]:
+    """Return the brokers that the detector reports during a scenario."""
+    reported: list[SessionKey] = []
+
+    async def main() -> None:
+        broker = Broker()
+        detector = FailureDetector(
+            1, "PLAINTEXT", now_ms=lambda: int(time.monotonic() * 1000), report=reported.append
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(broker.run)
+            nursery.start_soon(detector.run)
+            detector.follow(broker.image())
+            with trio.fail_after(5):
+                await broker.accepted.wait()
+            await scenario(broker, detector)
+            await broker.kill()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    return [key.broker_id for key in reported]
+
+
+def test_detector_reports_an_ended_process_at_once() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        await broker.kill()
+        await trio.sleep(0.4)
+
+    assert observe(scenario) == [2]
+
+
+def test_detector_resets_with_the_listener_up_are_not_reported() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        for _ in range(10):
+            broker.reset()
+            await trio.sleep(0.05)
+
+    assert observe(scenario) == []
+
+
+def test_detector_fenced_broker_is_not_watched() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        detector.follow(broker.image(fenced=True))
+        await trio.sleep(0.05)
+        await broker.kill()
+        await trio.sleep(0.3)
+
+    assert observe(scenario) == []
+
+
+def test_detector_reports_again_to_a_new_controller() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        await broker.kill()
+        await trio.sleep(0.3)
+        detector.report_again()
+
+    assert observe(scenario) == [2, 2]
