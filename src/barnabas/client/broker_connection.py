@@ -25,9 +25,8 @@ from barnabas.client.failures import (
     ConnectionFailureError,
     MalformedResponseError,
     TlsError,
-    error_code,
 )
-from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.errors import ErrorCode, ProtocolError, error_code
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,

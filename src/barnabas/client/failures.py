@@ -17,7 +17,7 @@ peers of a cluster act on that difference.
 
 from typing import NamedTuple, Self
 
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 
 
 class Address(NamedTuple):
@@ -97,14 +97,6 @@ class DeliveryError(ClientError):
         super().__init__(f"records for {where} were not acknowledged and {state}{reason}")
         self.last = last
         self.maybe_appended = maybe_appended
-
-
-def error_code(number: int) -> ErrorCode:
-    """Return an error code; a number that this version does not know is UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def raise_for(number: int, message: str | None = None) -> None:

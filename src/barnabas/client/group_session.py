@@ -25,9 +25,9 @@ from barnabas.client.core.group_membership import (
     MemberState,
     Revoked,
 )
-from barnabas.client.failures import ClientError, ConnectionFailureError, error_code, raise_for
+from barnabas.client.failures import ClientError, ConnectionFailureError, raise_for
 from barnabas.client.kafka_client import KafkaClient, is_retriable
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import KafkaError, error_code
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

@@ -26,10 +26,9 @@ from barnabas.client.failures import (
     Address,
     CallTimeoutError,
     ConnectionFailureError,
-    error_code,
     raise_for,
 )
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,

@@ -25,13 +25,12 @@ from barnabas.client.failures import (
     ClientError,
     ConnectionFailureError,
     DeliveryError,
-    error_code,
     raise_for,
 )
 from barnabas.client.kafka_client import KafkaClient, is_retriable
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,

@@ -162,6 +162,14 @@ _RETRIABLE: Final = frozenset((
 # fmt: on
 
 
+def error_code(number: int) -> ErrorCode:
+    """Return an error code; a number that this version does not know is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class KafkaError(Exception):
     """A request that ends with an error code; `message` is human-readable and may be sent to the
     client.

@@ -24,6 +24,7 @@ from barnabas.server.coordinators import coordinator_turns
 from barnabas.server.coordinators.coordinator_turns import Waiter
 from barnabas.server.coordinators.group_partition import GroupPartition
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
+from barnabas.server.coordinators.transactions.transaction_verification import Admission
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 from tests.server.coordinators.coordinator_world import Asked, World, marker, run
 
@@ -77,7 +78,7 @@ class Verified:
     def __init__(self, guards: Guards) -> None:
         self.guards = guards
 
-    async def verify_partitions(self, *arguments: Any) -> dict[tuple[str, int], ErrorCode]:
+    async def verify(self, *arguments: Any, adds: bool) -> dict[tuple[str, int], ErrorCode]:
         return dict.fromkeys(arguments[-1], ErrorCode.NONE)
 
 
@@ -122,7 +123,7 @@ def test_transactional_commit_during_a_marker_is_before_it_or_refused(
     world: World, steps: int, is_first: bool
 ) -> None:
     """Whenever the marker comes: the offsets are before it, or they are refused."""
-    world.transactions = Verified(world.transactions.guards)  # type: ignore[assignment]
+    verifier = Verified(world.transactions.guards)
     group_id = group_here(world)
     services = SimpleNamespace(
         image=lambda: world.image,
@@ -130,6 +131,7 @@ def test_transactional_commit_during_a_marker_is_before_it_or_refused(
         groups=world.groups,
         replicas=world.replicas,
         settings=world.settings,
+        admission=partial(Admission, verifier, world.settings),
     )
     context: Any = SimpleNamespace(services=services, version=3)
 

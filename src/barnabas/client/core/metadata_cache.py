@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import attrs
 
-from barnabas.client.failures import Address, error_code
-from barnabas.protocol.errors import ErrorCode
+from barnabas.client.failures import Address
+from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.types import ZERO_UUID, Uuid
 

@@ -9,6 +9,7 @@ operation.
 - `transaction_state`: the states, their transitions, and the meaning of EndTxn in each, as tables;
 - `transaction`: one transactional id's data, and how each transition changes it;
 - `transaction_log_records`: the records; `pending_markers`: markers without an answer;
+- `marker_requests`, `verification_batches`: markers for, and verifications from, other brokers;
 - `transaction_validation`: refusals; `transaction_listing`: descriptions for administrators;
 - `transaction_shard`: the operations; `transaction_settings`: the settings.
 

@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from barnabas.server.storage.record_worker import RecordWorker
 
 
+if TYPE_CHECKING:
+    PrepareAdmission: TypeAlias = Callable[
+        [Support, str, int, int, Iterable[tuple[str, int]]], Admission
+    ]
+    """Prepares a transaction's first writes: support, transactional id, producer, partitions."""
+
+
 @attrs.frozen
 class AdminServices:
     """For the apis that a broker forwards to the controller."""
@@ -62,8 +69,7 @@ class DataServices:
     settings: "ConfigSubscriptions"
     now_ms: Callable[[], int]
     """Returns the wall clock."""
-    admission: "Callable[[Support, str, int, int, Iterable[tuple[str, int]]], Admission]"
-    """Prepares a transaction's first writes: support, transactional id, producer, partitions."""
+    admission: "PrepareAdmission"
     commits: "CommitWaits"
     checkpoint_log_starts: Callable[[], Awaitable[object]]
 
@@ -124,6 +130,7 @@ class TransactionServices:
     groups: "GroupCoordinator"
     replicas: "ReplicaManager"
     settings: "ConfigSubscriptions"
+    admission: "PrepareAdmission"
 
 
 AdminContext: TypeAlias = RequestContext[AdminServices]

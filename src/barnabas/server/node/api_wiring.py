@@ -1,5 +1,6 @@
 """The dispatchers of a node: each family of handlers gets the parts that it uses."""
 
+from collections.abc import Iterable
 from functools import partial
 from random import randrange
 from typing import TYPE_CHECKING
@@ -18,6 +19,10 @@ from barnabas.server.api.handler_services import (
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 
 if TYPE_CHECKING:
+    from barnabas.server.coordinators.transactions.transaction_verification import (
+        Admission,
+        Support,
+    )
     from barnabas.server.node.node import Node
 
 
@@ -58,8 +63,6 @@ def _config_services(node: "Node") -> ConfigServices:
 
 
 def _data_services(node: "Node") -> DataServices:
-    from barnabas.server.coordinators.transactions.transaction_verification import Admission
-
     slots = node.config.get_int("max.incremental.fetch.session.cache.slots")
     return DataServices(
         replicas=node.replicas,
@@ -67,7 +70,7 @@ def _data_services(node: "Node") -> DataServices:
         fetch_sessions=FetchSessionCache(slots, lambda: randrange(1, 1 << 31)),
         settings=node.settings,
         now_ms=node.now_ms,
-        admission=partial(Admission, node.transactions, node.settings),
+        admission=partial(_admission, node),
         commits=node.commits,
         checkpoint_log_starts=partial(node.disk.run, node.logs.checkpoint_log_start_offsets),
     )
@@ -90,6 +93,28 @@ def _transaction_services(node: "Node") -> TransactionServices:
         groups=node.groups,
         replicas=node.replicas,
         settings=node.settings,
+        admission=partial(_admission, node),
+    )
+
+
+def _admission(
+    node: "Node",
+    support: "Support",
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Iterable[tuple[str, int]],
+) -> "Admission":
+    from barnabas.server.coordinators.transactions.transaction_verification import Admission
+
+    return Admission(
+        node.transactions.verifier,
+        node.settings,
+        support,
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        partitions,
     )
 
 

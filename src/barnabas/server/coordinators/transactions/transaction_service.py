@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
 
 from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION, served
 from barnabas.coordinator.transactions.transaction_settings import TransactionSettings
-from barnabas.protocol.errors import ErrorCode
+from barnabas.server.coordinators.broker_requests import BrokerRequests
 from barnabas.server.coordinators.coordinator_service import CoordinatorService
 from barnabas.server.coordinators.internal_topics import TRANSACTION_TOPIC
-from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers, MarkerDestination
+from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.server.coordinators.transactions.verification_guards import Guards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from barnabas.cluster.metadata.delta import MetadataDelta
+    from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.config.node_config import NodeConfig
     from barnabas.coordinator.core.coordinator_output import Output, Token
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.coordinator.transactions.transaction import TopicPartition
     from barnabas.coordinator.transactions.transaction_listing import Filters
     from barnabas.coordinator.transactions.transaction_shard import TransactionShard
+    from barnabas.protocol.errors import ErrorCode
     from barnabas.protocol.messages.describe_transactions import DescribeTransactionsResponse
     from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
     from barnabas.protocol.messages.init_producer_id import (
@@ -30,13 +35,11 @@ if TYPE_CHECKING:
         InitProducerIdResponse,
     )
     from barnabas.protocol.messages.list_transactions import ListTransactionsResponse
-    from barnabas.protocol.messages.write_txn_markers import (
-        WriteTxnMarkersRequest,
-        WriteTxnMarkersResponse,
-    )
     from barnabas.server.coordinators.group_service import GroupCoordinator
+    from barnabas.server.coordinators.transactions.marker_sender import MarkerSender
     from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
     from barnabas.server.coordinators.transactions.transaction_partition import TransactionPartition
+    from barnabas.server.coordinators.transactions.verification_client import VerificationClient
     from barnabas.server.quorum.metadata_publisher import MetadataPublisher
     from barnabas.server.replication.commit_wait import CommitWaits
 
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
 
     # An operation that may need a new producer id: shard, id or None, time in ms, token.
     _OperationWithId = Callable[[TransactionShard, int | None, int, Token], Output]
-
-logger = logging.getLogger(__name__)
 
 
 def transaction_settings(config: NodeConfig) -> TransactionSettings:
@@ -84,6 +85,9 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             replicas, groups, self.guards, commits, wall_ms, timeout_ms=self._timeout_ms
         )
         self._settings = transaction_settings(config())
+        self._marker_brokers = self._requests_for("txn-marker-sender")
+        self._verification_brokers = self._requests_for("add-partitions")
+        self._marker_sender: MarkerSender | None = None
 
     def new_partition(self, index: int, leader_epoch: int) -> TransactionPartition:
         """Return a partition of transactional ids that is not loaded yet."""
@@ -101,54 +105,61 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
             send_markers=self._send_markers,
         )
 
+    def _requests_for(self, purpose: str) -> BrokerRequests:
+        return BrokerRequests(
+            f"broker-{self._replicas.broker_id}-{purpose}",
+            self._config().inter_broker_listener_name,
+            lambda: self._metadata.image,
+        )
+
     def transaction_version(self) -> int:
         """Return the finalized level of transaction.version, as far as it is served."""
         return served(self._metadata.image.features).get(TRANSACTION_VERSION, 0)
 
-    # Markers
+    # Other brokers
 
-    def _destination(self, broker_id: int) -> MarkerDestination | None:
-        """Return the way to have a broker write markers, None while there is none."""
-        return self.local_markers if broker_id == self._replicas.broker_id else None
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Coordinate until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for brokers in (self._marker_brokers, self._verification_brokers):
+                await nursery.start(brokers.run)
+            await nursery.start(super().run)
+            task_status.started()
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take new metadata; markers that waited for a leader are sent."""
+        super().on_image(image, delta)
+        for brokers in (self._marker_brokers, self._verification_brokers):
+            brokers.follow_metadata()
+        if self._marker_sender is not None:
+            self._marker_sender.follow_metadata()
 
     def _send_markers(self, partition: TransactionPartition, markers: SendMarkers) -> None:
         """Write markers at the leaders of their partitions; the shard decides on the outcomes."""
-        from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+        from barnabas.server.coordinators.transactions.marker_sender import MarkerSender
 
-        by_broker: dict[int, list[TopicPartition]] = {}
-        outcomes: dict[TopicPartition, ErrorCode] = {}
-        for written in sorted(markers.partitions):
-            image = self._metadata.image.partition(*written)
-            if image is None:  # a deleted partition needs no marker
-                outcomes[written] = ErrorCode.NONE
-            else:
-                by_broker.setdefault(image.leader, []).append(written)
-        for broker_id, written_there in by_broker.items():
-            destination = self._destination(broker_id)
-            if destination is None:
-                outcomes |= dict.fromkeys(written_there, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            else:
-                marker = _marker(markers, written_there, partition.leader_epoch)
-                destination.write(
-                    WriteTxnMarkersRequest(markers=[marker]),
-                    lambda answer: self._markers_written(partition, markers, answer),
-                )
-        if outcomes:
-            _note_outcomes(partition, markers, outcomes)
+        if self._marker_sender is None:
+            self._marker_sender = MarkerSender(
+                self._replicas.broker_id,
+                lambda: self._metadata.image,
+                self.local_markers,
+                self._marker_brokers,
+            )
+        self._marker_sender.send(partition, markers)
 
-    def _markers_written(
-        self,
-        partition: TransactionPartition,
-        markers: SendMarkers,
-        answer: WriteTxnMarkersResponse,
-    ) -> None:
-        (result,) = answer.markers
-        outcomes = {
-            (topic.name, one.partition_index): ErrorCode(one.error_code)
-            for topic in result.topics
-            for one in topic.partitions
-        }
-        _note_outcomes(partition, markers, outcomes)
+    @cached_property
+    def verifier(self) -> VerificationClient:
+        """Verifies the transactions of first writes with their coordinators, here or elsewhere."""
+        from barnabas.server.coordinators.transactions.verification_client import (
+            VerificationClient,
+        )
+
+        return VerificationClient(
+            self._replicas.broker_id,
+            lambda: self._metadata.image,
+            self,
+            self._verification_brokers,
+        )
 
     # Requests
 
@@ -229,45 +240,3 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
         return await self.request_all(
             lambda shard, now_ms, token: shard.list_transactions(filters, now_ms, token)
         )
-
-
-def _note_outcomes(
-    partition: TransactionPartition,
-    markers: SendMarkers,
-    outcomes: dict[TopicPartition, ErrorCode],
-) -> None:
-    from barnabas.coordinator.transactions.pending_markers import MarkersAnswered
-
-    failed = {written: code.name for written, code in outcomes.items() if code}
-    if failed:
-        logger.warning(
-            "markers not written transactional_id=%s partitions=%s",
-            markers.transactional_id,
-            failed,
-        )
-    partition.markers_answered(
-        MarkersAnswered(
-            markers.transactional_id, markers.producer_id, markers.producer_epoch, outcomes
-        )
-    )
-
-
-def _marker(
-    markers: SendMarkers, partitions: list[TopicPartition], epoch: int
-) -> WriteTxnMarkersRequest.WritableTxnMarker:
-    from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
-
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return WriteTxnMarkersRequest.WritableTxnMarker(
-        producer_id=markers.producer_id,
-        producer_epoch=markers.producer_epoch,
-        transaction_result=markers.commit,
-        topics=[
-            WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
-            for topic, indexes in by_topic.items()
-        ],
-        coordinator_epoch=epoch,
-        transaction_version=markers.transaction_version,
-    )

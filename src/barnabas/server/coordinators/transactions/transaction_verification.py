@@ -4,7 +4,7 @@ Producers of the first version add partitions themselves (AddPartitionsToTxn), s
 verifies that. For producers of the second version the broker adds the partition with the write.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from barnabas.coordinator.transactions.transaction import TopicPartition
-from barnabas.coordinator.transactions.transaction_state import TV_2
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.coordinators.transactions.verification_guards import Guard, Guards
 
@@ -46,30 +45,24 @@ def is_in_transaction(partition: "Partition", producer_id: int, epoch: int) -> b
     return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
 
-class VerifyingCoordinator(Protocol):
-    """The part of the transaction coordinator that a verification uses."""
+class Verifier(Protocol):
+    """The way to the transaction coordinators, here or on other brokers."""
 
     guards: Guards
 
-    async def add_partitions(
+    async def verify(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
-        client_version: int,
-    ) -> None:
-        """Make partitions part of a transaction. Raises KafkaError."""
-        ...
+        *,
+        adds: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Return for each partition whether it is part of the transaction; with `adds`, add it.
 
-    async def verify_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Iterable[TopicPartition],
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Return for each partition whether it is part of a transaction. Raises KafkaError."""
+        Raises KafkaError when that is the same for all.
+        """
         ...
 
 
@@ -82,7 +75,7 @@ class Admission:
 
     def __init__(
         self,
-        transactions: "VerifyingCoordinator",
+        verifier: Verifier,
         settings: "ConfigSubscriptions",
         support: Support,
         transactional_id: str,
@@ -90,7 +83,7 @@ class Admission:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> None:
-        self._transactions = transactions
+        self._verifier = verifier
         self._settings = settings
         self.support = support
         self._transactional_id = transactional_id
@@ -100,7 +93,7 @@ class Admission:
         self._outcomes: dict[TopicPartition, ErrorCode] = {}
 
     async def __aenter__(self) -> "Admission":
-        guards = self._transactions.guards
+        guards = self._verifier.guards
         for topic, number in self._partitions:
             self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
         try:
@@ -119,7 +112,7 @@ class Admission:
         self._release()
 
     def _release(self) -> None:
-        guards = self._transactions.guards
+        guards = self._verifier.guards
         for (topic, number), guard in self._guards.items():
             guards.release(topic, number, self._producer[0], guard)
         self._guards.clear()
@@ -165,25 +158,14 @@ class Admission:
 
     async def _ask_once(self) -> bool:
         """Verify once; return True when a retry would not help."""
-        transactions = self._transactions
         producer = self._transactional_id, *self._producer
+        adds = self.support is Support.ADDS
         try:
-            if self.support is Support.ADDS:
-                await transactions.add_partitions(*producer, self._partitions, TV_2)
-                self._outcomes = dict.fromkeys(self._partitions, ErrorCode.NONE)
-            else:
-                self._outcomes = {
-                    partition: self._translated(code)
-                    for partition, code in (
-                        await transactions.verify_partitions(*producer, self._partitions)
-                    ).items()
-                }
+            told = await self._verifier.verify(*producer, self._partitions, adds=adds)
         except KafkaError as error:
-            code = self._translated(error.code)
-            self._outcomes = dict.fromkeys(self._partitions, code)
-            again = code is ErrorCode.CONCURRENT_TRANSACTIONS and self.support is Support.ADDS
-            return not again
-        return True
+            told = dict.fromkeys(self._partitions, error.code)
+        self._outcomes = {partition: self._translated(code) for partition, code in told.items()}
+        return not (adds and ErrorCode.CONCURRENT_TRANSACTIONS in self._outcomes.values())
 
     def _translated(self, code: ErrorCode) -> ErrorCode:
         """Translate an error as AddPartitionsToTxnManager does."""

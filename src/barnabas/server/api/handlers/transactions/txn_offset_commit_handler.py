@@ -89,14 +89,7 @@ async def _commit(
         admission: Admission | None = None
         if asks and not is_in_transaction(partition, *producer):
             admission = await stack.enter_async_context(
-                Admission(
-                    services.transactions,
-                    services.settings,
-                    support,
-                    request.transactional_id,
-                    *producer,
-                    [asked],
-                )
+                services.admission(support, request.transactional_id, *producer, [asked])
             )
 
         def check() -> None:
