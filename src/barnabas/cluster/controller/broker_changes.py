@@ -2,11 +2,7 @@
 
 from barnabas.cluster.controller import directory_changes, isr_changes
 from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
-from barnabas.cluster.controller.operation_result import (
-    Context,
-    ControllerResult,
-    check_record_count,
-)
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.image import BrokerImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import (
@@ -34,7 +30,6 @@ def unregister_broker(
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records = isr_changes.unregister(context, broker)
-    check_record_count(records)
     return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
 
 

@@ -176,6 +176,16 @@ class Controller:
         """Elect leaders: the preferred replicas, or any online replica (unclean)."""
         return leader_elections.elect_leaders(self._context(), request)
 
+    def balance_leaders(self, most: int) -> ControllerResult[None]:
+        """Let preferred replicas lead again, in `most` partitions at a time."""
+        records = leader_elections.balance_leaders(self._context(), most)
+        return ControllerResult(records, None)
+
+    def elect_uncleanly(self, most: int) -> ControllerResult[None]:
+        """Elect leaders where only an unclean election can, in `most` partitions at a time."""
+        records = leader_elections.elect_uncleanly(self._context(), most)
+        return ControllerResult(records, None)
+
     # Configuration
 
     def incremental_alter_configs(

@@ -14,7 +14,7 @@ import attrs
 
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.controller.controller_tasks import ControllerTasks
-from barnabas.cluster.controller.operation_result import ControllerResult
+from barnabas.cluster.controller.operation_result import ControllerResult, check_record_count
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
@@ -131,6 +131,7 @@ class ControllerStateMachine:
         if result.kraft_version is not None:
             self.core.upgrade_kraft_version(result.kraft_version, now_ms)
         self._append_result(result, now_ms)
+        self._tasks.observe(result.records, now_ms)
         waiting = _Waiting(self.core.epoch, self.core.log_end_offset, token, result.response)
         self._waiting.append(waiting)
 
@@ -164,11 +165,8 @@ class ControllerStateMachine:
         Raises KafkaError POLICY_VIOLATION when there are too many for one batch that is atomic.
         """
         records = result.records
-        if len(records) > MAX_RECORDS_PER_BATCH and result.is_atomic:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                f"The operation has {len(records)} records, more than {MAX_RECORDS_PER_BATCH}",
-            )
+        if result.is_atomic:
+            check_record_count(records)
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             self.append(records[start : start + MAX_RECORDS_PER_BATCH], now_ms)
 

@@ -2,18 +2,24 @@
 
     fence stale brokers       every eighth of broker.session.timeout.ms
     write a NoOp record       metadata.max.idle.interval.ms
+    balance leaders           leader.imbalance.check.interval.seconds
+    elect leaders uncleanly   unclean.leader.election.interval.ms
 
 Each run returns records, as an operation does.
 """
 
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.election_rules import UNCLEAN_ELECTION
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.controller.periodic_tasks import PeriodicTasks
 from barnabas.cluster.controller.sessions import SessionKey
-from barnabas.protocol.records.metadata_records import NoOpRecord
+from barnabas.config import NodeConfig
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import ConfigRecord, NoOpRecord
 
 MAX_CHANGES_PER_RUN: Final = 1000
 """How many partitions one run changes; the loop serves other requests before the next run."""
@@ -26,6 +32,8 @@ class Task(enum.Enum):
 
     FENCE_STALE_BROKER = "fence stale broker"
     WRITE_NO_OP = "write NoOp record"
+    BALANCE_LEADERS = "balance leaders"
+    ELECT_UNCLEANLY = "elect leaders uncleanly"
 
 
 class ControllerTasks:
@@ -46,6 +54,8 @@ class ControllerTasks:
             {
                 Task.FENCE_STALE_BROKER: max(1, self._session_ms // _CHECKS_PER_SESSION),
                 Task.WRITE_NO_OP: config.get_int("metadata.max.idle.interval.ms"),
+                Task.BALANCE_LEADERS: _balance_period_ms(config),
+                Task.ELECT_UNCLEANLY: config.get_int("unclean.leader.election.interval.ms"),
             }
         )
         self._timer.start(now_ms)
@@ -63,9 +73,24 @@ class ControllerTasks:
         due = self._timer.take_due(now_ms)
         if due is None:
             return ControllerResult([], None)
+        if due.name is Task.FENCE_STALE_BROKER:
+            return self._fence_stale_broker(due.late_ms, now_ms)
         if due.name is Task.WRITE_NO_OP:
             return self._write_no_op()
-        return self._fence_stale_broker(due.late_ms, now_ms)
+        controller = self._controller
+        is_balance = due.name is Task.BALANCE_LEADERS
+        elect = controller.balance_leaders if is_balance else controller.elect_uncleanly
+        result = elect(MAX_CHANGES_PER_RUN)
+        if len(result.records) == MAX_CHANGES_PER_RUN:
+            self._timer.run_at_once(due.name, now_ms)
+        return result
+
+    def observe(self, records: Iterable[Message], now_ms: int) -> None:
+        """Elect leaders at once where a change of the configuration allows an unclean election."""
+        if any(
+            isinstance(each, ConfigRecord) and each.name == UNCLEAN_ELECTION for each in records
+        ):
+            self._timer.run_at_once(Task.ELECT_UNCLEANLY, now_ms)
 
     def end_session(self, key: SessionKey, now_ms: int) -> None:
         """Fence a broker at once, because its process has ended."""
@@ -98,3 +123,9 @@ class ControllerTasks:
             return ControllerResult([], None)
         self._fencing = key
         return controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
+
+
+def _balance_period_ms(config: NodeConfig) -> int:
+    if not config.get_bool("auto.leader.rebalance.enable"):
+        return 0
+    return 1000 * config.get_int("leader.imbalance.check.interval.seconds")

@@ -1,18 +1,17 @@
-"""Elect leaders on request: the preferred replica, or any online replica (ElectLeaders).
+"""Elect leaders outside of failures: on request (ElectLeaders), and in periodic tasks.
 
-As Kafka's `ReplicationControlManager#electLeaders`.
+As Kafka's `ReplicationControlManager`: `electLeaders`, `maybeBalancePartitionLeaders` and
+`maybeElectUncleanLeaders`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from barnabas.cluster.controller.election_rules import builder_of
-from barnabas.cluster.controller.operation_result import (
-    Context,
-    ControllerResult,
-    check_record_count,
-)
+from barnabas.cluster.controller.election_rules import allows_unclean_election, builder_of
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.partition_change_builder import Election
 from barnabas.cluster.metadata.image import NO_LEADER
+from barnabas.cluster.metadata.partition_index import PartitionKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages_base import Message
@@ -56,8 +55,35 @@ def elect_leaders(
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)
         response.replica_election_results.append(Result(topic=name, partition_result=results))
-    check_record_count(records)
     return ControllerResult(records, response)
+
+
+def balance_leaders(context: Context, most: int) -> list[Message]:
+    """Return the changes that let preferred replicas lead again where they can, at most `most`."""
+    imbalanced = context.image.partition_index.imbalanced
+    return list(islice(_elections(context, imbalanced, Election.PREFERRED), most))
+
+
+def elect_uncleanly(context: Context, most: int) -> list[Message]:
+    """Return the elections in leaderless partitions of topics that allow unclean ones."""
+    topics = context.image.topics_by_id
+    leaderless = (
+        key
+        for key in context.image.partition_index.leaderless
+        if allows_unclean_election(context, topics[key.topic_id].name)
+    )
+    return list(islice(_elections(context, leaderless, Election.UNCLEAN), most))
+
+
+def _elections(
+    context: Context, partitions: Iterable[PartitionKey], election: Election
+) -> Iterator[PartitionChangeRecord]:
+    for topic_id, number in partitions:
+        topic = context.image.topics_by_id[topic_id]
+        partition = topic.partitions[number]
+        record = builder_of(context, topic, partition, election=election).build(topic_id, number)
+        if record is not None:
+            yield record
 
 
 def _elect(context: Context, name: str, number: int, kind: int) -> PartitionChangeRecord:

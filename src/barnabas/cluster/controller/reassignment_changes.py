@@ -8,11 +8,7 @@ in sync. As Kafka's `ReplicationControlManager` and `PartitionReassignmentReplic
 from collections.abc import Sequence
 
 from barnabas.cluster.controller.election_rules import builder_of, election_of
-from barnabas.cluster.controller.operation_result import (
-    Context,
-    ControllerResult,
-    check_record_count,
-)
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.partition_change_builder import Election
 from barnabas.cluster.controller.topic_changes import check_manual
 from barnabas.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -64,7 +60,6 @@ def alter_partition_reassignments(
             if change is not None:
                 records.append(change)
         response.responses.append(TopicResult(name=topic.name, partitions=results))
-    check_record_count(records)
     return ControllerResult(records, response)
 
 
