@@ -133,7 +133,7 @@ def test_api_versions_on_a_controller_listener_lists_no_broker_api() -> None:
     _, body = answer(ApiVersionsRequest(), 0, "controller")
     told = {key.api_key for key in ApiVersionsResponse.decode(body, 0).api_keys}
     assert 18 in told
-    assert told.isdisjoint({0, 1, 3, 11})
+    assert told.isdisjoint({0, 3, 11})
 
 
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])

@@ -68,7 +68,7 @@ def shell_of(machine: ControllerStateMachine, log: MemoryLog, disk: Disk) -> Raf
         *parts,
         now_ms=lambda: 10_000,
         deliver=lambda effects: None,
-        peers=SimpleNamespace(),  # type: ignore[arg-type]
+        peers=SimpleNamespace(settled=lambda: None),  # type: ignore[arg-type]
     )
 
 

@@ -21,6 +21,7 @@ from barnabas.client.failures import (
     Address,
     AuthenticationError,
     BrokerGoneError,
+    BrokerRefusedError,
     BrokerSilentError,
     ConnectionFailureError,
     MalformedResponseError,
@@ -280,7 +281,8 @@ async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
     try:
         stream = await trio.open_tcp_stream(address.host, address.port)
     except OSError as error:
-        raise BrokerGoneError(address, _connect_reason(error)) from None
+        failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
+        raise failure(address, _connect_reason(error)) from None
     if config.tls is None:
         return stream
     import ssl
@@ -308,6 +310,12 @@ def _connect_reason(error: OSError) -> str:
     """Return why a connection failed, in a few words."""
     causes = [item for item in _attempts(error.__cause__) if isinstance(item, OSError)] or [error]
     return "; ".join(dict.fromkeys(_reason(item) for item in causes))
+
+
+def _is_refused(error: OSError) -> bool:
+    """True when every attempt to connect was refused, so that no process listens there."""
+    attempts = _attempts(error.__cause__)
+    return all(isinstance(attempt, ConnectionRefusedError) for attempt in attempts)
 
 
 def _reason(error: OSError) -> str:

@@ -3,6 +3,7 @@
     ClientError
         ConnectionFailureError      one connection failed; `sent` when the request may have arrived
             BrokerGoneError         refused, reset or closed: no broker serves this address now
+                BrokerRefusedError  refused: no process listens at this address
             BrokerSilentError       no answer within the timeout: the broker may still be working
             TlsError                the TLS handshake failed
             MalformedResponseError  the peer's bytes are not a response of Kafka's protocol
@@ -53,6 +54,10 @@ class ConnectionFailureError(ClientError):
 
 class BrokerGoneError(ConnectionFailureError):
     """The connection was refused, reset or closed."""
+
+
+class BrokerRefusedError(BrokerGoneError):
+    """The connection was refused: no process listens at this address."""
 
 
 class BrokerSilentError(ConnectionFailureError):

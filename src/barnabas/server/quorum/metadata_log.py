@@ -120,6 +120,11 @@ class MetadataLog:
         """Append a batch with its offsets and epoch; raises KafkaError when the disk fails."""
         self._log.append_as_follower(batch, now_ms=now_ms)
 
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches from `offset` on; raises KafkaError when the disk fails."""
+        log = self._log
+        return bytes(log.read(offset, max_bytes, upper_bound=log.log_end_offset).read())
+
     def truncate_to(self, offset: int) -> None:
         """Truncate the log to `offset`; raises KafkaError when the disk fails."""
         self._log.truncate_to(offset)

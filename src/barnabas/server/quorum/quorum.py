@@ -29,11 +29,9 @@ from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, REGISTERED
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_messages import Outgoing
 from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter, static_voters
 from barnabas.config import ConfigError, NodeConfig
@@ -53,7 +51,9 @@ from barnabas.server.quorum.lifecycle_shell import LifecycleShell
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.server.quorum.metadata_publisher import MetadataPublisher
 from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
+from barnabas.server.quorum.quorum_addresses import QuorumAddresses
 from barnabas.server.quorum.quorum_files import read_quorum_state
+from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
 
 if TYPE_CHECKING:
@@ -108,21 +108,35 @@ class Quorum:
             open_transaction=loader.open_transaction,
         )
         self.publisher = MetadataPublisher(self._machine.image)
-        self._shell = RaftShell(
+        self.addresses = QuorumAddresses(
+            self.core,
+            config.get("controller.quorum.bootstrap.servers"),
+            config.controller_listener_names[0],
+        )
+        self._peers = RaftPeers(
+            self.core, self.addresses, _peer_settings(setup), now_ms=self.now_ms
+        )
+        self.raft = RaftShell(
             self._machine,
             log,
             MetadataSnapshots(log, config, self.now_ms()),
             setup.disk,
             now_ms=self.now_ms,
             deliver=self._deliver,
-            peers=_NoPeers(),
+            peers=self._peers,
+            must_sync=config.is_controller,
         )
-        self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self._shell.wake)
+        self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
         self._leader_observers: list[Callable[[], None]] = []
         self.lifecycle: LifecycleShell
 
     # For the node and its handlers
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        return self._setup.cluster_id
 
     @property
     def image(self) -> MetadataImage:
@@ -136,11 +150,7 @@ class Quorum:
 
     def leader_address(self) -> LeaderAddress | None:
         """Return the address of the active controller; None while no leader is known."""
-        core = self.core
-        leader = None if core.leader_id is None else core.voters.voters.get(core.leader_id)
-        if leader is None or not leader.endpoints:
-            return None
-        return LeaderAddress(leader.key.id, core.epoch, leader.endpoints[0])
+        return self.addresses.leader_address()
 
     def when_leader_changes(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever this node learns of another leader, or loses it."""
@@ -184,9 +194,10 @@ class Quorum:
             metadata_offset=self._applied_offset,
             now_ms=self.now_ms,
         )
-        self._shell.start()
+        self.raft.start()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._shell.run)
+            await nursery.start(self._peers.run, self.raft)
+            nursery.start_soon(self.raft.run)
             nursery.start_soon(self._register_controller, channel)
             await trio.lowlevel.checkpoint()  # the controller registers before the broker
             nursery.start_soon(self.lifecycle.run)
@@ -283,9 +294,9 @@ class Quorum:
     # Publishing
 
     def _applied_offset(self) -> int:
-        """The offset up to which this broker has applied the metadata."""
+        """Return the offset of the applied metadata; -1 until they are known to be committed."""
         image = self.image if self._is_published else self._machine.image
-        return image.offset
+        return image.offset if image.offset < self.core.high_watermark else -1
 
     def _publish_first(self, on_first_image: Callable[[MetadataImage], None]) -> None:
         self._is_published = True
@@ -321,16 +332,6 @@ class Quorum:
             logger.warning("dynamic configuration not applied error=%s", error.message)
 
 
-class _NoPeers:
-    """The peers of a quorum of one: none, as other voters are refused at start-up."""
-
-    def send(self, message: Outgoing) -> None:
-        raise RuntimeError(f"no connection to another voter for {message}")
-
-    def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        raise RuntimeError(f"no connection to a leader for {snapshot}")
-
-
 def _monotonic_ms() -> int:
     return int(trio.current_time() * 1000)
 
@@ -340,6 +341,18 @@ def _raft_timeouts(config: NodeConfig) -> Timeouts:
         election_ms=config.get_int("controller.quorum.election.timeout.ms"),
         fetch_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
         backoff_max_ms=config.get_int("controller.quorum.election.backoff.max.ms"),
+        retry_backoff_ms=config.get_int("controller.quorum.retry.backoff.ms"),
+    )
+
+
+def _peer_settings(setup: QuorumSetup) -> PeerSettings:
+    config = setup.settings.current
+    return PeerSettings(
+        node_id=setup.node_id,
+        cluster_id=setup.cluster_id,
+        request_timeout_s=config.get_int("controller.quorum.request.timeout.ms") / 1000,
+        retry_backoff_s=config.get_int("controller.quorum.retry.backoff.ms") / 1000,
+        fetch_bytes_max=config.get_int("controller.quorum.fetch.max.bytes"),
     )
 
 

@@ -1,26 +1,37 @@
 """The input and output of the Raft core: its log, its state file, its timer.
 
-One task carries out the effects of the core, in order. Operations that are submitted during an
-fsync are appended together and share the next fsync. The task sleeps until an operation is
-submitted or a timer of the core or of the controller is due.
+One task carries out the effects of the core, in order, and handles the responses to its fetches.
+Operations that are submitted during an fsync are appended together and share the next fsync. The
+task sleeps until an event wakes it, or a timer of the core or of the controller is due.
 """
 
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+import attrs
 import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.metadata.metadata_snapshot import control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.fetched_batches import FetchedBatch, read_fetched
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_messages import Outgoing
-from barnabas.cluster.quorum.raft_state import Entry, Ready
+from barnabas.cluster.quorum.raft_messages import (
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    FetchRequest,
+    FetchResponse,
+    Outgoing,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.cluster.quorum.raft_state import Entry, QuorumDataLossError, Ready
+from barnabas.cluster.quorum.raft_wire import FetchLimits
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.quorum_files import write_quorum_state
 
@@ -30,6 +41,8 @@ if TYPE_CHECKING:
     from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
+
+_FETCH_BYTES_MAX: Final = 1 << 20
 
 
 class QuorumPeers(Protocol):
@@ -43,12 +56,25 @@ class QuorumPeers(Protocol):
         """Begin to download a snapshot from the leader."""
         ...
 
+    def settled(self) -> None:
+        """The effects of the core were carried out: the next fetch may be due."""
+        ...
+
+
+@attrs.frozen
+class _Fetched:
+    """A response to a fetch, with its records."""
+
+    request: FetchRequest
+    response: FetchResponse
+    records: bytes
+
 
 class RaftShell:
     """Drives the controller's state machine and its Raft core.
 
-    `deliver` publishes committed images and answers operations. Only this task passes events to the
-    core, except proposals.
+    `deliver` publishes committed images and answers operations. A replica that does not sync its
+    log (`must_sync` is False) can never become a voter.
     """
 
     def __init__(
@@ -61,6 +87,7 @@ class RaftShell:
         now_ms: Callable[[], int],
         deliver: Callable[[Effects], None],
         peers: QuorumPeers,
+        must_sync: bool = True,
     ) -> None:
         self._machine = machine
         self._core: RaftCore = machine.core
@@ -70,29 +97,37 @@ class RaftShell:
         self._now_ms = now_ms
         self._deliver = deliver
         self._peers = peers
+        self._must_sync = must_sync
         # The core's log end is ahead of the file's while proposals wait to be appended.
         self._appended_offset = self._flushed_offset = self._core.log_end_offset
+        self._fetched: _Fetched | None = None
+        self._votes: list[tuple[VoteRequest, trio.Event, list[VoteResponse]]] = []
         self._woken = trio.Event()
+        self._settled = trio.Event()
+        self._moved = trio.Event()
 
     def start(self) -> None:
         """Start the core; a single voter becomes the leader at once."""
         self._core.start(self._now_ms())
 
     def wake(self) -> None:
-        """An operation was submitted."""
+        """An event was passed to the core, or an operation was submitted."""
         self._woken.set()
 
     async def run(self) -> None:
         """Carry out the effects of the core until cancelled.
 
-        Raises DisksLostError when the log cannot be written; the node must then stop.
+        Raises DisksLostError when the log cannot be written, or when the leader's log lacks
+        committed records; the node must then stop.
         """
         try:
             while True:
                 self._woken = trio.Event()
                 self._tick()
-                await self._carry_out(self._machine.take_effects(self._now_ms()))
-                if self._flushed_offset < self._appended_offset:
+                await self._settle()
+                if self._fetched is not None:
+                    self._take_fetched(self._fetched)
+                elif self._flushed_offset < self._appended_offset:
                     await self._flush()
                 else:
                     await self._sleep()
@@ -110,7 +145,7 @@ class RaftShell:
                 timer.tick(now_ms)
 
     async def _sleep(self) -> None:
-        """Wait for an operation or a timer."""
+        """Wait for an event or a timer."""
         timers = (self._core.wakeup_ms(), self._machine.wakeup_ms())
         wakeup_ms = min((each for each in timers if each is not None), default=None)
         if wakeup_ms is None:
@@ -118,6 +153,19 @@ class RaftShell:
             return
         with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
             await self._woken.wait()
+
+    # Effects
+
+    async def _settle(self) -> None:
+        """Carry out the effects of the core until there are none."""
+        while True:
+            effects = self._machine.take_effects(self._now_ms())
+            await self._carry_out(effects)
+            if effects.ready.quorum_state is None:  # no other task ran meanwhile
+                break
+        settled, self._settled = self._settled, trio.Event()
+        settled.set()
+        self._peers.settled()
 
     async def _carry_out(self, effects: Effects) -> None:
         """Carry out effects, in the order of `Ready`."""
@@ -127,7 +175,10 @@ class RaftShell:
                 await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
             self._write(ready)
         for message in ready.messages:
-            self._peers.send(message)
+            if isinstance(message, VoteResponse):
+                self._answer_vote(message)
+            else:
+                self._peers.send(message)
         if ready.leadership is not None:
             leader_id, epoch = ready.leadership
             logger.info("quorum leader=%s epoch=%d", leader_id, epoch)
@@ -135,6 +186,8 @@ class RaftShell:
             self._log.advance_high_watermark(ready.high_watermark)
         if ready.fetch_snapshot is not None:
             self._peers.fetch_snapshot(ready.fetch_snapshot)
+        if ready.entries or ready.high_watermark is not None or ready.leadership is not None:
+            self._complete_fetches()
         self._deliver(effects)
 
     def _write(self, ready: Ready) -> None:
@@ -143,30 +196,151 @@ class RaftShell:
             self._appended_offset = min(self._appended_offset, ready.truncate_to)
             self._flushed_offset = min(self._flushed_offset, ready.truncate_to)
         for entry in ready.entries:
-            batch = _batch(entry)
-            self._log.append(batch, self._now_ms())
-            self._appended_offset = entry.next_offset
-            self._snapshots.appended(len(batch))
+            self._append(_batch(entry), entry.next_offset)
+
+    def _append(self, batch: bytearray, next_offset: int) -> None:
+        self._log.append(batch, self._now_ms())
+        self._appended_offset = next_offset
+        self._snapshots.appended(len(batch))
 
     async def _flush(self) -> None:
         """Make the appended batches durable; a single voter has then committed them."""
         end_offset = self._appended_offset
-        with _disk_failures():
-            await self._disk.fsync(self, self._log.flush)
+        if self._must_sync:
+            with _disk_failures():
+                await self._disk.fsync(self, self._log.flush)
         self._flushed_offset = end_offset
         self._core.on_flushed(end_offset)
-        await self._carry_out(self._machine.take_effects(self._now_ms()))
+        await self._settle()
         await self._write_snapshot_if_due()
 
     async def _write_snapshot_if_due(self) -> None:
         now_ms, snapshots = self._now_ms(), self._snapshots
-        if snapshots.is_due(now_ms):
+        if snapshots.is_due(now_ms) and self._machine.image.offset < self._core.high_watermark:
             snapshots.begin(now_ms)
             snapshot = self._machine.snapshot()
             with _disk_failures():
                 await self._disk.run(snapshots.write, snapshot, now_ms)
                 snapshots.remove_old(now_ms)
             self._machine.voters_history.trim(snapshot.id.end_offset)
+
+    # Requests of other replicas
+
+    async def vote(self, request: VoteRequest) -> VoteResponse:
+        """Return the response to a candidate, once a granted vote is durable."""
+        answered, responses = trio.Event(), list[VoteResponse]()
+        self._votes.append((request, answered, responses))
+        self._core.on_vote_request(request, self._now_ms())
+        self.wake()
+        await answered.wait()
+        return responses[0]
+
+    def _answer_vote(self, response: VoteResponse) -> None:
+        for waiting in self._votes:
+            request, answered, responses = waiting
+            if request is response.request:
+                self._votes.remove(waiting)
+                responses.append(response)
+                answered.set()
+                return
+
+    async def follow_announcement(self, request: BeginQuorumEpoch | EndQuorumEpoch) -> ErrorCode:
+        """Pass a leader's announcement to the core; return once its effects are durable."""
+        core, now_ms = self._core, self._now_ms()
+        if isinstance(request, BeginQuorumEpoch):
+            error = core.on_begin_quorum_epoch(request, now_ms)
+        else:
+            error = core.on_end_quorum_epoch(request, now_ms)
+        self.wake()
+        await self._settled.wait()
+        return error
+
+    async def answer_fetch(
+        self, request: FetchRequest, limits: FetchLimits
+    ) -> tuple[FetchResponse, bytes]:
+        """Return the response to a replica, and its records.
+
+        It is delayed until there are records or a higher high watermark, as long as the replica
+        permits.
+        """
+        deadline = trio.current_time() + limits.max_wait_ms / 1000
+        while True:
+            moved = self._moved
+            response = self._core.on_fetch(request, self._now_ms())
+            self.wake()
+            if not response.has_records:
+                return response, b""
+            records = self._read(request.offset, limits.max_bytes)
+            is_over = trio.current_time() >= deadline
+            if records or is_over or limits.high_watermark < response.high_watermark:
+                return response, records
+            with trio.move_on_at(deadline):
+                await moved.wait()
+
+    def _read(self, offset: int, max_bytes: int) -> bytes:
+        """Return whole batches that are in the file; the core may have more."""
+        if offset >= self._appended_offset:
+            return b""
+        with _disk_failures():
+            return self._log.read(offset, min(max_bytes, _FETCH_BYTES_MAX))
+
+    def _complete_fetches(self) -> None:
+        """Let the delayed fetches look again."""
+        moved, self._moved = self._moved, trio.Event()
+        moved.set()
+
+    # Following
+
+    def fetch_request(self) -> FetchRequest | None:
+        """Return the fetch to send next; None while none is due.
+
+        All records below its offset are durable.
+        """
+        if self._fetched is not None or self._flushed_offset < self._appended_offset:
+            return None
+        return self._core.fetch_request()
+
+    @property
+    def high_watermark(self) -> int:
+        """The high watermark that this replica knows."""
+        return self._core.high_watermark
+
+    def fetched(self, request: FetchRequest, response: FetchResponse, records: bytes) -> None:
+        """Pass on the response to a fetch; `fetch_request` is None until it is handled."""
+        self._fetched = _Fetched(request, response, records)
+        self.wake()
+
+    def _take_fetched(self, fetched: _Fetched) -> None:
+        """Handle a response; the log on the disk is as long as the core's at this point."""
+        self._fetched = None
+        response, core = fetched.response, self._core
+        is_outdated = core.fetch_request() != fetched.request
+        if is_outdated and response.error is ErrorCode.NONE:
+            return  # the log or the epoch has changed since the request
+        try:
+            may_append = core.on_fetch_response(response, self._now_ms())
+        except QuorumDataLossError as error:
+            raise DisksLostError(str(error)) from error
+        if may_append and fetched.records:
+            self._append_fetched(fetched)
+
+    def _append_fetched(self, fetched: _Fetched) -> None:
+        try:
+            batches = read_fetched(fetched.records, fetched.request.offset, fetched.request.epoch)
+        except (ProtocolError, KafkaError) as error:
+            logger.error("ignoring a malformed response of the leader error=%s", error)
+            return
+        with _disk_failures():
+            for batch in batches:
+                self._append(batch.data, batch.entry.next_offset)
+        self._replicate(batches, fetched.response.high_watermark)
+
+    def _replicate(self, batches: list[FetchedBatch], high_watermark: int) -> None:
+        self._machine.replicate(batch.entry for batch in batches)
+        ends = (
+            (each.entry.epoch, each.entry.base_offset, each.entry.next_offset) for each in batches
+        )
+        self._core.on_appended(ends, high_watermark)
 
 
 @contextmanager

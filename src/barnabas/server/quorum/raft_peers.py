@@ -1,0 +1,258 @@
+"""The connections of this node to the other replicas of the quorum.
+
+There is one connection for each replica, with the client id `raft-client-<node id>`. A request that
+is refused or reset is reported to the core at once, one without a response after the request
+timeout. One task fetches from the leader, or from a bootstrap server while the leader is unknown.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+import trio
+
+from barnabas.cluster.quorum import raft_wire
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.raft_messages import (
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    FetchRequest,
+    Outgoing,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.cluster.quorum.raft_wire import FetchLimits
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
+from barnabas.protocol.messages_base import Message
+
+if TYPE_CHECKING:
+    from barnabas.client.connection_pool import ConnectionPool
+    from barnabas.client.failures import Address
+    from barnabas.server.quorum.quorum_addresses import QuorumAddresses
+    from barnabas.server.quorum.raft_shell import RaftShell
+
+logger = logging.getLogger(__name__)
+
+_FETCH_WAIT_MS: Final = 500
+_RECONNECT_S: Final = (0.02, 0.2)
+"""The shortest and the longest time between attempts to connect to one replica."""
+
+R = TypeVar("R", bound=Message)
+
+
+@attrs.frozen(kw_only=True)
+class PeerSettings:
+    """Ids and times for the requests between replicas."""
+
+    node_id: int
+    cluster_id: str
+    request_timeout_s: float = 2.0
+    retry_backoff_s: float = 0.02
+    fetch_bytes_max: int = 1 << 20
+
+
+class RaftPeers:
+    """Sends the core's messages and fetches, and passes the responses or failures to the core."""
+
+    def __init__(
+        self,
+        core: RaftCore,
+        addresses: "QuorumAddresses",
+        settings: PeerSettings,
+        *,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._core = core
+        self._addresses = addresses
+        self._settings = settings
+        self._now_ms = now_ms
+        self._shell: RaftShell
+        self._nursery: trio.Nursery | None = None
+        self._pool: ConnectionPool | None = None
+        self._settled = trio.Event()
+        self._fetch_scope: trio.CancelScope | None = None
+        self._fetch_sent: FetchRequest | None = None
+
+    async def run(
+        self, shell: "RaftShell", task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Send messages, and fetch whenever the core does, until cancelled."""
+        self._shell = shell
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await self._fetch_forever()
+            finally:
+                self._nursery = None
+
+    # The seam of the shell
+
+    def send(self, message: Outgoing) -> None:
+        """Send a message to a voter; failures are passed to the core."""
+        if self._nursery is not None and not isinstance(message, VoteResponse):
+            self._nursery.start_soon(self._exchange, message)
+
+    def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
+        """Begin to download a snapshot from the leader."""
+        raise RuntimeError(f"no connection to a leader for {snapshot}")
+
+    def settled(self) -> None:
+        """Send the next fetch, or cancel one that is outdated."""
+        core, sent, scope = self._core, self._fetch_sent, self._fetch_scope
+        is_outdated = sent is not None and (sent.epoch, sent.to) != (core.epoch, core.leader_id)
+        if scope is not None and is_outdated:
+            scope.cancel()
+        if not core.is_leader:
+            settled, self._settled = self._settled, trio.Event()
+            settled.set()
+
+    # Messages to voters
+
+    async def _exchange(self, message: VoteRequest | BeginQuorumEpoch | EndQuorumEpoch) -> None:
+        from barnabas.client.failures import ClientError
+
+        address = self._addresses.of_node(message.to)
+        try:
+            if address is None:
+                self._core.on_request_failed(message, self._now_ms())
+            elif isinstance(message, VoteRequest):
+                await self._request_vote(message, address)
+            else:
+                await self._announce(message, address)
+        except ClientError as error:
+            logger.debug("quorum request failed to=%d error=%s", message.to, error)
+            self._core.on_request_failed(message, self._now_ms())
+        self._shell.wake()
+
+    async def _request_vote(self, message: VoteRequest, address: "Address") -> None:
+        request = raft_wire.vote_request(message, self._settings.cluster_id)
+        response = await self._ask(address, request, VoteAnswer)
+        self._addresses.learn(response.node_endpoints)
+        answer = raft_wire.read_vote_response(message, response)
+        if answer is None:
+            self._log_refusal("Vote", address, response.error_code)
+            self._core.on_request_failed(message, self._now_ms())
+        else:
+            self._core.on_vote_response(answer, self._now_ms())
+
+    async def _announce(
+        self, message: BeginQuorumEpoch | EndQuorumEpoch, address: "Address"
+    ) -> None:
+        cluster_id, own = self._settings.cluster_id, self._core.local.endpoints
+        response: BeginQuorumEpochResponse | EndQuorumEpochResponse
+        if isinstance(message, BeginQuorumEpoch):
+            request: Any = raft_wire.begin_request(message, cluster_id, own)
+            response = await self._ask(address, request, BeginQuorumEpochResponse)
+        else:
+            request = raft_wire.end_request(message, cluster_id, own)
+            response = await self._ask(address, request, EndQuorumEpochResponse)
+        self._addresses.learn(response.node_endpoints)
+        stated = raft_wire.read_epoch_response(response)
+        if stated is None:
+            self._log_refusal(type(message).__name__, address, response.error_code)
+        else:
+            self._core.on_epoch(*stated, self._now_ms())
+
+    async def _ask(self, address: "Address", request: Message, answer: type[R]) -> R:
+        """Send a request and return its response. Raises ClientError."""
+        from barnabas.client.failures import BrokerSilentError
+
+        timeout_s = self._settings.request_timeout_s
+        with trio.move_on_after(timeout_s):
+            connection = await self._connections().connection(address)
+            return await connection.ask(request, answer, timeout_s=timeout_s)
+        raise BrokerSilentError(address, f"no response within {timeout_s:g} s")
+
+    def _connections(self) -> "ConnectionPool":
+        if self._pool is None:
+            from barnabas.client.client_config import ClientConfig
+            from barnabas.client.connection_pool import ConnectionPool
+
+            if self._nursery is None:
+                raise RuntimeError("the peers do not run")
+            settings, (shortest_s, longest_s) = self._settings, _RECONNECT_S
+            config = ClientConfig(
+                (),
+                client_id=f"raft-client-{settings.node_id}",
+                connect_timeout_s=settings.request_timeout_s,
+                request_timeout_s=settings.request_timeout_s,
+                reconnect_backoff_s=shortest_s,
+                reconnect_backoff_max_s=longest_s,
+            )
+            self._pool = ConnectionPool(config, self._nursery)
+        return self._pool
+
+    def _log_refusal(self, request: str, address: "Address", error_code: int) -> None:
+        logger.warning(
+            "quorum request refused request=%s address=%s error=%s",
+            request,
+            address,
+            _name(error_code),
+        )
+
+    # Fetching
+
+    async def _fetch_forever(self) -> None:
+        failures = 0
+        while True:
+            settled = self._settled
+            request = self._shell.fetch_request()
+            if request is None:
+                await settled.wait()
+                continue
+            address = self._destination(request, failures)
+            is_leader = request.to is not None and address == self._addresses.of_node(request.to)
+            with trio.CancelScope() as scope:
+                self._fetch_scope, self._fetch_sent = scope, request
+                is_answered = address is not None and await self._fetch(request, address, is_leader)
+                failures = 0 if is_answered else failures + 1
+            self._fetch_scope = self._fetch_sent = None
+            if failures:
+                await trio.sleep(self._settings.retry_backoff_s)
+
+    def _destination(self, request: FetchRequest, failures: int) -> "Address | None":
+        """Return the leader's address; after failures, each second time a bootstrap server's."""
+        if request.to is not None and failures % 2 == 0:
+            address = self._addresses.of_node(request.to)
+            if address is not None:
+                return address
+        servers = self._addresses.bootstrap()
+        return random.choice(servers) if servers else None
+
+    async def _fetch(self, request: FetchRequest, address: "Address", is_leader: bool) -> bool:
+        """Send a fetch and pass on its response; return False when it failed."""
+        from barnabas.client.failures import BrokerRefusedError, ClientError
+
+        limits = FetchLimits(
+            self._settings.fetch_bytes_max, _FETCH_WAIT_MS, self._shell.high_watermark
+        )
+        sent = raft_wire.fetch_request(request, self._settings.cluster_id, limits)
+        try:
+            response = await self._ask(address, sent, FetchResponse)
+        except ClientError as error:
+            logger.debug("fetch failed address=%s error=%s", address, error)
+            if isinstance(error, BrokerRefusedError) and is_leader:
+                self._core.on_leader_unreachable(self._now_ms())
+                self._shell.wake()
+            return False
+        self._addresses.learn(response.node_endpoints)
+        read = raft_wire.read_fetch_response(response)
+        if read is None:
+            self._log_refusal("Fetch", address, response.error_code)
+            return False
+        self._shell.fetched(request, *read)
+        return read[0].error is ErrorCode.NONE
+
+
+def _name(error_code: int) -> str:
+    from barnabas.client.failures import error_code as code_of
+
+    return code_of(error_code).name

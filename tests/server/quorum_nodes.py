@@ -1,0 +1,123 @@
+"""Several nodes of one cluster in one event loop, with a formatted directory and fixed ports."""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import trio
+
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.config import NodeConfig
+from barnabas.log.checkpoints import MetaProperties
+from barnabas.protocol.types import Uuid
+from barnabas.server.node.node import Node
+from barnabas.server.quorum.quorum_files import format_directory
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return free ports of 127.0.0.1."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class QuorumNodes:
+    """Nodes that run in `nursery`; each may be killed and started again."""
+
+    def __init__(
+        self,
+        directory: Path,
+        nursery: trio.Nursery,
+        voter_ids: Iterable[int] = (1, 2, 3),
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.running: dict[int, Node] = {}
+        self._directory = directory
+        self._nursery = nursery
+        self._config = config or {}
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self._ports: dict[int, tuple[int, int]] = {}
+        self._directory_ids: dict[int, Uuid] = {}
+        self.voters = VoterSet.of(*(self._voter(node_id) for node_id in voter_ids))
+
+    def _voter(self, node_id: int) -> Voter:
+        directory_id = self._directory_ids[node_id] = Uuid.random()
+        endpoint = Endpoint("CONTROLLER", "127.0.0.1", self.ports(node_id)[1])
+        return Voter(ReplicaKey(node_id, directory_id), (endpoint,))
+
+    def ports(self, node_id: int) -> tuple[int, int]:
+        """Return the ports of a node for clients and for controllers."""
+        if node_id not in self._ports:
+            broker, controller = free_ports(2)
+            self._ports[node_id] = broker, controller
+        return self._ports[node_id]
+
+    @property
+    def bootstrap(self) -> str:
+        """The controller listeners of the voters."""
+        return ",".join(f"127.0.0.1:{self.ports(voter.key.id)[1]}" for voter in self.voters)
+
+    def _properties(self, node_id: int, roles: str) -> dict[str, str]:
+        broker, controller = self.ports(node_id)
+        listeners = {
+            "broker": f"PLAINTEXT://127.0.0.1:{broker}",
+            "controller": f"CONTROLLER://127.0.0.1:{controller}",
+        }
+        return {
+            "node.id": str(node_id),
+            "process.roles": roles,
+            "listeners": ",".join(listeners[role] for role in roles.split(",")),
+            "controller.quorum.bootstrap.servers": self.bootstrap,
+            "log.dirs": str(self._format(node_id)),
+            **self._config,
+        }
+
+    def _format(self, node_id: int) -> Path:
+        directory = self._directory / str(node_id)
+        if not (directory / "meta.properties").exists():
+            is_voter = node_id in self.voters.voters
+            directory_id = self._directory_ids.setdefault(node_id, Uuid.random())
+            format_directory(directory, voters=self.voters if is_voter else None, now_ms=0)
+            properties = MetaProperties(CLUSTER_ID, node_id, directory_id)
+            (directory / "meta.properties").write_bytes(properties.encode())
+        return directory
+
+    async def start(self, *node_ids: int, roles: str = "broker,controller") -> None:
+        """Start nodes together; return when all are ready."""
+        async with trio.open_nursery() as starting:
+            for node_id in node_ids:
+                starting.start_soon(self._start, node_id, roles)
+
+    async def _start(self, node_id: int, roles: str) -> None:
+        node = Node(NodeConfig.load(None, self._properties(node_id, roles)))
+        scope = self._scopes[node_id] = trio.CancelScope()
+
+        async def run(task_status: "trio.TaskStatus[Node]") -> None:
+            with scope:
+                await node.run(task_status)
+
+        self.running[node_id] = await self._nursery.start(run)
+
+    async def kill(self, node_id: int) -> None:
+        """End a node at once; its connections are closed."""
+        self._scopes[node_id].cancel()
+        del self.running[node_id]
+        await trio.sleep(0.05)
+
+    @property
+    def leader_id(self) -> int:
+        """The node that leads; raises StopIteration when none does."""
+        return next(i for i, node in self.running.items() if node.quorum.core.is_leader)
+
+    async def eventually(self, condition: Callable[[], bool], within_s: float = 10.0) -> None:
+        """Wait until `condition()` is true, or fail."""
+        with trio.fail_after(within_s):
+            while not condition():  # noqa: ASYNC110  (a state of another node)
+                await trio.sleep(0.01)

@@ -1,0 +1,55 @@
+"""Three nodes with sockets between them: election, replication, failover."""
+
+from pathlib import Path
+
+import trio
+
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.server.quorum_nodes import QuorumNodes
+
+
+async def create_topic(nodes: QuorumNodes, node_id: int, name: str) -> int:
+    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+    channel = nodes.running[node_id].channel
+    response = await channel.send(request, CreateTopicsResponse)
+    return response.topics[0].error_code
+
+
+def test_three_nodes_elect_a_leader_and_replicate_a_topic(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            assert await create_topic(nodes, 1, "first") == 0
+            for node in nodes.running.values():
+                await nodes.eventually(lambda node=node: "first" in node.image.topics_by_name)
+                assert node.quorum.core.leader_id == nodes.leader_id
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_killed_leader_is_replaced_and_follows_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            sessions = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+            nodes = QuorumNodes(tmp_path, nursery, config=sessions)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            assert await create_topic(nodes, 1, "before") == 0
+            killed = nodes.leader_id
+            epoch = nodes.running[killed].quorum.core.epoch
+            await nodes.kill(killed)
+            survivor = next(iter(nodes.running))
+            with trio.fail_after(5):
+                assert await create_topic(nodes, survivor, "after") == 0
+            assert nodes.running[survivor].quorum.core.epoch > epoch
+            with trio.fail_after(15):
+                await nodes.start(killed)
+            image = nodes.running[killed].image
+            assert {"before", "after"} <= set(image.topics_by_name)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
