@@ -163,7 +163,7 @@ class Quorum:
     def end_session(self, key: SessionKey) -> None:
         """Have this node's controller, if it is active, fence a broker whose process has ended."""
         self._machine.end_session(key, self.now_ms())
-        self._shell.wake()
+        self.raft.wake()
 
     async def handle(self, request: ControllerRequest, version: int) -> Message:
         """Have this node's controller decide a request (see `ControllerHost.handle`)."""
