@@ -84,6 +84,10 @@ def _operation(
 _TOPICS = items("topics", "topics", "name")
 _PARTITIONS = items("partitions", "partitions", "partition_index")
 _INDEXES = items("partition_indexes", "partitions", "partition_index")
+_FETCHED = in_items((
+    items("topics", "responses", "topic", "topic_id"),
+    items("partitions", "partitions", partition_index="partition"),
+))  # fmt: skip
 _RESOURCES = items("resources", "responses", "resource_type", "resource_name")
 
 SERVED: Final = (
@@ -96,10 +100,7 @@ SERVED: Final = (
         # Java's idempotent producer gives up on -1 and loses its place (KAFKA-14034).
         unexpected=ErrorCode.KAFKA_STORAGE_ERROR,
     )),
-    _api("Fetch", _BROKER, "data.fetch_handler.fetch", waits=True, errors=in_items((
-        items("topics", "responses", "topic", "topic_id"),
-        items("partitions", "partitions", partition_index="partition"),
-    ))),
+    _api("Fetch", _BROKER, "data.fetch_handler.fetch", waits=True, errors=_FETCHED),
     _api("ListOffsets", _BROKER, "data.list_offsets_handler.list_offsets",
          errors=in_items((_TOPICS, _PARTITIONS))),
     _api("DeleteRecords", _BROKER, "data.delete_records_handler.delete_records",
@@ -217,7 +218,7 @@ SERVED: Final = (
     *_operation("UnregisterBroker"),
 
     # The metadata quorum
-    _api("Fetch", _CONTROLLER, "controller.raft_handlers.fetch", waits=True),
+    _api("Fetch", _CONTROLLER, "controller.raft_handlers.fetch", waits=True, errors=_FETCHED),
     _api("Vote", _CONTROLLER, "controller.raft_handlers.vote"),
     _api("BeginQuorumEpoch", _CONTROLLER, "controller.raft_handlers.begin_quorum_epoch"),
     _api("EndQuorumEpoch", _CONTROLLER, "controller.raft_handlers.end_quorum_epoch"),
