@@ -19,7 +19,7 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.server.coordinators.group_partition import GroupPartition
-from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from tests.server.coordinators.coordinator_world import Asked, World, code_of, marker, run, start
 
 CALLER = Caller(version=1)
@@ -53,8 +53,8 @@ def here(world: World) -> GroupPartition:
     return world.groups.partitions[world.led(OFFSETS_TOPIC).partition]
 
 
-def group_here(world: World) -> str:
-    names = (f"g{number}" for number in range(100))
+def group_here(world: World, prefix: str = "g") -> str:
+    names = (f"{prefix}{number}" for number in range(100))
     led = world.led(OFFSETS_TOPIC).partition
     return next(name for name in names if world.groups.partition_of(name) == led)
 
@@ -77,10 +77,10 @@ async def committed(world: World) -> int:
     return found.topics[0].partitions[0].committed_offset
 
 
-def join(world: World) -> JoinGroupRequest:
+def join(world: World, prefix: str = "g") -> JoinGroupRequest:
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
     return JoinGroupRequest(
-        group_id=group_here(world),
+        group_id=group_here(world, prefix),
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         protocol_type="consumer",
@@ -204,12 +204,12 @@ def test_coordinator_failing_effect_unloads_its_partition(world: World) -> None:
 # Leader epochs
 
 
-def lead_again(world: World) -> None:
+def lead_again(world: World, name: str = OFFSETS_TOPIC, epochs: int = 1) -> None:
     """Another leader epoch begins, with the same leader."""
-    number = world.led(OFFSETS_TOPIC).partition
-    topic = world.image.topics_by_name[OFFSETS_TOPIC]
+    number = world.led(name).partition
+    topic = world.image.topics_by_name[name]
     led = topic.partitions[number]
-    again = attrs.evolve(led, leader_epoch=led.leader_epoch + 1)
+    again = attrs.evolve(led, leader_epoch=led.leader_epoch + epochs)
     topic = attrs.evolve(topic, partitions={**topic.partitions, number: again})
     world.image = attrs.evolve(
         world.image,
@@ -222,18 +222,50 @@ def lead_again(world: World) -> None:
         subscriber(world.image, delta)
 
 
-def test_coordinator_new_leader_epoch_replaces_the_partition(world: World) -> None:
+def test_coordinator_after_other_leaders_epochs_loads_the_partition(world: World) -> None:
     async def test(partition: GroupPartition) -> None:
         await commit(world, 9)
         async with trio.open_nursery() as nursery:
             parked = Asked(nursery, lambda: world.groups.join_group(join(world), CALLER))
             await wait_all_tasks_blocked(0.001)
-            lead_again(world)
+            lead_again(world, epochs=2)
         (answer,) = parked.answers
         assert answer.error_code is ErrorCode.NOT_COORDINATOR
         await is_reloaded(world, partition)
-        assert here(world).leader_epoch == partition.leader_epoch + 1
+        assert here(world).leader_epoch == partition.leader_epoch + 2
         assert await committed(world) == 9
+
+    serve(world, test)
+
+
+def test_group_coordinator_that_leads_the_next_epoch_too_keeps_its_groups(world: World) -> None:
+    async def test(partition: GroupPartition) -> None:
+        await commit(world, 9)
+        async with trio.open_nursery() as nursery:
+            parked = Asked(nursery, lambda: world.groups.join_group(join(world, "h"), CALLER))
+            await wait_all_tasks_blocked(0.001)
+            lead_again(world)
+            await wait_all_tasks_blocked(0.001)
+            assert parked.answers == []
+            assert here(world) is partition
+            await commit(world, 10)  # written in the new epoch
+            nursery.cancel_scope.cancel()
+        assert await committed(world) == 10
+
+    serve(world, test)
+
+
+def test_transaction_coordinator_that_leads_the_next_epoch_too_is_loaded(world: World) -> None:
+    """Its markers carry the leader epoch, and those of the old one are fenced."""
+
+    async def test(_: GroupPartition) -> None:
+        number = world.led(TRANSACTION_TOPIC).partition
+        partition = world.transactions.partitions[number]
+        lead_again(world, TRANSACTION_TOPIC)
+        again = world.transactions.partitions[number]
+        assert again is not partition
+        assert again.leader_epoch == partition.leader_epoch + 1
+        assert not partition.is_loaded
 
     serve(world, test)
 

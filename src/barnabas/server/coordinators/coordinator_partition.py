@@ -160,6 +160,13 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     def inherit(self, failed: "CoordinatorPartition[Any]") -> None:
         """Take over what the log does not hold from a partition that failed."""
 
+    def continue_in(self, leader_epoch: int | None) -> bool:
+        """Continue in the leader epoch of a new image; False when the partition must be loaded.
+
+        None is an image in which another node leads.
+        """
+        return False
+
     # Loading
 
     async def load(self) -> None:

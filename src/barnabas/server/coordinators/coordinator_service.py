@@ -124,7 +124,10 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         self._follow(image)
 
     def _follow(self, image: MetadataImage) -> None:
-        """Lead the topic's partitions in exactly the leader epochs of the image."""
+        """Lead the topic's partitions in exactly the leader epochs of the image.
+
+        The replicas have applied the image before, so their logs are those of these epochs.
+        """
         epochs: dict[int, int] = {}
         topic = image.topics_by_name.get(self.TOPIC)
         if topic is not None:
@@ -135,7 +138,8 @@ class CoordinatorService(ABC, Generic[PartitionT]):
                 if partition.leader == here
             }
         for index, partition in list(self.partitions.items()):
-            if epochs.get(index) != partition.leader_epoch:
+            epoch = epochs.get(index)
+            if epoch != partition.leader_epoch and not partition.continue_in(epoch):
                 logger.info(
                     "resigned topic=%s partition=%d epoch=%d",
                     self.TOPIC,

@@ -93,6 +93,17 @@ class GroupPartition(CoordinatorPartition[GroupShard]):
         """Remove the offsets of topics that were deleted during loading."""
         self.forget_topics({})
 
+    def continue_in(self, leader_epoch: int | None) -> bool:
+        """Continue without loading when this node leads in the next epoch, too.
+
+        Every change of the leader begins an epoch, so no other node has led in between (Kafka: "The
+        coordinator is already active").
+        """
+        if not self.is_loaded or leader_epoch != self.leader_epoch + 1:
+            return False
+        self.leader_epoch += 1
+        return True
+
     def inherit(self, failed: CoordinatorPartition[GroupShard]) -> None:
         """Take over the deleted topics whose offsets are still there."""
         if isinstance(failed, GroupPartition):
