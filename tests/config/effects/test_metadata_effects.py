@@ -16,6 +16,7 @@ from barnabas.protocol.messages.describe_topic_partitions import DescribeTopicPa
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.records.metadata_records import ConfigRecord, FenceBrokerRecord
+from barnabas.server.api.handlers.data import fetch_handler
 from barnabas.testing import Node
 from tests.cluster.replication.fake_host import FakeHost
 from tests.cluster.test_reassignments import Case
@@ -31,6 +32,7 @@ from tests.config.effects.wire import (
     produce,
 )
 from tests.log.logs import TOPIC_ID, new_log, open_volume
+from tests.server.api.data_broker import DataBroker
 
 TOPIC = 2
 
@@ -249,3 +251,25 @@ def test_directories_hold_logs_and_metadata(tmp_path: Path) -> None:
             produce(Wire(node.port), partition=number)
     assert {path.parent for path in tmp_path.glob("*/t-*")} == {first, second}
     assert [path.parent for path in tmp_path.glob("*/__cluster_metadata-0")] == [quorum]
+
+
+@observes("replica.selector.class")
+def test_consumer_reads_from_the_replica_of_its_rack(tmp_path: Path) -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    for number, (given, replica) in enumerate(
+        (({}, -1), ({"replica_selector_class": selector}, 2))
+    ):
+        broker = DataBroker(tmp_path / str(number), **given)
+        broker.partition("replicated").follower_fetched(2, 0, 0)
+        request = FetchRequest(
+            rack_id="rack-0",
+            session_epoch=-1,
+            topics=[
+                FetchRequest.FetchTopic(
+                    topic_id=broker.topic_id("replicated"),
+                    partitions=[FetchRequest.FetchPartition()],
+                )
+            ],
+        )
+        (topic,) = broker.ask(fetch_handler.fetch, request, 17).responses
+        assert topic.partitions[0].preferred_read_replica == replica

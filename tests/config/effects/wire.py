@@ -189,8 +189,9 @@ def add_silent_follower(node: Node, topic: str, number: int = 0) -> None:
     assert server is not None
     assert token is not None
     partition = server.replicas.partition(topic, number)
+    image = server.image.topics_by_name[topic].partitions[number]
     image = attrs.evolve(
-        server.image.topics_by_name[topic].partitions[number], replicas=(1, 2), isr=(1, 2)
+        image, replicas=(1, 2), isr=(1, 2), partition_epoch=image.partition_epoch + 1
     )
 
     def update() -> None:

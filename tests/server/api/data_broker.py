@@ -54,10 +54,11 @@ class FakeConnection:
 class DataBroker:
     """Broker 1 of two; it leads `t` and `replicated`, and broker 2 leads `elsewhere`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **overrides: str) -> None:
         volume = open_volume(path)
-        config = NodeConfig.load(None, {"max.incremental.fetch.session.cache.slots": "2"})
-        cluster = Cluster(brokers=2)
+        given = {key.replace("_", "."): value for key, value in overrides.items()}
+        config = NodeConfig.load(None, {"max.incremental.fetch.session.cache.slots": "2", **given})
+        cluster = self.cluster = Cluster(brokers=2, racks=2)
         (directory,) = cluster.image.brokers[1].directories
         volume.write_properties(MetaProperties(CLUSTER_ID, 1, directory))
         for topic, replicas in TOPICS.items():

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from barnabas.cluster.replication import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.types import Uuid
@@ -231,3 +233,135 @@ def test_follower_fetch_of_an_earlier_broker_epoch_is_refused(broker: DataBroker
     assert follow(broker, 0, epoch=epoch - 1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert follower_end(broker) == -1
     assert follow(broker, 0, epoch=epoch).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (0, ErrorCode.FENCED_LEADER_EPOCH),
+        (1, ErrorCode.NONE),
+        (2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+@pytest.mark.parametrize("leader", [1, 2])
+def test_fetch_checks_the_leader_epoch(
+    broker: DataBroker, leader: int, epoch: int, code: ErrorCode
+) -> None:
+    lead(broker, leader, leader_epoch=1)
+    asked = request(broker.topic_id("replicated"))
+    asked.topics[0].partitions[0].current_leader_epoch = epoch
+    assert ask(broker, asked, 17).error_code == code
+
+
+def lead(broker: DataBroker, leader: int, **changes: Any) -> Partition:
+    """Change the partition of `replicated`, as the metadata would."""
+    partition = broker.replicas.hosted("replicated", 0)
+    assert partition is not None
+    assert partition.image is not None
+    epoch = partition.image.partition_epoch + 1
+    image = attrs.evolve(partition.image, leader=leader, partition_epoch=epoch, **changes)
+    partition.update(image, broker.replicas.topic_config("replicated"))
+    return partition
+
+
+@pytest.mark.parametrize("by_session", [False, True])
+def test_diverging_fetch_is_repeated_in_each_response(
+    broker: DataBroker, *, by_session: bool
+) -> None:
+    """A session that hides it would leave the follower without an answer."""
+    broker.append(b"a", topic="replicated")
+    asked = request(broker.topic_id("replicated"), 5, session_epoch=0 if by_session else -1)
+    asked.replica_state = FetchRequest.ReplicaState(replica_id=2)
+    asked.topics[0].partitions[0].last_fetched_epoch = 0
+    response = broker.ask(fetch, asked, 17)
+    for epoch in (1, 2):
+        assert response.responses[0].partitions[0].diverging_epoch.end_offset == 1
+        if by_session:
+            again = request(None, session_id=response.session_id, session_epoch=epoch)
+            response = broker.ask(fetch, again, 17)
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "code"),
+    [(10, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (12, 0, ErrorCode.FENCED_LEADER_EPOCH)],
+)
+def test_parked_fetch_ends_when_the_leader_is_deposed(
+    broker: DataBroker, version: int, epoch: int, code: ErrorCode
+) -> None:
+    async def test() -> None:
+        asked = request("replicated", max_wait_ms=60_000)
+        asked.topics[0].partitions[0].current_leader_epoch = epoch
+        answers: list[Any] = []
+
+        async def wait() -> None:
+            answers.append((await broker.ask(fetch, asked, version)).responses[0].partitions[0])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await wait_all_tasks_blocked()
+            lead(broker, 2, leader_epoch=1)
+        assert [answer.error_code for answer in answers] == [code]
+        assert trio.current_time() < 1
+
+    trio.run(test, clock=MockClock(autojump_threshold=0.01))
+
+
+# Reading from followers (KIP-392)
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@pytest.fixture
+def rack_broker(tmp_path: Path) -> DataBroker:
+    """Broker 1 is in rack-1, broker 2, which has all records, in rack-0."""
+    broker = DataBroker(tmp_path, replica_selector_class=RACK_AWARE)
+    broker.append(b"a", topic="replicated")
+    follow(broker, 0)
+    follow(broker, 1, last_epoch=0)
+    return broker
+
+
+def preferred(broker: DataBroker, rack: str, offset: int = 0) -> int:
+    asked = request(broker.topic_id("replicated"), offset, rack_id=rack)
+    answer = ask(broker, asked, 17)
+    assert answer.error_code == 0
+    assert bool(len(answer.records)) == (offset == 0 and answer.preferred_read_replica == -1)
+    return answer.preferred_read_replica
+
+
+@pytest.mark.parametrize(
+    ("rack", "replica"), [("rack-0", 2), ("rack-1", -1), ("far", -1), ("", -1)]
+)
+def test_consumer_is_sent_to_the_follower_in_its_rack(
+    rack_broker: DataBroker, rack: str, replica: int
+) -> None:
+    assert preferred(rack_broker, rack) == replica
+
+
+def test_consumer_is_not_sent_to_a_follower_without_the_offset(rack_broker: DataBroker) -> None:
+    rack_broker.append(b"b", topic="replicated")
+    assert preferred(rack_broker, "rack-0", 1) == 2
+    follow(rack_broker, 2, last_epoch=0)
+    rack_broker.append(b"c", topic="replicated")
+    lead(rack_broker, 1, isr=(1,))
+    assert preferred(rack_broker, "rack-0") == -1
+
+
+def test_follower_serves_consumers_up_to_its_high_watermark(broker: DataBroker) -> None:
+    broker.append(b"a", topic="replicated")
+    partition = lead(broker, 2, leader_epoch=1)
+    asked = request(broker.topic_id("replicated"))
+    answer = ask(broker, asked, 17)
+    assert (answer.error_code, answer.high_watermark, len(answer.records)) == (0, 0, 0)
+    partition.follow_high_watermark(1)
+    answer = ask(broker, asked, 17)
+    assert (answer.error_code, answer.high_watermark) == (0, 1)
+    assert len(answer.records) > 0
+
+
+@pytest.mark.parametrize("replica", [-1, 2])
+def test_follower_serves_neither_old_clients_nor_replicas(broker: DataBroker, replica: int) -> None:
+    lead(broker, 2, leader_epoch=1)
+    asked = request("replicated", replica_id=replica)
+    answer = ask(broker, asked, 10 if replica < 0 else 12)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

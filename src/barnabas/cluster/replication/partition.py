@@ -206,13 +206,17 @@ class Partition:
         FENCED_LEADER_EPOCH for an older epoch, UNKNOWN_LEADER_EPOCH for a newer one (KIP-320),
         NOT_LEADER_OR_FOLLOWER otherwise.
         """
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
-            raise self._epoch_error(current_leader_epoch)
+        self.check_epoch(current_leader_epoch)
         if not self.is_leader:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"{self.topic}-{self.partition} is led by broker {self.leader}",
             )
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Raise KafkaError unless the client's leader epoch is the one here (-1: any)."""
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            raise self._epoch_error(current_leader_epoch)
 
     def _epoch_error(self, epoch: int) -> KafkaError:
         if epoch < self.leader_epoch:

@@ -20,6 +20,7 @@ from barnabas.cluster.metadata.image import (
 )
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
+from barnabas.cluster.replication.leader_state import NO_EPOCH
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.cluster.replication.replication_quota import ReplicationQuota, throttled_partitions
 from barnabas.config import NodeConfig, TopicConfig
@@ -67,43 +68,65 @@ class ReplicaManager:
 
     # Finding partitions
 
-    def partition(self, topic: str, partition: int) -> Partition:
+    def partition(
+        self, topic: str, partition: int, current_leader_epoch: int = NO_EPOCH
+    ) -> Partition:
         """Return a partition that this broker leads.
 
         Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when another broker
-        leads or has it, or KAFKA_STORAGE_ERROR when its directory failed.
+        leads or has it, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH when the client has another
+        epoch, or KAFKA_STORAGE_ERROR when its directory failed.
         """
         try:
             found = self._by_name[topic][partition]
         except KeyError:
             raise self._unknown(topic, partition) from None
-        if not found.is_leader:
-            self._check_leader(found)
+        if not found.is_leader or current_leader_epoch >= 0:
+            self._check_leader(found, current_leader_epoch)
         return found
 
-    def partition_by_id(self, topic_id: Uuid, partition: int) -> Partition:
+    def partition_by_id(
+        self, topic_id: Uuid, partition: int, current_leader_epoch: int = NO_EPOCH
+    ) -> Partition:
         """Return a partition by topic id, as `partition`; raises UNKNOWN_TOPIC_ID for an unknown
         id.
         """
         try:
             found = self._by_id[topic_id][partition]
         except KeyError:
-            topic = self.image.topics_by_id.get(topic_id)
-            if topic is None:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}"
-                ) from None
-            raise self._unknown(topic.name, partition) from None
-        if not found.is_leader:
-            self._check_leader(found)
+            raise self._unknown_id(topic_id, partition) from None
+        if not found.is_leader or current_leader_epoch >= 0:
+            self._check_leader(found, current_leader_epoch)
         return found
 
-    def _check_leader(self, found: Partition) -> None:
+    def replica(self, topic: "str | Uuid", partition: int, current_leader_epoch: int) -> Partition:
+        """Return a partition that this broker has, as its leader or a follower (KIP-392).
+
+        `topic` is a name or an id. Raises KafkaError as `partition`.
+        """
+        try:
+            if isinstance(topic, Uuid):
+                found = self._by_id[topic][partition]
+            else:
+                found = self._by_name[topic][partition]
+        except KeyError:
+            if isinstance(topic, Uuid):
+                raise self._unknown_id(topic, partition) from None
+            raise self._unknown(topic, partition) from None
+        if not found.is_leader:
+            self._check_online(found)
+        found.check_epoch(current_leader_epoch)
+        return found
+
+    def _check_leader(self, found: Partition, current_leader_epoch: int) -> None:
+        self._check_online(found)
+        found.check_leader(current_leader_epoch)
+
+    def _check_online(self, found: Partition) -> None:
         """Raise KAFKA_STORAGE_ERROR for a replica in a failed directory (`HostedPartition`)."""
         log = self.logs.known(found.topic, found.partition)
         if log is not None and log.volume.failure is not None:
             raise log.volume.offline()
-        found.check_leader()
 
     def hosted(self, topic: str, partition: int) -> Partition | None:
         """Return the replica on this broker, as leader or follower, or None."""
@@ -113,6 +136,12 @@ class ReplicaManager:
         """Yield every replica on this broker."""
         for topic in self._by_name.values():
             yield from topic.values()
+
+    def _unknown_id(self, topic_id: Uuid, partition: int) -> KafkaError:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id}")
+        return self._unknown(topic.name, partition)
 
     def _unknown(self, topic: str, partition: int) -> KafkaError:
         if self.image.partition(topic, partition) is not None:

@@ -12,7 +12,7 @@ from barnabas.config.properties.vocabulary import (
     STRING,
     P,
 )
-from barnabas.config.schema import Range
+from barnabas.config.schema import OneOf, Range
 
 # A table, read a row at a time.
 # fmt: off
@@ -82,7 +82,10 @@ PROPERTIES: tuple[P, ...] = (
       "only the others have are lost.",
       dynamic=CLUSTER_WIDE, has_effect=True),
     P("replica.selector.class", STRING, None, MEDIUM,
-      "Class that chooses which replica a consumer reads from; unset, the leader."),
+      "Class that chooses which replica a consumer reads from; unset, the leader.",
+      validator=OneOf(
+          "org.apache.kafka.common.replica.LeaderSelector",
+          "org.apache.kafka.common.replica.RackAwareReplicaSelector"), has_effect=True),
     P("min.insync.replicas", INT, 1, HIGH,
       "In-sync replicas without which a write with acks=all is refused.",
       validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),

@@ -63,6 +63,16 @@ class FetchedPartition:
         self.log_start_offset: int = -1
         self.turn = 0
 
+    def must_repeat(self) -> bool:
+        """Return True when the next response says the same again, unless the client acts on it."""
+        answer: Any = self.answer
+        return bool(
+            self.has_more
+            or answer.error_code
+            or answer.diverging_epoch.epoch >= 0
+            or answer.preferred_read_replica != -1
+        )
+
     def is_included(self) -> bool:
         """Return True when an incremental response includes the partition; note what it contains.
 

@@ -12,12 +12,18 @@ import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from barnabas.cluster.replication.follower_progress import FetchTime
+from barnabas.cluster.replication.replica_selection import NO_PREFERENCE
 from barnabas.log import FileSlice
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.read_replica import (
+    client_rack,
+    finder,
+    preferred_read_replica,
+)
 from barnabas.server.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -125,10 +131,12 @@ class Fetching:
 
     __slots__ = (
         "_by_id",
+        "_client_rack",
         "_context",
         "_fetch_time",
         "_files",
-        "_has_error",
+        "_find",
+        "_is_due",
         "_is_new",
         "_looked_at",
         "_max_bytes",
@@ -153,12 +161,14 @@ class Fetching:
         if version >= 15:
             self._replica = request.replica_state.replica_id
             self._replica_epoch = request.replica_state.replica_epoch
+        self._find = finder(context, self._by_id, is_consumer=self._replica < 0)
+        self._client_rack = client_rack(context, request, is_consumer=self._replica < 0)
         limit: int = context.services.settings.current.get("fetch.max.bytes")
         self._max_bytes = min(request.max_bytes, limit)
         self._min_bytes = min(request.min_bytes, limit)
         self._size = 0
         self._files = 0  # files that the response keeps open
-        self._has_error = False
+        self._is_due = False  # answered at once: an error, divergence, another replica
         self._watch: Watch | None = None
         self._is_new = True
         self._fetch_time = self._note_fetch() if self._replica >= 0 else None
@@ -191,7 +201,7 @@ class Fetching:
 
     def is_satisfied(self) -> bool:
         """True when the response is complete: enough bytes, an error, or no partitions."""
-        if self._size >= self._min_bytes or self._has_error:
+        if self._size >= self._min_bytes or self._is_due:
             return True
         return not self._looked_at and self._session is None
 
@@ -241,14 +251,7 @@ class Fetching:
         fetched.has_more = False
         requested = fetched.requested
         try:
-            topic, number = fetched.key
-            replicas = self._context.services.replicas
-            if self._by_id:
-                partition = replicas.partition_by_id(topic, number)  # pyright: ignore[reportArgumentType]
-            else:
-                partition = replicas.partition(topic, number)  # pyright: ignore[reportArgumentType]
-            if requested.current_leader_epoch >= 0:
-                partition.check_leader(requested.current_leader_epoch)
+            partition = self._find(*fetched.key, requested.current_leader_epoch)
             if self._session is not None:
                 self._session.watch.follow(fetched, partition)
             else:
@@ -259,7 +262,7 @@ class Fetching:
             if code is ErrorCode.UNKNOWN_TOPIC_ID and fetched.partition is not None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # its id was known before
             fetched.answer = self._refused(fetched, code)
-            self._has_error = True
+            self._is_due = True
 
     def _read(
         self,
@@ -283,8 +286,13 @@ class Fetching:
             aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
             records=b"",
         )
+        if self._client_rack:
+            answer.preferred_read_replica = self._preferred_replica(partition, offset)
+            if answer.preferred_read_replica != NO_PREFERENCE:
+                self._is_due = True
+                return answer
         if requested.last_fetched_epoch >= 0 and self._diverges(partition, requested, answer):
-            self._has_error = True  # answered at once, as an error is
+            self._is_due = True
             return answer
         if not start <= offset <= log.log_end_offset:
             raise KafkaError(
@@ -321,6 +329,17 @@ class Fetching:
                 answer.records = included
         fetched.has_more = True
         return answer
+
+    def _preferred_replica(self, partition: "Partition", offset: int) -> int:
+        replicas = self._context.services.replicas
+        return preferred_read_replica(
+            partition,
+            replicas.image,
+            self._client_rack,
+            self._context.connection.listener_name,
+            offset,
+            replicas.monotonic_ms(),
+        )
 
     def _included(self, records: FileSlice) -> FileSlice | bytearray | None:
         """Return the records as the response includes them; None leaves them to a later fetch.
@@ -382,7 +401,7 @@ class Fetching:
         elif request.session_epoch == INITIAL_EPOCH and self._context.version >= 7:
             session_id = self._start_session()
         response = FetchResponse(session_id=session_id, responses=self._by_topic(answered))
-        if self._has_error and self._context.version >= _ENDPOINTS_VERSION:
+        if self._is_due and self._context.version >= _ENDPOINTS_VERSION:
             self._add_leaders(response, answered)
         for fetched in self._looked_at.values():
             fetched.answer = None  # a session would keep its files open
@@ -393,7 +412,7 @@ class Fetching:
         changed: list[FetchedPartition] = []
         dirty = session.watch.dirty
         for fetched in self._looked_at.values():
-            if fetched.has_more or fetched.answer.error_code:
+            if fetched.must_repeat():
                 dirty.add(fetched.key)
             if fetched.is_included():
                 changed.append(fetched)

@@ -39,6 +39,7 @@ _NEVER: Final = 1 << 15
 _LEADER_EPOCH_VERSION: Final = 4
 _OFFSET_NOT_AVAILABLE_VERSION: Final = 5
 _CONSUMER: Final = -1
+_DEBUGGER: Final = -2
 
 Found = tuple[int, int, int]
 """Timestamp (ms), offset and leader epoch; -1 for none."""
@@ -120,8 +121,10 @@ def _fill(
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         return
     try:
-        partition = context.services.replicas.partition(topic, asked.partition_index)
-        partition.check_leader(asked.current_leader_epoch)
+        replicas, number = context.services.replicas, asked.partition_index
+        # A debugging client reads from any replica.
+        find = replicas.replica if request.replica_id == _DEBUGGER else replicas.partition
+        partition = find(topic, number, asked.current_leader_epoch)
         is_client = request.replica_id == _CONSUMER
         end = partition.fetchable_end(request.isolation_level, follower=not is_client)
         found = _find(partition, asked.timestamp, end, done, is_client=is_client)

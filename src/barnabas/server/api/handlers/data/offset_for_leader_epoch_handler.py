@@ -33,8 +33,9 @@ def _answer(
     context: DataContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        partition = context.services.replicas.partition(topic, asked.partition)
-        partition.check_leader(asked.current_leader_epoch)
+        partition = context.services.replicas.partition(
+            topic, asked.partition, asked.current_leader_epoch
+        )
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)
