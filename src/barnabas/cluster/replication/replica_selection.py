@@ -25,7 +25,7 @@ def preferred_replica(
 ) -> int:
     """Return the follower to read from; -1 for the leader.
 
-    The leader serves clients of its own rack, and those in whose rack no replica is. Among several
+    The leader serves clients of the same rack, and those in whose rack no replica is. Among several
     followers in the rack, the one that is furthest and was caught up last is preferred.
     """
     if leader_rack == client_rack:
