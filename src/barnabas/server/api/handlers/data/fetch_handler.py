@@ -310,17 +310,25 @@ class Fetching:
                 self._fetch_time,
             )
             answer.high_watermark = log.high_watermark
-        if offset >= end:
-            return answer
+        if offset < end:
+            self._fill(fetched, partition, answer, end)
+        return answer
+
+    def _fill(
+        self, fetched: FetchedPartition, partition: "Partition", answer: PartitionData, end: int
+    ) -> None:
+        """Add the records below `end`, as far as the response has room."""
+        log, requested = partition.log, fetched.requested
+        offset = requested.fetch_offset
         room = self._max_bytes - self._size
         if room <= 0 and self._size:
             fetched.has_more = True
-            return answer
+            return
         limit = min(requested.partition_max_bytes, max(room, 0))
         records = log.read(offset, limit, upper_bound=end, min_one_message=not self._size)
         size = len(records)
         if size:
-            if isolation_level == _READ_COMMITTED:
+            if self._request.isolation_level == _READ_COMMITTED:
                 answer.aborted_transactions = aborted_in(log, offset, records, end)
             included = self._included(records)
             if included is not None:
@@ -328,7 +336,6 @@ class Fetching:
                 self._size += size
                 answer.records = included
         fetched.has_more = True
-        return answer
 
     def _preferred_replica(self, partition: "Partition", offset: int) -> int:
         replicas = self._context.services.replicas
