@@ -47,6 +47,11 @@ def test_property_that_promises_protection_or_storage_stops_the_start(
     assert "\n" not in refused.value.message
 
 
+def test_replica_selector_of_another_class_stops_the_start() -> None:
+    with pytest.raises(ConfigError, match="RackAwareReplicaSelector"):
+        NodeConfig.load(None, {"replica.selector.class": "org.example.Selector"})
+
+
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 def test_listener_with_protection_stops_the_start(protocol: str) -> None:
     with pytest.raises(ConfigError, match=f"security protocol {protocol} is not supported"):

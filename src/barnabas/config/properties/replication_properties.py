@@ -12,7 +12,20 @@ from barnabas.config.properties.vocabulary import (
     STRING,
     P,
 )
-from barnabas.config.schema import OneOf, Range
+from barnabas.config.schema import Check, Range
+
+_SELECTORS = (
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+
+
+def _selector_refusal(value: str | None) -> str | None:
+    """Refuse Java classes other than those that come with Kafka."""
+    if value is None or value in _SELECTORS:
+        return None
+    return f"it must be one of: {', '.join(_SELECTORS)}"
+
 
 # A table, read a row at a time.
 # fmt: off
@@ -83,9 +96,7 @@ PROPERTIES: tuple[P, ...] = (
       dynamic=CLUSTER_WIDE, has_effect=True),
     P("replica.selector.class", STRING, None, MEDIUM,
       "Class that chooses which replica a consumer reads from; unset, the leader.",
-      validator=OneOf(
-          "org.apache.kafka.common.replica.LeaderSelector",
-          "org.apache.kafka.common.replica.RackAwareReplicaSelector"), has_effect=True),
+      validator=Check("", _selector_refusal), has_effect=True),
     P("min.insync.replicas", INT, 1, HIGH,
       "In-sync replicas without which a write with acks=all is refused.",
       validator=Range(1), dynamic=CLUSTER_WIDE, has_effect=True),
