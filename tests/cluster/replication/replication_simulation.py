@@ -28,7 +28,7 @@ class Violation(Exception):  # noqa: N818  (what the simulation looks for)
 
 
 class View(NamedTuple):
-    """What the controller decided."""
+    """A decision of the controller."""
 
     leader: int
     epoch: int

@@ -186,6 +186,7 @@ def diverged(
         ([(1, 10), (3, 2)], [(1, 14)], 1),
         ([(1, 4), (3, 6), (5, 2)], [(1, 4), (2, 3), (4, 3)], 2),  # KIP-279
         ([(1, 4), (2, 2), (9, 1)], [(1, 4), (2, 2), (3, 2), (5, 2), (7, 2)], 1),
+        ([(0, 10), (2, 0)], [(0, 5), (1, 9)], 1),
         ([(1, 10), (3, 0)], [(1, 10), (2, 0)], 1),  # nothing was appended in either epoch
         ([(1, 12), (3, 1)], [(1, 10), (2, 0)], 1),  # a deposed leader that appended nothing
     ],
@@ -200,6 +201,16 @@ def test_divergence_is_truncated_by_epoch(
     assert follower.log.records() == leader.log.records()
     assert follower.log.epochs.items() <= leader.log.epochs.items()
     assert len(follower.truncations) == steps
+
+
+def test_leader_without_the_start_of_its_epoch_leaves_a_follower_diverged() -> None:
+    """Mistake 19, planted: the leader assigns its epoch only with the first append (KIP-279)."""
+    leader, follower = diverged([(0, 10), (2, 0)], [(0, 5), (1, 9)])
+    del leader.log.epochs[2]
+    core, end = following(follower), SimLeader(leader)
+    for number in range(20):
+        exchange(core, end, number * 1000)
+    assert follower.log.records() != leader.log.records()
 
 
 def test_diverging_answer_moves_no_other_offset() -> None:
@@ -279,7 +290,7 @@ def test_refused_partition_is_fetched_again_after_the_backoff(code: ErrorCode) -
     assert [each.partition for each in partitions_of(next_request(core, 2000))] == [1, 0]
 
 
-def test_leader_that_does_not_know_its_epoch_yet_is_asked_again_soon() -> None:
+def test_leader_that_does_not_know_its_epoch_yet_gets_another_fetch_soon() -> None:
     core = following(pair()[1])
     now_ms, waits = 0, list[int]()
     for _ in range(7):
@@ -291,7 +302,7 @@ def test_leader_that_does_not_know_its_epoch_yet_is_asked_again_soon() -> None:
     assert waits == [50, 100, 200, 400, 800, 1000, 1000]
 
 
-def test_corrupt_records_are_fetched_again_and_others_go_on() -> None:
+def test_corrupt_records_are_fetched_again_and_other_partitions_continue() -> None:
     (leader, follower), (other_leader, other) = pair(0), pair(1)
     leader.produce(b"a")
     leader.produce(b"b")
@@ -377,7 +388,7 @@ def records_of_another(start: int, count: int) -> bytes:
     return b"".join(data for header, data in other.log.batches if header.base_offset >= start)
 
 
-def test_offset_that_stays_out_of_range_is_not_asked_for_in_a_busy_loop() -> None:
+def test_offset_that_stays_out_of_range_is_requested_with_a_backoff() -> None:
     leader, follower = pair()
     core, end = following(follower), SimLeader(leader)
     now_ms = 0

@@ -10,7 +10,6 @@ from barnabas.cluster.replication.fetcher_core import FetcherCore
 from barnabas.cluster.replication.followed_partition import FollowedPartition
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.testing.sim_log import SimLog
-from tests.cluster.replication.fetcher_world import SimReplica
 from tests.cluster.replication.replication_simulation import Violation, run
 
 SEEDS = 40
@@ -69,19 +68,6 @@ def append_stale_responses(patch: Patch) -> None:
     patch.setattr(FetcherCore, "_on_fetch", on_fetch)
 
 
-def elect_without_an_epoch(patch: Patch) -> None:
-    """Mistake 19: a leader that has not appended anything has no start of its epoch."""
-    start = SimLog.start_leader_epoch
-
-    def lead(self: SimReplica, epoch: int, isr: set[int]) -> None:
-        patch.setattr(SimLog, "start_leader_epoch", lambda *_: None)
-        original(self, epoch, isr)
-        patch.setattr(SimLog, "start_leader_epoch", start)
-
-    original = SimReplica.lead
-    patch.setattr(SimReplica, "lead", lead)
-
-
 def keep_the_epoch_of_a_leader_without_records(patch: Patch) -> None:
     """A deposed leader that appended nothing keeps its epoch at the log end."""
     truncate = SimLog.truncate_to
@@ -104,7 +90,6 @@ def append_records_of_later_epochs(patch: Patch) -> None:
         truncate_to_the_high_watermark,
         fetch_with_the_leader_epoch,
         append_stale_responses,
-        elect_without_an_epoch,
         keep_the_epoch_of_a_leader_without_records,
         append_records_of_later_epochs,
     ],
