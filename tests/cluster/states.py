@@ -121,12 +121,13 @@ def registration(
     rack: str | None = None,
     incarnation: int | None = None,
     previous_epoch: int = -1,
+    cluster_id: str = CLUSTER_ID,
 ) -> BrokerRegistrationRequest:
     request = BrokerRegistrationRequest
     listener = request.Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)
     return request(
         broker_id=broker_id,
-        cluster_id=CLUSTER_ID,
+        cluster_id=cluster_id,
         incarnation_id=uuid(broker_id if incarnation is None else incarnation),
         listeners=[listener],
         features=[

@@ -3,7 +3,10 @@
 import attrs
 import pytest
 
-from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
+from barnabas.cluster.metadata.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    METADATA_VERSION,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -226,3 +229,35 @@ def test_unregistered_broker_that_registers_again_is_not_eligible() -> None:
     assert cluster.image.topics_by_name["t"].partitions[0].elr == (2,)
     cluster.register(registration(2, incarnation=9))
     assert cluster.image.topics_by_name["t"].partitions[0].elr == ()
+
+
+def test_heartbeat_cordoned_directories_are_recorded_once() -> None:
+    cluster = Cluster()
+    assert cluster.image.brokers[1].cordoned_directories == ()
+    cordon = cluster.heartbeat(1, cordoned_log_dirs=[uuid(501)])
+    cluster.take(cluster.controller.broker_heartbeat(cordon))
+    assert cluster.image.brokers[1].cordoned_directories == (uuid(501),)
+    assert cluster.controller.broker_heartbeat(cordon).records == []
+    cluster.unfence(1)  # a broker that does not report them
+    assert cluster.image.brokers[1].cordoned_directories == (uuid(501),)
+    cluster.replay([FeatureLevelRecord(name=METADATA_VERSION, feature_level=29)])
+    assert (
+        cluster.controller.broker_heartbeat(cluster.heartbeat(1, cordoned_log_dirs=[])).records
+        == []
+    )
+
+
+def test_heartbeat_failed_directory_of_a_stopping_broker_changes_each_partition_once() -> None:
+    """Planted once: both changes decided on the same state, so that the second undid the first."""
+    cluster = Cluster(brokers=0)
+    cluster.register(registration(1, uuid(601), uuid(602)))
+    cluster.unfence(1)
+    cluster.add_broker(2)
+    cluster.create("t", partitions=2, replicas=2)
+    stop = cluster.heartbeat(1, offline_log_dirs=[uuid(601)], want_shut_down=True)
+    records = cluster.controller.broker_heartbeat(stop).records
+    changes = [each for each in records if isinstance(each, PartitionChangeRecord)]
+    assert len(changes) == 2
+    cluster.replay(records)
+    assert cluster.image.brokers[1].directories == (uuid(602),)
+    assert cluster.image.brokers[1].in_controlled_shutdown

@@ -9,6 +9,7 @@ import pytest
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -17,6 +18,7 @@ from barnabas.protocol.records.metadata_records import (
 from barnabas.server.node.startup_checks import StartupError
 from barnabas.server.quorum.controller_channel import LocalControllerChannel
 from barnabas.testing import Node
+from tests.cluster.states import registration
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import Wire, create
 
@@ -37,6 +39,45 @@ def test_heartbeats_are_sent_at_the_interval() -> None:
             while heartbeats(node) < before + 5 and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert (heartbeats(node) >= before + 5) is is_frequent
+
+
+class OtherBroker:
+    """A broker of another process, as the controller of a node sees it: unfenced, then silent."""
+
+    def __init__(self, node: Node) -> None:
+        assert node.server is not None
+        self.node = node.server
+        wire = Wire(node.server.bound_port("CONTROLLER"))
+        registered = wire.ask(registration(2, incarnation=2, cluster_id=node.server.cluster_id), 4)
+        request = BrokerHeartbeatRequest(
+            broker_id=2, broker_epoch=registered.broker_epoch, current_metadata_offset=1 << 40
+        )
+        assert not wire.ask(request, 2).is_fenced
+
+    def is_fenced(self) -> bool:
+        return self.node.image.brokers[2].fenced
+
+
+@observes("broker.session.timeout.ms")
+def test_silent_broker_is_fenced_after_the_session_timeout() -> None:
+    for timeout_ms, is_short in (("300", True), ("600000", False)):
+        settings = {"broker.session.timeout.ms": timeout_ms, "broker.heartbeat.interval.ms": "50"}
+        with Node(config=settings) as node:
+            other, deadline = OtherBroker(node), time.monotonic() + (10 if is_short else 0.8)
+            while not other.is_fenced() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert other.is_fenced() is is_short
+
+
+@observes("metadata.max.idle.interval.ms")
+def test_no_op_records_are_written_at_the_interval() -> None:
+    for interval_ms, is_frequent in (("10", True), ("0", False), ("600000", False)):
+        with Node(config={"metadata.max.idle.interval.ms": interval_ms}) as node:
+            other = OtherBroker(node)
+            before, deadline = other.node.image.offset, time.monotonic() + 0.5
+            while other.node.image.offset < before + 5 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert (other.node.image.offset >= before + 5) is is_frequent
 
 
 @observes("initial.broker.registration.timeout.ms")

@@ -78,7 +78,6 @@ class BrokerLifecycle:
         self._must_register = True
         self._ready_to_unfence = False
         self._offline_directories: list[Uuid] = []
-        self._cordoned_directories: list[Uuid] | None = None
         self._in_flight: LifecycleRequest | None = None
         self._send_again = False  # something changed while a request was in flight
         self._next_ms = 0
@@ -109,13 +108,6 @@ class BrokerLifecycle:
         failed = [each for each in directories if each not in self._offline_directories]
         if failed:
             self._offline_directories += failed
-            self._send_now(now_ms)
-
-    def report_cordoned(self, directories: Iterable[Uuid], now_ms: int) -> None:
-        """These log directories take no new partitions; heartbeats name them from now on."""
-        cordoned = sorted(directories)
-        if cordoned != self._cordoned_directories:
-            self._cordoned_directories = cordoned
             self._send_now(now_ms)
 
     def begin_controlled_shutdown(self, now_ms: int) -> None:
@@ -185,7 +177,6 @@ class BrokerLifecycle:
                 want_fence=not self._ready_to_unfence,
                 want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
                 offline_log_dirs=list(self._offline_directories),
-                cordoned_log_dirs=self._known_cordoned(),
             )
         return self._in_flight
 
@@ -225,10 +216,6 @@ class BrokerLifecycle:
         else:
             self.state = BrokerState.STARTING
             self._must_register = True
-
-    def _known_cordoned(self) -> list[Uuid] | None:
-        """The cordoned directories; None before the broker has caught up with its configuration."""
-        return None if self.state is BrokerState.STARTING else self._cordoned_directories
 
     def _take_heartbeat(self, response: BrokerHeartbeatResponse) -> int:
         """Apply the controller's answer; return the time until the next heartbeat."""

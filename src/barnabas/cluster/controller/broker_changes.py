@@ -1,9 +1,13 @@
 """Fence and unfence brokers, and shut them down (Kafka's `ReplicationControlManager`)."""
 
+import attrs
+
 from barnabas.cluster.controller import directory_changes, isr_changes
 from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
-from barnabas.cluster.metadata.image import BrokerImage
+from barnabas.cluster.metadata.delta import MetadataDelta
+from barnabas.cluster.metadata.feature_levels import supports_cordoned_directories
+from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -14,6 +18,7 @@ from barnabas.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import BrokerRegistrationChangeRecord
 
 
 def unregister_broker(
@@ -41,16 +46,18 @@ def heartbeat(
 ) -> ControllerResult[BrokerHeartbeatResponse]:
     """Decide the next state of a broker: fenced, unfenced, in controlled shutdown, or free to stop.
 
-    The broker stops leading replicas in `offline_log_dirs` (KIP-858). `next_offset` is the offset
-    of the first record that is returned.
+    The broker stops leading replicas in `offline_log_dirs` (KIP-858) and gets no new ones in
+    `cordoned_log_dirs` (KIP-1066). `next_offset` is the offset of the first returned record.
 
     Raises KafkaError STALE_BROKER_EPOCH when the broker has registered again since.
     """
-    image = context.image
-    broker = directory_changes.registered_broker(image, request.broker_id, request.broker_epoch)
+    broker = directory_changes.registered_broker(
+        context.image, request.broker_id, request.broker_epoch
+    )
     heartbeats.touch(broker, request.current_metadata_offset)
-    records: list[Message] = []
-    records += isr_changes.directories_failed(context, broker, request.offline_log_dirs)
+    records = _directory_changes(context, broker, request)
+    image = _replayed(context.image, records)
+    context, broker = attrs.evolve(context, image=image), image.brokers[broker.id]
     current = BrokerControlState.of(broker)
     following = heartbeats.next_state(
         image, broker, request, lambda: isr_changes.leads_anything(image, broker.id)
@@ -66,6 +73,35 @@ def heartbeat(
         should_shut_down=stops,
     )
     return ControllerResult(records, response, is_atomic=False)
+
+
+def _directory_changes(
+    context: Context, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> list[Message]:
+    """Return the records for directories that failed or were cordoned since the last heartbeat."""
+    records = isr_changes.directories_failed(context, broker, request.offline_log_dirs)
+    cordoned = request.cordoned_log_dirs  # None until the broker knows its configuration
+    if (
+        cordoned is not None
+        and supports_cordoned_directories(context.image.features)
+        and set(cordoned) != set(broker.cordoned_directories)
+    ):
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
+            )
+        )
+    return records
+
+
+def _replayed(image: MetadataImage, records: list[Message]) -> MetadataImage:
+    """Return the image after records that are not appended yet."""
+    if not records:
+        return image
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.replay(record)
+    return delta.apply(image.offset, image.record_epoch)
 
 
 def _transition(

@@ -21,7 +21,7 @@ from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import ConfigRecord, NoOpRecord
 
-MAX_CHANGES_PER_RUN: Final = 1000
+MAX_CHANGES_PER_RUN: Final = 500
 """How many partitions one run changes; the loop serves other requests before the next run."""
 
 _CHECKS_PER_SESSION: Final = 8

@@ -26,6 +26,8 @@ _METADATA_CHANGES = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 CONTROLLER_REGISTRATION_SINCE = 15
 # IBP_3_7_IV2: partitions have the directories of their replicas (KIP-858).
 DIRECTORIES_SINCE = 17
+# IBP_4_3_IV0: brokers report cordoned directories (KIP-1066).
+CORDONED_DIRECTORIES_SINCE = 30
 # Dynamic voters (KIP-853).
 KRAFT_VERSION_LATEST = 1
 # Consumer groups (KIP-848).
@@ -79,6 +81,11 @@ def supports_directories(finalized: Mapping[str, int]) -> bool:
     As `isDirectoryAssignmentSupported`.
     """
     return finalized.get(METADATA_VERSION, 0) >= DIRECTORIES_SINCE
+
+
+def supports_cordoned_directories(finalized: Mapping[str, int]) -> bool:
+    """True when the metadata can have the cordoned directories of brokers."""
+    return finalized.get(METADATA_VERSION, 0) >= CORDONED_DIRECTORIES_SINCE
 
 
 def supports_controller_registration(finalized: Mapping[str, int]) -> bool:

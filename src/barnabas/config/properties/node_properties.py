@@ -57,7 +57,9 @@ PROPERTIES: tuple[P, ...] = (
       "Milliseconds between the heartbeats that a broker sends to the active controller.",
       has_effect=True),
     P("broker.session.timeout.ms", INT, 9000, MEDIUM,
-      "Milliseconds without a heartbeat after which the controller fences a broker."),
+      "Milliseconds without a heartbeat after which the controller fences a broker. The broker is "
+      "fenced at once when its process is known to have ended.",
+      has_effect=True),
     P("controller.listener.names", LIST, REQUIRED, HIGH,
       "Names of the listeners that controllers serve each other and the brokers on, the first "
       "is the one that this node connects to. Brokers do not serve clients on them.",
@@ -96,9 +98,9 @@ PROPERTIES: tuple[P, ...] = (
       "snapshot covers them.",
       has_effect=True),
     P("metadata.max.idle.interval.ms", INT, 500, LOW,
-      "Milliseconds without a record after which the active controller appends a no-op one; 0 "
-      "never does.",
-      validator=Range(0)),
+      "Milliseconds between two no-op records that the active controller appends, so that other "
+      "nodes see that their metadata is current; 0 never does, and a single node needs none.",
+      validator=Range(0), has_effect=True),
     P("internal.metadata.log.segment.bytes", INT, None, LOW,
       "Segment size of the metadata log in tests: wins over metadata.log.segment.bytes and "
       "may be smaller.",

@@ -91,11 +91,6 @@ class LifecycleShell:
         self._lifecycle.report_offline(directories, self._now_ms())
         self._woken.set()
 
-    def report_cordoned(self, directories: Iterable[Uuid]) -> None:
-        """Report the log directories that take no new partitions."""
-        self._lifecycle.report_cordoned(directories, self._now_ms())
-        self._woken.set()
-
     def register_again(self) -> None:
         """Send the registration again."""
         self._lifecycle.register_again(self._now_ms())
