@@ -15,14 +15,18 @@ class TextFormatter(logging.Formatter):
     The lines of one node out of several on a machine have its name after the level.
     """
 
-    converter = time.gmtime
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-
     def __init__(self, process: str = "") -> None:
         tag = f"{process} " if process else ""
         super().__init__(f"%(asctime)s %(levelname)s {tag}%(name)s %(message)s")
         self.process = process
+        self._second = (-1, "")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """Return the time of a record; the records of one second share its text."""
+        second = int(record.created)
+        if second != self._second[0]:
+            self._second = (second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)))
+        return f"{self._second[1]}.{int(record.msecs):03d}Z"
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line; a traceback follows on further lines."""

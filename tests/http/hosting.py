@@ -7,14 +7,11 @@ from typing import Any
 
 import httpx
 import trio
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from barnabas.http import HttpOptions, HttpSettings, ListenAddress, principal_of, serve_app
-from barnabas.http.starlette_app import starlette_app
 
 LOCAL = ListenAddress("127.0.0.1", 0)
 
@@ -31,10 +28,6 @@ async def fail(request: Request) -> Response:
     raise RuntimeError("a secret of the application")
 
 
-async def conflict(request: Request) -> Response:
-    raise HTTPException(409, "incompatible")
-
-
 async def fail_late(request: Request) -> Response:
     async def parts() -> Any:
         yield b"a"
@@ -43,15 +36,14 @@ async def fail_late(request: Request) -> Response:
     return StreamingResponse(parts())
 
 
-def example_app() -> Starlette:
-    """Return an application that echoes, fails and refuses."""
-    return starlette_app(
+def example_app() -> Router:
+    """Return an application that echoes and fails."""
+    return Router(
         [
             Route("/", hello),
             Route("/echo", echo, methods=["POST"]),
             Route("/fail", fail),
             Route("/late", fail_late),
-            Route("/conflict", conflict),
             Route("/json", lambda request: JSONResponse({})),
         ]
     )

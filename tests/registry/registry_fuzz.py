@@ -179,6 +179,9 @@ async def fuzz(seed: int, count: int) -> FuzzOutcome:
             status = (await ask(app, method, target, body)).status
         except BodyTooLargeError:
             status = 413
+        except Exception as error:  # the host answers with status 500
+            status = 500
+            method = f"{error!r} {method}"
         seconds = time.perf_counter() - started
         outcome.requests += 1
         if status >= 500:

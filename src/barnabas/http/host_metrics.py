@@ -22,6 +22,7 @@ class HostMetrics:
             ("method", "status"),
             registry=self.registry,
         )
+        self._counters: dict[tuple[str, int], Counter] = {}
         self._seconds = Histogram(
             "barnabas_http_request_seconds",
             "Time from the request's head to the end of the response.",
@@ -32,7 +33,10 @@ class HostMetrics:
     def served(self, method: str, status: int, seconds: float) -> None:
         """Count a request. Unusual methods share one label, so that clients make no labels."""
         known = method if method in _METHODS else "other"
-        self._requests.labels(known, str(status)).inc()
+        counter = self._counters.get((known, status))
+        if counter is None:
+            counter = self._counters[known, status] = self._requests.labels(known, str(status))
+        counter.inc()
         self._seconds.observe(seconds)
 
     def exposition(self) -> Body:

@@ -34,8 +34,6 @@ from barnabas.http.host_metrics import HostMetrics
 logger = logging.getLogger(__name__)
 request_logger = logging.getLogger("barnabas.http.requests")
 
-INTERNAL_ERROR: Final = "internal server error"
-
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 _CLOSE: Final = (b"connection", b"close")
 _TEXT: Final = b"text/plain; charset=utf-8"
@@ -107,8 +105,8 @@ class HostedApp:
             await self._refuse(exchange, 413, str(error), [_CLOSE])
         except Exception:
             logger.exception("request failed method=%s path=%s", scope["method"], _path(scope))
-            if not exchange.is_complete:  # Starlette answers before it raises
-                await self._refuse(exchange, 500, INTERNAL_ERROR, [_CLOSE])
+            if not exchange.is_complete:  # some frameworks answer before they raise
+                await self._refuse(exchange, 500, "internal server error", [_CLOSE])
 
     async def _operational(self, scope: Scope, exchange: "_Exchange") -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -163,7 +161,10 @@ def _is_ambiguous(scope: Scope) -> bool:
 def _path(scope: Scope) -> str:
     """Return the path as sent, without control characters or blanks."""
     raw = scope.get("raw_path") or scope["path"].encode()
-    return raw.decode("latin-1").encode("unicode_escape").decode().replace(" ", "%20")
+    path = raw.decode("latin-1")
+    if path.isascii() and path.isprintable() and "\\" not in path:
+        return path.replace(" ", "%20")
+    return path.encode("unicode_escape").decode().replace(" ", "%20")
 
 
 def _log_request(scope: Scope, exchange: _Exchange, seconds: float) -> None:

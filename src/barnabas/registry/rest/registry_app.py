@@ -4,17 +4,16 @@ Reads are answered from the state of this instance. Writes go to the backend, wh
 appends them one after another, or hands the request on to the leader.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import attrs
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Router
 
-from barnabas.http.body_limit import BodyTooLargeError
+from barnabas.http import Application
+from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.registry.core.json_fields import write_json
 from barnabas.registry.core.registry_core import RegistryCore
 from barnabas.registry.core.registry_errors import RegistryError
@@ -25,13 +24,10 @@ from barnabas.registry.rest.registry_routes import ROUTES, RestRoute, RouteTable
 from barnabas.registry.rest.request_paths import in_context, split_path
 from barnabas.registry.rest.rest_calls import RawText, RestCall
 
-logger = logging.getLogger(__name__)
-
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ANSWERED_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 ACCEPTED_TYPES = (*ANSWERED_TYPES, "application/octet-stream")
 
-_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 _NO_CACHE = "no-cache, no-store, must-revalidate"
 _HANDLERS = (subject_handlers, schema_handlers, settings_handlers)
 
@@ -95,28 +91,21 @@ class RegistryApp:
         self._backend = backend
         self._routes = RouteTable(ROUTES)
 
-    def asgi(self) -> Starlette:
-        """Return the application for an ASGI server."""
-        return Starlette(
-            routes=[Route("/{path:path}", self.answer, methods=_METHODS)],
-            exception_handlers={404: self._answer_unmatched},
-        )
+    def asgi(self) -> Application:
+        """Return the application for an ASGI server.
 
-    async def answer(self, request: Request) -> Response:
-        """Return the answer to a request; the host answers bodies above its limit."""
+        The router answers what is not a request; requests have a route table of their own, which
+        also describes them.
+        """
+        return Router(default=self._serve, redirect_slashes=False)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; the host answers bodies above its limit and unexpected failures."""
         try:
-            return await self._answer(request)
+            response = await self._answer(Request(scope, receive))
         except RegistryError as error:
-            return _error_answer(error)
-        except BodyTooLargeError:
-            raise
-        except Exception:
-            logger.exception("request failed method=%s path=%s", request.method, request.url.path)
-            return _error_answer(RegistryError(500, 50001, "Error in the schema registry"))
-
-    async def _answer_unmatched(self, request: Request, error: Exception) -> Response:
-        """Return the answer to a path that no pattern of Starlette matches: it has a line break."""
-        return await self.answer(request)
+            response = _error_answer(error)
+        await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         media_type = _answer_type(request)
@@ -124,7 +113,7 @@ class RegistryApp:
         segments = split_path(raw_path.partition(b"?")[0].decode("latin-1"))
         if segments == ["openapi.json"] and request.method in ("GET", "HEAD"):
             return _json_answer(openapi_document(ROUTES), 200, "application/json")
-        query = list(request.query_params.multi_items())
+        query = list(request.query_params.multi_items()) if request.scope["query_string"] else []
         segments, query = in_context(segments, query)
         method = "GET" if request.method == "HEAD" else request.method
         route, places = self._routes.find(method, segments)

@@ -1,6 +1,6 @@
 """The routes of the registry, declared once: dispatch and the OpenAPI document come from here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -98,17 +98,17 @@ def route(
 
 
 class RouteTable:
-    """Finds the route of a request."""
+    """Finds the route of a request. The first segment of every route is literal."""
 
     def __init__(self, routes: list[RestRoute]) -> None:
-        self._by_length: dict[int, list[RestRoute]] = {}
+        self._by_start: dict[tuple[int, str], list[RestRoute]] = {}
         for each in routes:
-            self._by_length.setdefault(len(each.segments), []).append(each)
+            self._by_start.setdefault(_start(each.segments), []).append(each)
 
     def find(self, method: str, segments: list[str]) -> tuple[RestRoute | None, dict[str, str]]:
         """Return the route and the values of its places; literal segments win over places."""
         best: tuple[int, RestRoute, dict[str, str]] | None = None
-        for each in self._by_length.get(len(segments), ()):
+        for each in self._by_start.get(_start(segments), ()):
             if each.method != method:
                 continue
             places = _match(each.segments, segments)
@@ -121,10 +121,14 @@ class RouteTable:
         return sorted(
             {
                 each.method
-                for each in self._by_length.get(len(segments), ())
+                for each in self._by_start.get(_start(segments), ())
                 if _match(each.segments, segments) is not None
             }
         )
+
+
+def _start(segments: Sequence[str]) -> tuple[int, str]:
+    return len(segments), segments[0] if segments else ""
 
 
 def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:

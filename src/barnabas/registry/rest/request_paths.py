@@ -33,7 +33,7 @@ def split_path(raw_path: str) -> list[str]:
 
 def _decoded(raw: str) -> str:
     try:
-        segment = unquote_to_bytes(raw).decode()
+        segment = unquote_to_bytes(raw).decode() if "%" in raw or not raw.isascii() else raw
     except UnicodeDecodeError:
         raise RegistryError(400, 400, "The path is not UTF-8") from None
     if not segment:

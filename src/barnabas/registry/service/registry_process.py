@@ -32,7 +32,7 @@ from barnabas.registry.service.schemas_topic import SchemasTopic, prepare_topic
 logger = logging.getLogger(__name__)
 
 _WILDCARDS = ("0.0.0.0", "::", "")
-_ERROR_CODES = {401: 40101, 403: 40301}
+_ERROR_CODES = {401: 40101, 403: 40301, 500: 50001}
 
 
 @attrs.frozen
