@@ -94,8 +94,8 @@ class RegistryApp:
     def asgi(self) -> Application:
         """Return the application for an ASGI server.
 
-        The router answers what is not a request; requests have a route table of their own, which
-        also describes them.
+        The router answers what is not a request; the registry's route table answers requests, and
+        describes them.
         """
         return Router(default=self._serve, redirect_slashes=False)
 
