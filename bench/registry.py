@@ -29,6 +29,8 @@ from compat_tests.registry_instances import RegistryInstance
 from compat_tests.servers import BarnabasProcess
 
 _CONNECTIONS = 8
+_NICENESS = 10
+"""The priority that `serve --registry` gives the registry."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -152,7 +154,7 @@ def produce_p99_ms(bootstrap: str, seconds: float) -> float:
     return percentile(waited, 0.99) * 1e3
 
 
-# A stand-in for the registry: an HTTP server of the same priority that never asks the broker. It
+# In place of the registry: an HTTP server of the same priority that never asks the broker. It
 # gets the same requests from the same client, and spends the CPU that the registry spends on each.
 _DUMMY = """
 import os, selectors, socket, sys, time
@@ -180,7 +182,7 @@ while True:
 
 @contextmanager
 def dummy(nice: int, cpu_us: float) -> Iterator[int]:
-    """Run the stand-in; return its port."""
+    """Run the dummy; return its port."""
     arguments = [str(nice), str(cpu_us / 1e6), "600"]
     process = subprocess.Popen(
         [sys.executable, "-c", _DUMMY, *arguments], stdout=subprocess.PIPE, text=True
@@ -198,7 +200,8 @@ def produce_beside(
 ) -> dict[str, list[float]]:
     """Return produce's p99 alone, beside the loaded registry and beside the dummy, in turn."""
     found: dict[str, list[float]] = {"alone": [], "registry": [], "dummy": []}
-    with dummy(os.getpriority(os.PRIO_PROCESS, instance.pid), cpu_us) as dummy_port:
+    os.setpriority(os.PRIO_PROCESS, instance.pid, _NICENESS)
+    with dummy(_NICENESS, cpu_us) as dummy_port:
         ports = {"alone": None, "registry": instance.port, "dummy": dummy_port}
         for number in range(rounds):
             # Each round begins with another one, so that a drift of the machine favours none.
