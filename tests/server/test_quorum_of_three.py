@@ -53,3 +53,40 @@ def test_killed_leader_is_replaced_and_follows_after_a_restart(tmp_path: Path) -
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1, 2, 3))
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3, roles="controller")
+                await nodes.start(7, roles="broker")
+            assert await create_topic(nodes, 7, "observed") == 0
+            broker = nodes.running[7]
+            await nodes.eventually(lambda: "observed" in broker.image.topics_by_name)
+            leader = nodes.running[nodes.leader_id].quorum
+            assert [key.id for key in leader.core.observers(leader.now_ms())] == [7]
+            await nodes.kill(nodes.leader_id)
+            with trio.fail_after(8):
+                assert await create_topic(nodes, 7, "after") == 0
+            await nodes.eventually(lambda: "after" in broker.image.topics_by_name)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3, roles="controller")
+            stopped = nodes.running.pop(nodes.leader_id)
+            stopped.stop()
+            await nodes.eventually(
+                lambda: any(each.quorum.core.is_leader for each in nodes.running.values()), 1.0
+            )
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)

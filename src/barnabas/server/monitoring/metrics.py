@@ -41,12 +41,13 @@ class MeteredParts(Protocol):
 
 
 class Metrics:
-    """The collector behind `/metrics`."""
+    """The collector behind `/metrics`; a node that is not a broker has fewer families."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self, parts: MeteredParts) -> None:
+    def __init__(self, parts: MeteredParts, *, is_broker: bool = True) -> None:
         self._parts = parts
+        self._is_broker = is_broker
         self._registry: Any = None
 
     def text(self) -> bytes:
@@ -76,10 +77,11 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
-        yield from self._coordinators()
-        yield from self._record_helper()
-        yield from self._cleaner()
-        yield from self._scrubber()
+        if self._is_broker:
+            yield from self._coordinators()
+            yield from self._record_helper()
+            yield from self._cleaner()
+            yield from self._scrubber()
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily

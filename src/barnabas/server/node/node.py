@@ -9,7 +9,7 @@ and logs stop. The clean-shutdown marker is written last.
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import trio
 from barnabas.config import Listener as Endpoint
 from barnabas.config import NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
     from barnabas.cluster.replication import ReplicaManager
     from barnabas.coordinator.groups.consumer.assignors.assignor import Assignor
+    from barnabas.coordinator.groups.rebalance_history import Cause
     from barnabas.log import LogManager
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
@@ -81,7 +83,7 @@ class Node:
         self.metrics_port: int | None = None
         self.disk = DiskThreads()
         self.commits = CommitWaits(self.disk.flush)
-        self.metrics = Metrics(self)
+        self.metrics = Metrics(self, is_broker=config.is_broker)
         self.transport = Transport(Limits.of(config), self._read_ahead)
         self.settings.subscribe(
             DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
@@ -158,7 +160,8 @@ class Node:
             sock = held.enter_context(bind(endpoint, self.transport.limits))
             self.listeners.append(Listener(endpoint, sock, kind))
 
-    async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
+    async def _start_coordinators(self, nursery: trio.Nursery) -> None:
+        """Start what a broker serves in addition to its replicas, and accept its clients."""
         from barnabas.server.coordinators.group_service import GroupCoordinator
         from barnabas.server.coordinators.transactions.producer_ids import ProducerIds
         from barnabas.server.coordinators.transactions.transaction_service import (
@@ -168,37 +171,46 @@ class Node:
         from barnabas.server.storage.helper_pool import HelperPool
         from barnabas.server.storage.record_worker import RecordWorker
 
+        await nursery.start(self.commits.run)
+        metadata = self.quorum.publisher
+        shared = self.replicas, metadata, lambda: self.config, self.commits, self.now_ms
+        self.groups = GroupCoordinator(*shared, assignors=self.assignors)
+        self.transactions = TransactionCoordinator(
+            *shared,
+            groups=self.groups,
+            producer_ids=ProducerIds(
+                lambda: self.quorum.identity, self.channel, nursery.start_soon
+            ),
+        )
+        await nursery.start(self.groups.run)
+        await nursery.start(self.transactions.run)
+        self.helpers = HelperPool()
+        nursery.start_soon(self.helpers.run)
+        self.records = RecordWorker(self.disk, self.helpers)
+        nursery.start_soon(self.records.run)
+        self.background = BackgroundTasks(
+            config=lambda: self.config,
+            logs=self.logs,
+            replicas=self.replicas,
+            disk=self.disk,
+            helpers=self.helpers,
+            directories=self.directories,
+            now_ms=self.now_ms,
+        )
+        self.dispatchers["broker"] = broker_dispatcher(self)
+        self.transport.accept(each for each in self.listeners if each.kind == "broker")
+        nursery.start_soon(self.background.run)
+
+    async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         async with trio.open_nursery() as nursery:
-            await self._start_cluster(nursery)
-            await nursery.start(self.commits.run)
-            metadata = self.quorum.publisher
-            shared = self.replicas, metadata, lambda: self.config, self.commits, self.now_ms
-            self.groups = GroupCoordinator(*shared, assignors=self.assignors)
-            self.transactions = TransactionCoordinator(
-                *shared,
-                groups=self.groups,
-                producer_ids=ProducerIds(
-                    lambda: self.quorum.identity, self.channel, nursery.start_soon
-                ),
-            )
-            await nursery.start(self.groups.run)
-            await nursery.start(self.transactions.run)
-            self.helpers = HelperPool()
-            nursery.start_soon(self.helpers.run)
-            self.records = RecordWorker(self.disk, self.helpers)
-            nursery.start_soon(self.records.run)
-            self.background = BackgroundTasks(
-                config=lambda: self.config,
-                logs=self.logs,
-                replicas=self.replicas,
-                disk=self.disk,
-                helpers=self.helpers,
-                directories=self.directories,
-                now_ms=self.now_ms,
-            )
-            self.dispatchers["broker"] = broker_dispatcher(self)
-            self.transport.accept(each for each in self.listeners if each.kind == "broker")
-            nursery.start_soon(self.background.run)
+            await self._start_quorum(nursery)
+            if self.config.is_broker:
+                await self._start_replicas(nursery)
+                await self._start_coordinators(nursery)
+            else:
+                await nursery.start(self.quorum.run, self.channel)
+            if self.config.is_controller:
+                self._detect_failures(nursery)
             nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
             self._log_ready()
@@ -206,7 +218,9 @@ class Node:
             await self._stopping.wait()
             self.ready = False
             logger.info("stopping connections=%d", len(self.transport.connections))
-            await self._shut_down_broker()
+            if self.config.is_broker:
+                await self._shut_down_broker()
+            await self.quorum.resign()
             await self.transport.stop(STOP_GRACE_S)
             nursery.cancel_scope.cancel()
 
@@ -221,12 +235,9 @@ class Node:
         await self.disks_lost.wait()
         raise DisksLostError("a data directory failed that the node needs")
 
-    async def _start_cluster(self, nursery: trio.Nursery) -> None:
-        from barnabas.cluster.replication import ReplicaManager
+    async def _start_quorum(self, nursery: trio.Nursery) -> None:
+        """Open the quorum's log and the controller listeners, and the channel to the controller."""
         from barnabas.server.quorum.quorum import Quorum, QuorumSetup
-        from barnabas.server.replication.isr_shell import IsrShell
-        from barnabas.server.replication.replica_fetcher import ReplicaFetchers
-        from barnabas.server.storage.directory_assignments import DirectoryAssignments
 
         self.quorum = Quorum(
             QuorumSetup(
@@ -247,6 +258,14 @@ class Node:
         self.channel = QuorumControllerChannel(self.node_id, local, self.quorum.leader_address)
         self.quorum.when_leader_changes(self.channel.follow_leader)
         await nursery.start(self.channel.run)
+
+    async def _start_replicas(self, nursery: trio.Nursery) -> None:
+        """Register the broker, and host its replicas."""
+        from barnabas.cluster.replication import ReplicaManager
+        from barnabas.server.replication.isr_shell import IsrShell
+        from barnabas.server.replication.replica_fetcher import ReplicaFetchers
+        from barnabas.server.storage.directory_assignments import DirectoryAssignments
+
         self.directories = DirectoryAssignments(self.logs, self.quorum, self.channel)
         self.replicas = ReplicaManager(
             self.node_id,
@@ -269,7 +288,6 @@ class Node:
             now_ms=self.now_ms,
         )
         await nursery.start(self.fetchers.run)
-        self._detect_failures(nursery)
 
     def _detect_failures(self, nursery: trio.Nursery) -> None:
         """Let this node's controller notice when the process of another broker ends."""
@@ -297,9 +315,14 @@ class Node:
         if port >= 0:
             from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 
-            pages = NodePages(self.metrics, lambda: self.ready, self.groups.rebalance_causes)
+            pages = NodePages(self.metrics, lambda: self.ready, self._rebalance_causes)
             host = self.config.get("barnabas.metrics.host")
             self.metrics_port = await nursery.start(serve_http, pages, host, port)
+
+    def _rebalance_causes(self, group_id: str) -> "Sequence[Cause]":
+        if not self.config.is_broker:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The node is not a broker")
+        return self.groups.rebalance_causes(group_id)
 
     def _log_ready(self) -> None:
         self.ready = True

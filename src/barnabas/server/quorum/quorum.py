@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTRATION_RETRY_S = 1.0
+_RESIGNATION_S = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -128,6 +129,7 @@ class Quorum:
         )
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
+        self._is_caught_up = trio.Event()
         self._leader_observers: list[Callable[[], None]] = []
         self.lifecycle: LifecycleShell
 
@@ -145,7 +147,9 @@ class Quorum:
 
     @property
     def identity(self) -> BrokerIdentity:
-        """The broker's identity; its epoch is -1 before the registration."""
+        """The broker's identity; its epoch is -1 before the registration, or without a broker."""
+        if not self._setup.settings.current.is_broker:
+            return self._unregistered()
         return self.lifecycle.identity
 
     def leader_address(self) -> LeaderAddress | None:
@@ -172,7 +176,7 @@ class Quorum:
     async def run(
         self,
         channel: ControllerChannel,
-        on_first_image: Callable[[MetadataImage], None],
+        on_first_image: Callable[[MetadataImage], None] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Take part in the quorum until cancelled; report `started` when the broker is unfenced.
@@ -182,33 +186,56 @@ class Quorum:
         Raises StartupError when the controller does not register the broker, DisksLostError when
         the quorum's log cannot be written.
         """
+        config = self._setup.settings.current
+        self.raft.start()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._peers.run, self.raft)
+            nursery.start_soon(self.raft.run)
+            if config.is_controller:
+                nursery.start_soon(self._register_controller, channel)
+                await trio.lowlevel.checkpoint()  # the controller registers before the broker
+            if config.is_broker:
+                await self._run_broker(channel, on_first_image, nursery)
+            else:
+                await self._is_caught_up.wait()
+                self._publish_first(on_first_image)
+            self.publisher.subscribe(
+                "registration", lambda _, delta: self._register_again(delta, nursery, channel)
+            )
+            task_status.started()
+
+    async def _run_broker(
+        self,
+        channel: ControllerChannel,
+        on_first_image: Callable[[MetadataImage], None] | None,
+        nursery: trio.Nursery,
+    ) -> None:
+        """Register the broker; return when it is unfenced, with the first image applied."""
         setup = self._setup
-        config = setup.settings.current
         self.lifecycle = LifecycleShell(
             BrokerLifecycle(
-                BrokerIdentity(setup.node_id, self._incarnation_id, self._directory_ids()),
+                self._unregistered(),
                 self._broker_registration(),
-                _lifecycle_timeouts(config),
+                _lifecycle_timeouts(setup.settings.current),
             ),
             channel,
             metadata_offset=self._applied_offset,
             now_ms=self.now_ms,
         )
-        self.raft.start()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._peers.run, self.raft)
-            nursery.start_soon(self.raft.run)
-            nursery.start_soon(self._register_controller, channel)
-            await trio.lowlevel.checkpoint()  # the controller registers before the broker
-            nursery.start_soon(self.lifecycle.run)
-            await self.lifecycle.wait_for(BrokerState.RECOVERY)
-            self._publish_first(on_first_image)
-            self.publisher.subscribe(
-                "registration", lambda _, delta: self._register_again(delta, nursery, channel)
-            )
-            self.lifecycle.ready_to_unfence()
-            await self.lifecycle.wait_for(BrokerState.RUNNING)
-            task_status.started()
+        nursery.start_soon(self.lifecycle.run)
+        await self.lifecycle.wait_for(BrokerState.RECOVERY)
+        self._publish_first(on_first_image)
+        self.lifecycle.ready_to_unfence()
+        await self.lifecycle.wait_for(BrokerState.RUNNING)
+
+    async def resign(self) -> None:
+        """Hand the leadership to another voter, if this node leads; return when one leads."""
+        if self.core.is_leader and len(self.core.voters) > 1:
+            with trio.move_on_after(_RESIGNATION_S):
+                await self.raft.resign()
+
+    def _unregistered(self) -> BrokerIdentity:
+        return BrokerIdentity(self._setup.node_id, self._incarnation_id, self._directory_ids())
 
     # Start
 
@@ -287,9 +314,12 @@ class Quorum:
         self, delta: MetadataDelta, nursery: trio.Nursery, channel: ControllerChannel
     ) -> None:
         """Register again when metadata.version changes, as the records may get more fields."""
+        config = self._setup.settings.current
         if METADATA_VERSION in delta.features:
-            self.lifecycle.register_again()
-            nursery.start_soon(self._register_controller, channel)
+            if config.is_broker:
+                self.lifecycle.register_again()
+            if config.is_controller:
+                nursery.start_soon(self._register_controller, channel)
 
     # Publishing
 
@@ -298,13 +328,14 @@ class Quorum:
         image = self.image if self._is_published else self._machine.image
         return image.offset if image.offset < self.core.high_watermark else -1
 
-    def _publish_first(self, on_first_image: Callable[[MetadataImage], None]) -> None:
+    def _publish_first(self, on_first_image: Callable[[MetadataImage], None] | None) -> None:
         self._is_published = True
         self.publisher.image = self._machine.image
         self._configure_node(self.image)
         # Before all other subscribers: they read the node's configuration.
         self.publisher.subscribe("configuration", self._follow_configuration, essential=True)
-        on_first_image(self.image)
+        if on_first_image is not None:
+            on_first_image(self.image)
 
     def _deliver(self, effects: Effects) -> None:
         """Publish the committed batches, then answer the operations that wait for them."""
@@ -313,6 +344,8 @@ class Quorum:
                 self.publisher.publish(batch.image, batch.delta)
             if effects.ready.leadership is not None:
                 self.publisher.image = self._machine.image
+        if self._applied_offset() >= 0 and self.core.leader_id is not None:
+            self._is_caught_up.set()
         self._host.complete(effects.completions)
         if effects.ready.leadership is not None:
             for observer in self._leader_observers:

@@ -154,6 +154,14 @@ class RaftShell:
         with trio.move_on_after(max(0, wakeup_ms - self._now_ms()) / 1000):
             await self._woken.wait()
 
+    async def resign(self) -> None:
+        """Stop leading, and return once another replica leads."""
+        core = self._core
+        core.resign(self._now_ms())
+        self.wake()
+        while core.leader_id in (None, core.local.key.id):
+            await self._settled.wait()
+
     # Effects
 
     async def _settle(self) -> None:
