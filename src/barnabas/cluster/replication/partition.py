@@ -50,7 +50,8 @@ class AppendResult:
 
 
 class Partition:
-    """A replica on this broker. `listeners` are notified of every change, in no order."""
+    """A replica on this broker. `listeners` are notified of every change, in the order of
+    their registration."""
 
     __slots__ = (
         "_alone",
@@ -86,7 +87,7 @@ class Partition:
         self.leader_state: LeaderState | None = None
         self.min_insync_replicas = 1
         self.flush_messages = NEVER_FLUSH
-        self.listeners: set[PartitionListener] = set()
+        self.listeners: dict[PartitionListener, None] = {}
         self._alone = False
         self._log: PartitionLog | None = None
         self.host = host

@@ -198,13 +198,13 @@ class CommitWaits:
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = _Queue(self._remove_queue)
-            partition.listeners.add(queue)
+            partition.listeners[queue] = None
         return queue
 
     def _remove_queue(self, partition: Partition, queue: _Queue) -> None:
         if self._queues.get(partition) is queue:
             del self._queues[partition]
-            partition.listeners.discard(queue)
+            partition.listeners.pop(queue, None)
 
     async def _flush_part(self, part: _Part[Any]) -> None:
         if await self._flush(part.partition):

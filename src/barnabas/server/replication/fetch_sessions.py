@@ -114,9 +114,9 @@ class Watch:
         old = fetched.partition
         if old is not partition:
             if old is not None:
-                old.listeners.discard(self)
+                old.listeners.pop(self, None)
             if partition is not None:
-                partition.listeners.add(self)
+                partition.listeners[self] = None
             fetched.partition = partition
 
 

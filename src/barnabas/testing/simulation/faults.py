@@ -33,6 +33,11 @@ class FaultKind(Enum):
     LEADER_LOSES_POWER = "the quorum's leader, on a slow disk, loses power"
 
 
+LOSING_POWER: Final = frozenset(
+    {FaultKind.POWER_LOSS, FaultKind.POWER_LOSS_OF_ALL, FaultKind.LEADER_LOSES_POWER}
+)
+"""The kinds after which unsynced data is lost."""
+
 _PER_MINUTE: Final = {
     FaultKind.KILL: 4.0,
     FaultKind.POWER_LOSS: 2.0,

@@ -11,8 +11,10 @@ from barnabas.config import NodeConfig
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.admin_clients import AdminClient
-from barnabas.testing.simulation.faults import Fault, draw_faults
+from barnabas.testing.simulation.data_workload import DataWorkload
+from barnabas.testing.simulation.faults import LOSING_POWER, Fault, draw_faults
 from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
 from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
 from barnabas.testing.simulation.sim_cluster import SimCluster
@@ -41,6 +43,7 @@ class Simulation:
     options: SeedOptions
     faults: list[Fault]
     admins: list[AdminClient]
+    data: DataWorkload
     invariants: QuorumInvariants
 
 
@@ -60,13 +63,15 @@ def prepare(
     world = World(seed)
     network = Network(world)
     cluster = SimCluster(world, network)
-    invariants = QuorumInvariants(_digest)
+    invariants, partitions = QuorumInvariants(_digest), PartitionInvariants()
     voters = (Voter(ReplicaKey(node_id, _uuid(node_id))) for node_id in options.voter_ids)
     settings = ClusterSettings(
         voters=VoterSet.of(*voters),
         config=NodeConfig.load(None, {}),
         bootstrap=[FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3)],
         observer=invariants,
+        partitions=partitions,
+        is_durable=any(fault.kind in LOSING_POWER for fault in faults),
         core_type=types.core,
         machine_type=types.machine,
     )
@@ -83,7 +88,8 @@ def prepare(
     admins = [
         AdminClient(cluster, number, options.admin_pause_ms) for number in range(options.admins)
     ]
-    return Simulation(world, cluster, options, faults, admins, invariants)
+    data = DataWorkload.of(cluster, options, partitions)
+    return Simulation(world, cluster, options, faults, admins, data, invariants)
 
 
 def run(simulation: Simulation) -> Simulation:
@@ -95,6 +101,7 @@ def run(simulation: Simulation) -> Simulation:
     cluster.start()
     for admin in simulation.admins:
         admin.start()
+    simulation.data.start()
     world.run(_CALM_BEFORE_MS)
     cluster.schedule(simulation.faults)
     world.run(simulation.options.seconds * 1000)
@@ -102,6 +109,7 @@ def run(simulation: Simulation) -> Simulation:
     cluster.heal()
     for admin in simulation.admins:
         admin.is_stopped = True
+    simulation.data.stop()
     world.run(_CALM_AFTER_MS)
     check_liveness(simulation)
     return simulation
@@ -125,6 +133,7 @@ def check_liveness(simulation: Simulation) -> None:
             if broker_id not in image.brokers or image.brokers[broker_id].fenced
         ]
         require(not fenced, "LIVENESS", f"on {node.process} the brokers {fenced} are fenced")
+    simulation.data.check_end()
 
 
 def _digest(image: MetadataImage) -> object:

@@ -18,6 +18,11 @@ class SeedOptions:
     racks: int
     admins: int
     admin_pause_ms: int
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    producers: int
+    producer_pause_ms: int
     seconds: int
 
     @property
@@ -41,19 +46,28 @@ class SeedOptions:
         return (
             f"controllers={self.controllers} brokers={self.brokers} {kind} "
             f"racks={self.racks} admins={self.admins} every {self.admin_pause_ms} ms "
-            f"seconds={self.seconds}"
+            f"partitions={self.partitions} rf={self.replication_factor} "
+            f"min.isr={self.min_insync_replicas} producers={self.producers} "
+            f"every {self.producer_pause_ms} ms seconds={self.seconds}"
         )
 
 
 def draw_options(seed: int, seconds: int) -> SeedOptions:
     """Return the options of a seed; faults last for `seconds` of simulated time."""
     chance = random.Random(f"options {seed}")
+    brokers = chance.choice((1, 3, 3, 3, 4, 5))
+    factor = min(brokers, chance.choice((1, 2, 3, 3, 3, 3)))
     return SeedOptions(
         controllers=chance.choice((1, 3, 3, 3, 5)),
-        brokers=chance.choice((1, 3, 3, 4, 5)),
+        brokers=brokers,
         is_combined=chance.random() < 0.6,
         racks=chance.choice((1, 1, 3)),
         admins=chance.choice((0, 1, 3)),
         admin_pause_ms=chance.choice((20, 100, 1000)),
+        partitions=chance.choice((1, 3, 6)),
+        replication_factor=factor,
+        min_insync_replicas=min(factor, chance.choice((1, 2, 2))),
+        producers=chance.choice((1, 2, 4)),
+        producer_pause_ms=chance.choice((20, 100, 500)),
         seconds=seconds,
     )

@@ -28,7 +28,7 @@ class SimCluster:
     def add(self, node: SimNode) -> None:
         """Add a node; it does not run yet."""
         self.nodes[node.process.node_id] = node
-        node.process.on_kill.append(lambda: self.network.process_died(node.process, silently=False))
+        node.process.on_kill.append(node.process_ended)
 
     def start(self) -> None:
         """Start all nodes, within a tenth of a second."""

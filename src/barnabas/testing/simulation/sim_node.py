@@ -15,13 +15,16 @@ from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
+from barnabas.testing.simulation.broker_driver import BrokerDriver
 from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
 from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_replica import (
     QuorumDisk,
     QuorumReplica,
     ReplicaObserver,
 )
+from barnabas.testing.simulation.sim_partition_log import SimLogs
 from barnabas.testing.simulation.world import Process
 
 
@@ -33,6 +36,8 @@ class ClusterSettings:
     config: NodeConfig
     bootstrap: list[Message]
     observer: ReplicaObserver
+    partitions: PartitionInvariants
+    is_durable: bool
     core_type: type[RaftCore] = RaftCore
     machine_type: type[ControllerStateMachine] = ControllerStateMachine
 
@@ -67,7 +72,16 @@ class SimNode:
         )
         self.replica.publish = self._publish
         self.previous_epoch = -1  # of the clean-shutdown file
+        self.logs = (
+            SimLogs(process.node_id, self.directories[0], settings.partitions, settings.is_durable)
+            if self.directories
+            else None
+        )
         self.lifecycle: LifecycleDriver | None = None
+        self.broker: BrokerDriver | None = None
+        self._settings = settings
+        if self.logs is not None:
+            settings.partitions.disks[process.node_id] = self.logs
         self.image: MetadataImage | None = None
         self._is_following = False
 
@@ -87,7 +101,7 @@ class SimNode:
         self.process.call(self.process.life, self._start)
 
     def _start(self) -> None:
-        self.image, self._is_following = None, False
+        self.image, self._is_following, self.broker = None, False, None
         self.replica.start()
         if self.is_broker:
             self.lifecycle = LifecycleDriver(
@@ -113,20 +127,45 @@ class SimNode:
             return
         self._is_following = True
         self.image = self.replica.machine.image
+        self._start_broker(self.image, lifecycle)
         lifecycle.ready_to_unfence()
+
+    def _start_broker(self, image: MetadataImage, lifecycle: LifecycleDriver) -> None:
+        if self.logs is None:
+            return
+        self.broker = BrokerDriver(
+            self.process,
+            self.network,
+            self.logs,
+            self._settings.config,
+            leader=lambda: self.replica.core.leader_id,
+            broker_epoch=lambda: lifecycle.epoch,
+            on_acked=self._settings.partitions.acks_all,
+        )
+        self.broker.start(image)
 
     def _publish(self, batch: CommittedBatch) -> None:
         if self._is_following:
             self.image = batch.image
+            if self.broker is not None:
+                self.broker.apply(batch.image, batch.delta)
 
-    def kill(self, *, silently: bool = False) -> None:
+    def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""
         self.process.kill()
-        self.network.process_died(self.process, silently=silently)
+
+    def process_ended(self) -> None:
+        """The process has ended by itself or by a kill; not called after a loss of power."""
+        if self.logs is not None:
+            self.logs.crash()
+        self.network.process_died(self.process, silently=False)
 
     def lose_power(self) -> None:
         """End the process; unsynced data is lost, except a random prefix of it."""
-        self.kill(silently=True)
+        self.process.lose_power()
+        self.network.process_died(self.process, silently=True)
+        if self.logs is not None:
+            self.logs.lose_power(self.process.world.random.randint)
         unsynced = len(self.quorum_disk.entries) - self.quorum_disk.synced
         self.quorum_disk.lose_power(self.process.world.random.randint(0, unsynced))
 

@@ -104,6 +104,12 @@ class Process:
             for observer in self.on_kill:
                 observer()
 
+    def lose_power(self) -> None:
+        """End the life at once, without the observers of a kill."""
+        if self.is_running:
+            self.is_running = False
+            self.life += 1
+
     def pause(self, for_ms: int) -> None:
         """Stop the process for a time, as SIGSTOP does; its events wait."""
         self._paused_until_us = self.world.now_us + for_ms * 1000

@@ -54,6 +54,14 @@ def fetch(
     """Return the response at once when it is satisfied, otherwise wait for records or the time
     limit.
     """
+    begun = begin_fetch(context, request)
+    if isinstance(begun, FetchResponse):
+        return begun
+    return _wait(begun, request.max_wait_ms / 1000)
+
+
+def begin_fetch(context: DataContext, request: FetchRequest) -> "FetchResponse | Fetching":
+    """Return the response when it is satisfied, otherwise the fetch that has to wait."""
     session: FetchSession | None = None
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         session, error = _continue_session(context, request)
@@ -64,7 +72,7 @@ def fetch(
     fetching = Fetching(context, request, session)
     if fetching.is_satisfied() or request.max_wait_ms <= 0:
         return fetching.response()
-    return _wait(fetching, request.max_wait_ms / 1000)
+    return fetching
 
 
 def _continue_session(
@@ -214,7 +222,7 @@ class Fetching:
             watch = self._watch = Watch(by_id=self._by_id)
             for fetched in self._looked_at.values():
                 if fetched.partition is not None:
-                    fetched.partition.listeners.add(watch)
+                    fetched.partition.listeners[watch] = None
         return watch
 
     def stop_watching(self) -> None:
@@ -223,7 +231,7 @@ class Fetching:
         if self._session is None and watch is not None:
             for fetched in self._looked_at.values():
                 if fetched.partition is not None:
-                    fetched.partition.listeners.discard(watch)
+                    fetched.partition.listeners.pop(watch, None)
 
     def look_again(self) -> bool:
         """Read the changed partitions; return True when the fetch is satisfied."""

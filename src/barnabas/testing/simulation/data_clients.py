@@ -1,0 +1,176 @@
+"""Producers and consumers in the simulation, with the outcomes that they have seen."""
+
+import attrs
+
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.testing.batches import batch
+from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
+from barnabas.testing.simulation.network import Failure
+from barnabas.testing.simulation.partition_invariants import PartitionInvariants
+from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.sim_partition_log import SimRecords
+from barnabas.testing.simulation.world import Process
+
+CLIENT_ID_BASE = 20_000
+_REQUEST_TIMEOUT_MS = 5_000
+_RETRY_MS = 100
+
+
+@attrs.frozen(slots=True)
+class Acknowledged:
+    """A batch that a broker has acknowledged with acks=all."""
+
+    topic: str
+    partition: int
+    offset: int
+    batch: bytes
+
+
+class _Client:
+    """A client that reads the metadata of a random running broker, and so may have an old image."""
+
+    def __init__(self, cluster: SimCluster, number: int) -> None:
+        self.cluster = cluster
+        self.process = Process(cluster.world, CLIENT_ID_BASE + number)
+        self.process.start()
+        self.is_stopped = False
+
+    def image(self) -> MetadataImage | None:
+        """Return the metadata of a random running broker."""
+        images = [
+            node.image
+            for node in self.cluster.nodes.values()
+            if node.process.is_running and not node.process.is_paused and node.image is not None
+        ]
+        return self.process.world.random.choice(images) if images else None
+
+
+class SimProducer(_Client):
+    """A producer with acks=all and one batch in flight; every value is written at most once."""
+
+    def __init__(
+        self, cluster: SimCluster, number: int, partitions: list[tuple[str, int]], pause_ms: int
+    ) -> None:
+        super().__init__(cluster, number)
+        self.acknowledged: list[Acknowledged] = []
+        self.failures: dict[str, int] = {}
+        self._number = number
+        self._partitions = partitions
+        self._pause_ms = pause_ms
+        self._count = 0
+
+    def start(self) -> None:
+        """Begin to produce."""
+        self.process.after_ms(self.process.world.random.randrange(1_000), self._next)
+
+    def _next(self) -> None:
+        if self.is_stopped:
+            return
+        topic, partition = self.process.world.random.choice(self._partitions)
+        image = self.image()
+        found = None if image is None else image.partition(topic, partition)
+        if found is None or found.leader < 0:
+            self.process.after_ms(_RETRY_MS, self._next)
+            return
+        self._count += 1
+        value = f"{self._number}-{self._count}".encode()
+        data = bytes(batch(*[value] * self.process.world.random.randrange(1, 4)))
+        request = SimProduce(topic, partition, data, -1, _REQUEST_TIMEOUT_MS)
+
+        def answered(outcome: SimProduced) -> None:
+            if outcome.error is ErrorCode.NONE:
+                done = Acknowledged(topic, partition, outcome.offset, data)
+                self.acknowledged.append(done)
+                self.process.after_ms(self._pause_ms, self._next)
+            else:
+                self._failed(outcome.error.name)
+
+        def failed(failure: Failure) -> None:
+            self._failed(failure.value)
+
+        self.cluster.network.ask(
+            self.process,
+            found.leader,
+            "broker",
+            request,
+            answered,
+            failed,
+            timeout_ms=2 * _REQUEST_TIMEOUT_MS,
+        )
+
+    def _failed(self, reason: str) -> None:
+        self.failures[reason] = self.failures.get(reason, 0) + 1
+        self.process.after_ms(_RETRY_MS, self._next)
+
+
+class SimConsumer(_Client):
+    """A consumer of one partition, from its start; it checks P2 with what it reads."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        number: int,
+        place: tuple[str, int],
+        invariants: PartitionInvariants,
+    ) -> None:
+        super().__init__(cluster, number)
+        self._topic, self._partition = place
+        self._invariants = invariants
+        self.offset = 0
+
+    def start(self) -> None:
+        """Begin to consume."""
+        self.process.after_ms(self.process.world.random.randrange(1_000), self._next)
+
+    def _next(self) -> None:
+        image = self.image()
+        topic = None if image is None else image.topics_by_name.get(self._topic)
+        found = None if topic is None else topic.partitions.get(self._partition)
+        if topic is None or found is None or found.leader < 0:
+            self.process.after_ms(_RETRY_MS, self._next)
+            return
+        wanted = FetchRequest.FetchPartition(
+            partition=self._partition,
+            fetch_offset=self.offset,
+            partition_max_bytes=10_000,
+            current_leader_epoch=found.leader_epoch,
+        )
+        request = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(replica_id=-1, replica_epoch=-1),
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=100_000,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic_id=topic.id, partitions=[wanted])],
+        )
+
+        def answered(response: FetchResponse) -> None:
+            for answers in response.responses:
+                for answer in answers.partitions:
+                    self._read(answers, answer)
+            self.process.after_ms(_RETRY_MS, self._next)
+
+        def failed(_: Failure) -> None:
+            self.process.after_ms(_RETRY_MS, self._next)
+
+        self.cluster.network.ask(
+            self.process, found.leader, "broker", request, answered, failed, timeout_ms=5_000
+        )
+
+    def _read(
+        self, answers: FetchResponse.FetchableTopicResponse, answer: FetchResponse.PartitionData
+    ) -> None:
+        records: object = answer.records
+        if not isinstance(records, SimRecords):
+            return
+        for position, header in iter_batches(records.data):
+            data = records.data[position : position + header.size]
+            is_committed = self._invariants.is_committed(
+                answers.topic_id, answer.partition_index, header.base_offset, data
+            )
+            require(is_committed, "P2", f"{self._topic}: a consumer read at {header.base_offset}")
+            self.offset = header.next_offset

@@ -1,0 +1,136 @@
+"""The data of a simulation: its topics, its clients, and what must hold at the end."""
+
+from typing import Any
+
+import attrs
+
+from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.testing.simulation.data_clients import SimConsumer, SimProducer
+from barnabas.testing.simulation.network import Failure
+from barnabas.testing.simulation.partition_invariants import PartitionInvariants
+from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.seed_options import SeedOptions
+from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.world import Process
+
+_TOPIC = "data"
+_CREATOR_ID = 30_000
+_CREATE_VERSION = 7
+_RETRY_MS = 500
+
+
+@attrs.define(slots=True, eq=False)
+class DataWorkload:
+    """One topic with its producers and consumers."""
+
+    cluster: SimCluster
+    options: SeedOptions
+    invariants: PartitionInvariants
+    producers: list[SimProducer]
+    consumers: list[SimConsumer]
+
+    @classmethod
+    def of(
+        cls, cluster: SimCluster, options: SeedOptions, invariants: PartitionInvariants
+    ) -> "DataWorkload":
+        """Return the workload of the options."""
+        places = [(_TOPIC, number) for number in range(options.partitions)]
+        producers = [
+            SimProducer(cluster, number, places, options.producer_pause_ms)
+            for number in range(options.producers)
+        ]
+        consumers = [
+            SimConsumer(cluster, 1_000 + number, place, invariants)
+            for number, place in enumerate(places)
+        ]
+        return cls(cluster, options, invariants, producers, consumers)
+
+    def start(self) -> None:
+        """Create the topic and start the clients."""
+        process = Process(self.cluster.world, _CREATOR_ID)
+        process.start()
+        process.after_ms(_RETRY_MS, self._create, process)
+        for client in (*self.producers, *self.consumers):
+            client.start()
+
+    def _create(self, process: Process) -> None:
+        options = self.options
+        request = CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(
+                    name=_TOPIC,
+                    num_partitions=options.partitions,
+                    replication_factor=options.replication_factor,
+                    configs=[
+                        CreateTopicsRequest.CreatableTopicConfig(
+                            name="min.insync.replicas", value=str(options.min_insync_replicas)
+                        )
+                    ],
+                )
+            ]
+        )
+
+        def answered(outcome: Any) -> None:
+            is_done = not isinstance(outcome, KafkaError) and outcome.topics[0].error_code in (
+                ErrorCode.NONE,
+                ErrorCode.TOPIC_ALREADY_EXISTS,
+            )
+            if not is_done:
+                process.after_ms(_RETRY_MS, self._create, process)
+
+        def failed(_: Failure) -> None:
+            process.after_ms(_RETRY_MS, self._create, process)
+
+        to = process.world.random.choice(self.cluster.voter_ids)
+        self.cluster.network.ask(
+            process,
+            to,
+            "controller",
+            (request, _CREATE_VERSION),
+            answered,
+            failed,
+            timeout_ms=5_000,
+        )
+
+    def stop(self) -> None:
+        """Stop the producers."""
+        for producer in self.producers:
+            producer.is_stopped = True
+
+    def check_end(self) -> None:
+        """After a rest: full ISRs, equal replicas, and every acknowledged batch in its place."""
+        node = next(node for node in self.cluster.nodes.values() if node.image is not None)
+        image = node.image
+        topic = None if image is None else image.topics_by_name.get(_TOPIC)
+        if topic is None:
+            require(False, "LIVENESS", "the topic of the data does not exist")
+            return
+        leaders: dict[tuple[str, int], int] = {}
+        for number, partition in topic.partitions.items():
+            missing = set(partition.replicas) - set(partition.isr)
+            require(not missing, "LIVENESS", f"{_TOPIC}-{number} lacks {missing} in its ISR")
+            require(partition.leader >= 0, "LIVENESS", f"{_TOPIC}-{number} has no leader")
+            leaders[_TOPIC, number] = partition.leader
+        self.invariants.check_end(leaders)
+        self._check_acknowledged(leaders)
+
+    def _check_acknowledged(self, leaders: dict[tuple[str, int], int]) -> None:
+        """Check P4."""
+        found: dict[tuple[str, int], dict[int, bytes]] = {}
+        for place, leader in leaders.items():
+            log = self.invariants.disks[leader].get(*place)
+            batches = log.batches if log is not None else []
+            found[place] = {header.base_offset: data for header, data in batches}
+        for producer in self.producers:
+            for done in producer.acknowledged:
+                data = found[done.topic, done.partition].get(done.offset)
+                is_there = data is not None and _values(data) == _values(done.batch)
+                require(is_there, "P4", f"{done.topic}-{done.partition} lost {done.offset}")
+
+
+def _values(data: bytes) -> tuple[int, int]:
+    """Return the crc and the number of records, which do not change with the offset."""
+    (_, header), *_ = iter_batches(data)
+    return header.crc, header.record_count
