@@ -90,3 +90,62 @@ def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(
+                tmp_path,
+                nursery,
+                config={
+                    "metadata.log.max.record.bytes.between.snapshots": "400",
+                    "metadata.max.retention.bytes": "1",
+                    "controller.quorum.fetch.snapshot.max.bytes": "100",
+                },
+            )
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3, roles="controller")
+                await nodes.start(7, roles="broker")
+            for number in range(8):
+                assert await create_topic(nodes, 7, f"topic-{number}") == 0
+            leader = nodes.running[nodes.leader_id].quorum
+            await nodes.eventually(lambda: leader.core.log.start_offset > 0)
+            with trio.fail_after(8):
+                await nodes.start(8, roles="broker")
+            fresh = nodes.running[8]
+            assert fresh.quorum.core.log.start_offset > 0
+            assert await create_topic(nodes, 8, "after") == 0
+            for node in (fresh, nodes.running[7]):
+                await nodes.eventually(lambda node=node: len(node.image.topics_by_name) == 9)
+            assert fresh.image.features == nodes.running[7].image.features
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_replica_that_lags_behind_the_log_start_publishes_the_difference(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(
+                tmp_path,
+                nursery,
+                config={
+                    "metadata.log.max.record.bytes.between.snapshots": "400",
+                    "metadata.max.retention.bytes": "1",
+                },
+            )
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            assert await create_topic(nodes, 1, "first") == 0
+            lagging = nodes.leader_id
+            await nodes.kill(lagging)
+            survivor = next(iter(nodes.running))
+            for number in range(8):
+                assert await create_topic(nodes, survivor, f"topic-{number}") == 0
+            with trio.fail_after(15):
+                await nodes.start(lagging)
+            assert len(nodes.running[lagging].image.topics_by_name) == 9
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)

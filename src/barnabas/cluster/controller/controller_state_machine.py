@@ -19,7 +19,9 @@ from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image_difference import difference
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
+from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
 from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.cluster.quorum.raft import RaftCore
@@ -109,6 +111,8 @@ class ControllerStateMachine:
         self.voters_history = VotersHistory(core.voters, core.kraft_version, core.voters_offset)
         self._bootstrap = bootstrap
         self._transaction = MetadataTransaction(open_transaction)
+        self.loaded_end_offset = core.log_end_offset
+        """The end of the records that are in the image as a whole; others are kept one by one."""
         self._appended: deque[_AppendedBatch] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._failed: list[Completion] = []
@@ -220,6 +224,23 @@ class ControllerStateMachine:
         committed = list(self._take_committed())
         completions, self._failed = [*self._failed, *self._take_completed()], []
         return Effects(ready, committed, completions)
+
+    def install(self, loader: MetadataLoader) -> None:
+        """Replace the metadata by those of a snapshot, or of a log that was read again.
+
+        They are published, as one change, when they are known to be committed.
+        """
+        image, offset = loader.image(), loader.epochs.end_offset
+        self._appended.clear()
+        self._transaction = MetadataTransaction(loader.open_transaction)
+        if loader.voters is not None:
+            self.voters_history = VotersHistory(
+                loader.voters, loader.kraft_version, loader.voters_offset
+            )
+            self.core.use_voters(*self.voters_history.latest)
+        batch = CommittedBatch(image, difference(self.image, image), loader.last_timestamp_ms)
+        self._appended.append(_AppendedBatch(loader.epochs.last_epoch, offset, batch))
+        self.loaded_end_offset = offset
 
     def snapshot(self) -> ImageSnapshot:
         """Return a snapshot of the committed metadata."""

@@ -59,6 +59,14 @@ class EpochHistory:
         self.log_start = snapshot
         self.end_offset = snapshot.offset
 
+    def start_from(self, snapshot: OffsetAndEpoch) -> None:
+        """Remove the records that a snapshot of this log replaces."""
+        later = [start for start in self._starts if start[1] > snapshot.offset]
+        if self.end_offset > snapshot.offset and len(later) < len(self._starts):
+            epoch = self._starts[len(self._starts) - len(later) - 1][0]
+            later.insert(0, (epoch, snapshot.offset))
+        self._starts, self.log_start = later, snapshot
+
     def end_of(self, epoch: int) -> OffsetAndEpoch:
         """Return the largest epoch up to `epoch` and its end offset.
 

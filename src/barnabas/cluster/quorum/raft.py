@@ -30,7 +30,12 @@ from barnabas.cluster.quorum.raft_state import (
     Role,
     Timeouts,
 )
-from barnabas.cluster.quorum.raft_validation import announcement_error, fetch_error, vote_error
+from barnabas.cluster.quorum.raft_validation import (
+    announcement_error,
+    fetch_error,
+    leader_only_error,
+    vote_error,
+)
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
@@ -438,6 +443,13 @@ class RaftCore:
         self._note_progress(request, now_ms)
         return FetchResponse(self.epoch, self.leader_id, high_watermark=self.leader_high_watermark)
 
+    def on_fetch_snapshot(self, replica: ReplicaKey, epoch: int, now_ms: int) -> ErrorCode:
+        """Check a request for a snapshot; like a fetch it shows that the replica is alive."""
+        error = leader_only_error(epoch, self.epoch, is_leader=self.is_leader)
+        if error is ErrorCode.NONE:
+            self._note_contact(replica, now_ms)
+        return error
+
     def _needs_snapshot(self, request: FetchRequest) -> bool:
         start = self.log.log_start
         if start is None or start.offset == 0:
@@ -591,6 +603,16 @@ class RaftCore:
     def on_snapshot_failed(self) -> None:
         """The download failed, for example with SNAPSHOT_NOT_FOUND: fetch again."""
         self._snapshot = None
+
+    def on_snapshot_chunk(self, now_ms: int) -> None:
+        """A part of the snapshot came: the leader is alive."""
+        if self.role is Role.FOLLOWER:
+            self._deadline_ms = now_ms + self._timeouts.fetch_ms
+
+    @property
+    def snapshot_in_progress(self) -> OffsetAndEpoch | None:
+        """The snapshot of the leader that replaces this log; None without one."""
+        return self._snapshot
 
     # Epochs
 

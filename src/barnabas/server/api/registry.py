@@ -222,6 +222,7 @@ SERVED: Final = (
     _api("Vote", _CONTROLLER, "controller.raft_handlers.vote"),
     _api("BeginQuorumEpoch", _CONTROLLER, "controller.raft_handlers.begin_quorum_epoch"),
     _api("EndQuorumEpoch", _CONTROLLER, "controller.raft_handlers.end_quorum_epoch"),
+    _api("FetchSnapshot", _CONTROLLER, "controller.raft_handlers.fetch_snapshot"),
     _api("DescribeQuorum", _BROKER, "admin.forwarding_handler.forward"),
     _api("DescribeQuorum", _CONTROLLER, "controller.describe_quorum_handler.describe_quorum"),
 

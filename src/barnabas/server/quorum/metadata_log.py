@@ -1,5 +1,6 @@
 """The files of `__cluster_metadata-0`: its log and its snapshots, in Kafka's formats."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.node.startup_checks import StartupError
+from barnabas.server.quorum.snapshot_download import PART_SUFFIX
 
 _READ_BYTES: Final = 1 << 20
 
@@ -49,15 +51,20 @@ class MetadataLog:
 
         Raises StartupError when the files are damaged, KafkaError when the disk fails.
         """
-        loader = MetadataLoader(image)
-        found = self._latest_snapshot()
-        if found is not None:
-            loader.load_snapshot(*found)
         log = self._log
         if self.directory.exists() and any(self.directory.glob("*.log")):
             log.load(recover=True)
         else:
             log.create(METADATA_TOPIC_ID)
+        self._remove_incomplete()
+        return self.read_again(image)
+
+    def read_again(self, image: MetadataImage) -> MetadataLoader:
+        """Read the latest snapshot and the records after it; see `load`."""
+        loader, log = MetadataLoader(image), self._log
+        found = self._latest_snapshot()
+        if found is not None:
+            loader.load_snapshot(*found)
         covered = loader.epochs.end_offset
         if log.log_end_offset < covered:
             log.truncate_fully_and_start_at(covered)
@@ -66,6 +73,11 @@ class MetadataLog:
         except (ProtocolError, KeyError, ValueError) as error:
             raise StartupError(f"{self.directory} cannot be replayed: {error}") from error
         return loader
+
+    def _remove_incomplete(self) -> None:
+        """Remove downloads that were interrupted."""
+        for path in self.directory.glob(f"*{PART_SUFFIX}"):
+            path.unlink()
 
     def snapshot_ids(self) -> list[SnapshotId]:
         """Return the ids of the existing snapshots, in no order."""
@@ -103,6 +115,21 @@ class MetadataLog:
             return decode_snapshot(path.read_bytes()).records
         except (OSError, ProtocolError) as error:
             raise StartupError(f"{path} cannot be read: {error}") from error
+
+    def restart_at(self, offset: int) -> None:
+        """Remove all records; the log continues at `offset`, the end of a snapshot."""
+        self._log.truncate_fully_and_start_at(offset)
+
+    def snapshot_part(
+        self, snapshot_id: SnapshotId, position: int, max_bytes: int
+    ) -> tuple[int, bytes] | None:
+        """Return the size of a snapshot and bytes from a position; None when it does not exist."""
+        try:
+            with (self.directory / snapshot_id.file_name).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                return size, os.pread(file.fileno(), max_bytes, position) if position >= 0 else b""
+        except FileNotFoundError:
+            return None
 
     @property
     def size_bytes(self) -> int:

@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.config import NodeConfig
 from barnabas.log.file_operations import replace_file
 
@@ -51,8 +52,12 @@ class MetadataSnapshots:
         replace_file(path, snapshot.encode(now_ms))
         logger.info("wrote snapshot file=%s", path)
 
-    def remove_old(self, now_ms: int) -> None:
-        """Remove snapshots and segments that a later snapshot replaces; raises OSError."""
+    def remove_old(self, now_ms: int) -> OffsetAndEpoch | None:
+        """Remove snapshots and segments that a later snapshot replaces; raises OSError.
+
+        Return the snapshot that the log starts from now, if it changed.
+        """
+        log_start: OffsetAndEpoch | None = None
         ids = sorted(self._log.snapshot_ids())
         stats = {each: os.stat(self._log.directory / each.file_name) for each in ids}
         total = self._log.size_bytes + sum(stat.st_size for stat in stats.values())
@@ -60,7 +65,9 @@ class MetadataSnapshots:
             oldest = stats[ids[0]]
             is_old = 0 <= self._retention_ms < now_ms - oldest.st_mtime * 1000
             if not is_old and not 0 <= self._retention_bytes < total:
-                return
+                break
             total -= oldest.st_size
             (self._log.directory / ids.pop(0).file_name).unlink()
             self._log.forget_below(ids[0].end_offset, now_ms)
+            log_start = OffsetAndEpoch(ids[0].end_offset, ids[0].epoch)
+        return log_start

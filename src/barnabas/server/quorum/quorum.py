@@ -115,7 +115,11 @@ class Quorum:
             config.controller_listener_names[0],
         )
         self._peers = RaftPeers(
-            self.core, self.addresses, _peer_settings(setup), now_ms=self.now_ms
+            self.core,
+            self.addresses,
+            _peer_settings(setup, log),
+            disk=setup.disk,
+            now_ms=self.now_ms,
         )
         self.raft = RaftShell(
             self._machine,
@@ -378,7 +382,7 @@ def _raft_timeouts(config: NodeConfig) -> Timeouts:
     )
 
 
-def _peer_settings(setup: QuorumSetup) -> PeerSettings:
+def _peer_settings(setup: QuorumSetup, log: MetadataLog) -> PeerSettings:
     config = setup.settings.current
     return PeerSettings(
         node_id=setup.node_id,
@@ -386,6 +390,8 @@ def _peer_settings(setup: QuorumSetup) -> PeerSettings:
         request_timeout_s=config.get_int("controller.quorum.request.timeout.ms") / 1000,
         retry_backoff_s=config.get_int("controller.quorum.retry.backoff.ms") / 1000,
         fetch_bytes_max=config.get_int("controller.quorum.fetch.max.bytes"),
+        snapshot_bytes_max=config.get_int("controller.quorum.fetch.snapshot.max.bytes"),
+        directory=log.directory,
     )
 
 

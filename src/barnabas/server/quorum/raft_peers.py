@@ -8,6 +8,7 @@ timeout. One task fetches from the leader, or from a bootstrap server while the 
 import logging
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -29,14 +30,21 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
 from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
 from barnabas.protocol.messages_base import Message
+from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.quorum.snapshot_download import SnapshotDownload
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
     from barnabas.client.failures import Address
     from barnabas.server.quorum.quorum_addresses import QuorumAddresses
     from barnabas.server.quorum.raft_shell import RaftShell
+    from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +64,9 @@ class PeerSettings:
     request_timeout_s: float = 2.0
     retry_backoff_s: float = 0.02
     fetch_bytes_max: int = 1 << 20
+    snapshot_bytes_max: int = 1 << 20
+    directory: Path
+    """The directory of the quorum's log, for downloaded snapshots."""
 
 
 class RaftPeers:
@@ -67,9 +78,11 @@ class RaftPeers:
         addresses: "QuorumAddresses",
         settings: PeerSettings,
         *,
+        disk: "DiskThreads",
         now_ms: Callable[[], int],
     ) -> None:
         self._core = core
+        self._disk = disk
         self._addresses = addresses
         self._settings = settings
         self._now_ms = now_ms
@@ -102,7 +115,8 @@ class RaftPeers:
 
     def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Begin to download a snapshot from the leader."""
-        raise RuntimeError(f"no connection to a leader for {snapshot}")
+        if self._nursery is not None:
+            self._nursery.start_soon(self._download, snapshot)
 
     def settled(self) -> None:
         """Send the next fetch, or cancel one that is outdated."""
@@ -197,6 +211,43 @@ class RaftPeers:
             address,
             _name(error_code),
         )
+
+    # Snapshots
+
+    async def _download(self, snapshot: OffsetAndEpoch) -> None:
+        from barnabas.client.failures import ClientError
+
+        leader_id, settings = self._core.leader_id, self._settings
+        address = None if leader_id is None else self._addresses.of_node(leader_id)
+        if address is None:
+            self._shell.snapshot_failed()
+            return
+
+        async def ask(request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+            return await self._ask(address, request, FetchSnapshotResponse)
+
+        download = SnapshotDownload(
+            self._core,
+            snapshot,
+            ask,
+            directory=settings.directory,
+            disk=self._disk,
+            now_ms=self._now_ms,
+            max_bytes=settings.snapshot_bytes_max,
+            cluster_id=settings.cluster_id,
+        )
+        try:
+            is_complete = await download.run()
+        except ClientError as error:
+            logger.warning("cannot download a snapshot address=%s error=%s", address, error)
+            is_complete = False
+        except OSError as error:
+            raise DisksLostError(f"a snapshot cannot be written: {error}") from error
+        if is_complete:
+            self._shell.snapshot_downloaded(snapshot)
+        elif self._core.snapshot_in_progress == snapshot:
+            await trio.sleep(settings.retry_backoff_s)
+            self._shell.snapshot_failed()
 
     # Fetching
 

@@ -14,7 +14,9 @@ import attrs
 import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
-from barnabas.cluster.metadata.metadata_snapshot import control_batch
+from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.fetched_batches import FetchedBatch, read_fetched
 from barnabas.cluster.quorum.raft import RaftCore
@@ -29,6 +31,7 @@ from barnabas.cluster.quorum.raft_messages import (
 )
 from barnabas.cluster.quorum.raft_state import Entry, QuorumDataLossError, Ready
 from barnabas.cluster.quorum.raft_wire import FetchLimits
+from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -101,6 +104,7 @@ class RaftShell:
         # The core's log end is ahead of the file's while proposals wait to be appended.
         self._appended_offset = self._flushed_offset = self._core.log_end_offset
         self._fetched: _Fetched | None = None
+        self._downloaded: OffsetAndEpoch | None = None
         self._votes: list[tuple[VoteRequest, trio.Event, list[VoteResponse]]] = []
         self._woken = trio.Event()
         self._settled = trio.Event()
@@ -127,6 +131,8 @@ class RaftShell:
                 await self._settle()
                 if self._fetched is not None:
                     self._take_fetched(self._fetched)
+                elif self._downloaded is not None:
+                    self._install(self._downloaded)
                 elif self._flushed_offset < self._appended_offset:
                     await self._flush()
                 else:
@@ -203,6 +209,8 @@ class RaftShell:
             self._log.truncate_to(ready.truncate_to)
             self._appended_offset = min(self._appended_offset, ready.truncate_to)
             self._flushed_offset = min(self._flushed_offset, ready.truncate_to)
+            if ready.truncate_to < self._machine.loaded_end_offset:
+                self._read_again()
         for entry in ready.entries:
             self._append(_batch(entry), entry.next_offset)
 
@@ -224,12 +232,16 @@ class RaftShell:
 
     async def _write_snapshot_if_due(self) -> None:
         now_ms, snapshots = self._now_ms(), self._snapshots
-        if snapshots.is_due(now_ms) and self._machine.image.offset < self._core.high_watermark:
+        image = self._machine.image
+        is_committed = not image.is_empty and image.offset < self._core.high_watermark
+        if is_committed and snapshots.is_due(now_ms):
             snapshots.begin(now_ms)
             snapshot = self._machine.snapshot()
             with _disk_failures():
                 await self._disk.run(snapshots.write, snapshot, now_ms)
-                snapshots.remove_old(now_ms)
+                log_start = snapshots.remove_old(now_ms)
+            if log_start is not None:
+                self._core.log.start_from(log_start)
             self._machine.voters_history.trim(snapshot.id.end_offset)
 
     # Requests of other replicas
@@ -349,6 +361,56 @@ class RaftShell:
             (each.entry.epoch, each.entry.base_offset, each.entry.next_offset) for each in batches
         )
         self._core.on_appended(ends, high_watermark)
+
+    # Snapshots of the leader
+
+    def answer_snapshot(self, part: SnapshotPart) -> SnapshotBytes:
+        """Return the bytes of a snapshot that another replica asks for."""
+        error = self._core.on_fetch_snapshot(part.replica, part.epoch, self._now_ms())
+        self.wake()
+        if error is not ErrorCode.NONE:
+            return SnapshotBytes(error)
+        found = None
+        if part.snapshot.offset > 0:  # the bootstrap snapshot is not replicated
+            snapshot_id = SnapshotId(part.snapshot.offset, part.snapshot.epoch)
+            max_bytes = min(part.max_bytes, _FETCH_BYTES_MAX)
+            found = self._log.snapshot_part(snapshot_id, part.position, max_bytes)
+        if found is None:
+            return SnapshotBytes(ErrorCode.SNAPSHOT_NOT_FOUND)
+        size, data = found
+        if not 0 <= part.position < size:
+            return SnapshotBytes(ErrorCode.POSITION_OUT_OF_RANGE)
+        return SnapshotBytes(ErrorCode.NONE, size, data)
+
+    def snapshot_downloaded(self, snapshot: OffsetAndEpoch) -> None:
+        """A snapshot of the leader is complete on the disk."""
+        self._downloaded = snapshot
+        self.wake()
+
+    def snapshot_failed(self) -> None:
+        """A snapshot could not be downloaded."""
+        self._core.on_snapshot_failed()
+        self.wake()
+
+    def _install(self, snapshot: OffsetAndEpoch) -> None:
+        """Replace the log and the metadata by a downloaded snapshot."""
+        self._downloaded = None
+        if self._core.snapshot_in_progress != snapshot:
+            return
+        with _disk_failures():
+            self._log.restart_at(snapshot.offset)
+        self._appended_offset = self._flushed_offset = snapshot.offset
+        loader = self._read_again()
+        voters = loader.voters or self._core.voters
+        self._core.on_snapshot_installed(snapshot, voters, loader.kraft_version)
+        logger.info("installed snapshot offset=%d epoch=%d", snapshot.offset, snapshot.epoch)
+
+    def _read_again(self) -> MetadataLoader:
+        """Rebuild the metadata from the files."""
+        empty = MetadataImage(cluster_id=self._machine.image.cluster_id)
+        loader = self._log.read_again(empty)
+        self._machine.install(loader)
+        return loader
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Requests between the replicas of the quorum: Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch.
+"""Requests between replicas of the quorum: Fetch, FetchSnapshot, Vote, Begin- and EndQuorumEpoch.
 
 They come through the controller listener (KIP-595). The node's Raft core decides; the responses
 name the leader of the epoch and its address.
@@ -7,7 +7,7 @@ name the leader of the epoch and its address.
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.quorum import raft_wire
+from barnabas.cluster.quorum import raft_wire, snapshot_wire
 from barnabas.protocol.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -17,6 +17,10 @@ from barnabas.protocol.messages.end_quorum_epoch import (
     EndQuorumEpochResponse,
 )
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
 from barnabas.protocol.messages.vote import VoteRequest, VoteResponse
 from barnabas.server.api.context import RequestContext
 
@@ -63,3 +67,13 @@ async def fetch(ctx: "RequestContext[Quorum]", request: FetchRequest) -> FetchRe
     response, records = await quorum.raft.answer_fetch(message, limits)
     leader = quorum.addresses.leader_state()
     return raft_wire.fetch_response(response, records, quorum.core.log.start_offset, leader)
+
+
+def fetch_snapshot(
+    ctx: "RequestContext[Quorum]", request: FetchSnapshotRequest
+) -> FetchSnapshotResponse:
+    """Answer a replica that lacks records which only a snapshot has."""
+    quorum = ctx.services
+    part = snapshot_wire.read_snapshot_request(request, quorum.cluster_id)
+    answer = quorum.raft.answer_snapshot(part)
+    return snapshot_wire.snapshot_response(part, answer, quorum.addresses.leader_state())
