@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES
+from barnabas.config.properties import DYNAMIC_ONLY_PROPERTIES
 from barnabas.config.properties.group_properties import GROUP_PROPERTIES
 from barnabas.config.schema import Dynamic
 from tests.config.effects.observed import OBSERVED, OBSERVED_DYNAMICALLY
@@ -20,7 +21,7 @@ THE_WAY_OF_ALL = "message.max.bytes"
 
 def test_property_is_effective_when_it_is_observed() -> None:
     """When it fails: write an observation, or drop `has_effect` from the property's row."""
-    tables = (BROKER_PROPERTIES, TOPIC_PROPERTIES, GROUP_PROPERTIES)
+    tables = (BROKER_PROPERTIES, DYNAMIC_ONLY_PROPERTIES, TOPIC_PROPERTIES, GROUP_PROPERTIES)
     effective = {row.name for table in tables for row in table.values() if row.has_effect}
     assert effective == set(OBSERVED)
 

@@ -62,8 +62,8 @@ class ReplicaManager:
         self.isr_expands = 0
         self.isr_shrinks = 0
         self._is_shutting_down = False
-        self.leader_quota = ReplicationQuota()
-        self.follower_quota = ReplicationQuota()
+        self.leader_quota, self.follower_quota = self._quota(), self._quota()
+        self._set_rates()
         self.fetchers = FetcherAssignments(broker_id, self.follower_quota)
 
     # Finding partitions
@@ -161,6 +161,18 @@ class ReplicaManager:
             self._throttle(topic, config)
         return config
 
+    def _quota(self) -> ReplicationQuota:
+        config = self._config()
+        return ReplicationQuota(
+            config.get_int("replication.quota.window.num"),
+            config.get_int("replication.quota.window.size.seconds") * 1000,
+        )
+
+    def _set_rates(self) -> None:
+        config = self._config()
+        self.leader_quota.rate = config.get_int("leader.replication.throttled.rate")
+        self.follower_quota.rate = config.get_int("follower.replication.throttled.rate")
+
     def _throttle(self, topic: str, config: TopicConfig) -> None:
         """Note which replicas of the topic are throttled on this broker."""
         for side, quota in (("leader", self.leader_quota), ("follower", self.follower_quota)):
@@ -246,6 +258,7 @@ class ReplicaManager:
     def reconfigure(self) -> None:
         """Apply a change of the node's configuration, which has every topic's defaults."""
         self._topic_configs.clear()
+        self._set_rates()
         for name in self._by_name:
             self._configure(name)
 

@@ -118,7 +118,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=THROTTLED_REPLICAS),
     P("follower.replication.throttled.replicas", LIST, (), MEDIUM,
       "Replicas, as partition:broker pairs or *, which fetch at a limited rate.",
-      validator=THROTTLED_REPLICAS),
+      validator=THROTTLED_REPLICAS, has_effect=True),
     P("remote.storage.enable", BOOLEAN, False, MEDIUM,
       "Keep older segments of this topic in remote storage; turning it off requires "
       "remote.log.copy.disable or remote.log.delete.on.disable."),

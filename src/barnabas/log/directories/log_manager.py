@@ -344,6 +344,14 @@ class LogManager:
             except OSError as error:
                 volume.refused(error)
 
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks that changed. For a thread."""
+        for volume in self._working():
+            try:
+                volume.write_high_watermarks()
+            except OSError as error:
+                volume.refused(error)
+
     def checkpoint_log_start_offsets(self) -> None:
         """Write the log start offsets durably. For a thread.
 

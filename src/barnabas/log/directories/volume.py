@@ -192,6 +192,16 @@ class Volume:
             self._write(HIGH_WATERMARKS, self.high_watermarks)
             self._write_log_starts()
 
+    def write_high_watermarks(self) -> None:
+        """Write the high watermarks of all logs, unless nothing changed. Raises OSError."""
+        with self._checkpoint_mutex:
+            before = dict(self.high_watermarks)
+            for key, log in list(self.logs.items()):
+                if log.is_loaded:
+                    self.high_watermarks[key] = log.high_watermark
+            if self.high_watermarks != before:
+                self._write(HIGH_WATERMARKS, self.high_watermarks)
+
     def write_log_starts(self) -> None:
         """Write durably the log start offsets that are inside a segment (DeleteRecords).
 

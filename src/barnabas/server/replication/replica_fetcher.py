@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.server.quorum.metadata_publisher import MetadataPublisher
     from barnabas.server.replication.fetcher_task import FetcherTask
 
-_DYNAMIC: Final = ("num.replica.fetchers", "follower.replication.throttled.rate")
+_DYNAMIC: Final = ("num.replica.fetchers",)
 
 
 class ReplicaFetchers:
@@ -45,14 +45,17 @@ class ReplicaFetchers:
 
     async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Start and end fetchers as the metadata changes, until cancelled."""
-        self._configure(self._settings.current)
-        self._settings.subscribe(_DYNAMIC, self._configure)
         async with trio.open_nursery() as nursery:
+
+            def configure(config: "NodeConfig") -> None:
+                self._configure(config)
+                self._follow_assignments(nursery)
 
             def follow(_: "MetadataImage", __: "MetadataDelta | None") -> None:
                 self._follow_assignments(nursery)
 
-            self._follow_assignments(nursery)
+            configure(self._settings.current)
+            self._settings.subscribe(_DYNAMIC, configure)
             self._publisher.subscribe("replica fetchers", follow, essential=True)
             task_status.started()
             await trio.sleep_forever()
@@ -68,7 +71,6 @@ class ReplicaFetchers:
             )
         )
         self._assignments.resize(config.get_int("num.replica.fetchers"))
-        self._assignments.quota.rate = config.get_int("follower.replication.throttled.rate")
 
     def _follow_assignments(self, nursery: trio.Nursery) -> None:
         for key in self._assignments.take_changed():

@@ -69,6 +69,7 @@ class BackgroundTasks:
                 ("log.retention.check.interval.ms", self.apply_retention),
                 ("log.flush.scheduler.interval.ms", self.flush_old),
                 ("log.flush.offset.checkpoint.interval.ms", self.checkpoint),
+                ("replica.high.watermark.checkpoint.interval.ms", self.checkpoint_high_watermarks),
                 ("producer.id.expiration.check.interval.ms", self.expire_producers),
             ):
                 interval_ms = config.get_int(name)
@@ -153,6 +154,10 @@ class BackgroundTasks:
         logs = self._logs.take_rolled()
         if logs:
             await self._disk.run(self._logs.flush_rolled, logs)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks, which a replica starts with after a kill."""
+        await self._disk.run(self._logs.checkpoint_high_watermarks)
 
     async def checkpoint(self) -> None:
         """Write recovery points, log start offsets and high watermarks."""

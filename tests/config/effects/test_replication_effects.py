@@ -1,0 +1,144 @@
+"""Properties of followers: their fetches, fetchers, throttles and checkpoints."""
+
+import time
+from pathlib import Path
+
+import trio
+
+from barnabas.testing import Node
+from tests.client.harness import eventually as until
+from tests.config.effects.observed import observes
+from tests.config.effects.wire import Wire, alter, create, eventually, node_with, produce
+from tests.server.replication.fetcher_harness import Harness, configured, with_fetchers
+
+FETCH = {
+    "replica_fetch_wait_max_ms": "123",
+    "replica_fetch_min_bytes": "7",
+    "replica_fetch_max_bytes": "4321",
+    "replica_fetch_response_max_bytes": "87654",
+}
+
+
+@observes(
+    "replica.fetch.wait.max.ms",
+    "replica.fetch.min.bytes",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+)
+def test_followers_fetch_carries_its_limits() -> None:
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await until(lambda: bool(harness.fetches))
+        request = harness.fetches[0]
+        partition = request.topics[0].partitions[0]
+        assert (request.max_wait_ms, request.min_bytes) == (123, 7)
+        assert (partition.partition_max_bytes, request.max_bytes) == (4321, 87654)
+
+    with_fetchers(test, **FETCH)
+
+
+@observes("replica.fetch.backoff.ms")
+def test_refused_partition_is_fetched_again_after_the_backoff() -> None:
+    for backoff_ms, is_soon in (("10", True), ("60000", False)):
+
+        async def test(harness: Harness, is_soon: bool = is_soon) -> None:
+            harness.leaders[0].is_leader = False  # answers NOT_LEADER_OR_FOLLOWER
+            harness.publish()
+            await until(lambda: bool(harness.fetches))
+            await trio.sleep(0.3)
+            assert (len(harness.fetches) > 3) is is_soon
+
+        with_fetchers(test, replica_fetch_backoff_ms=backoff_ms)
+
+
+@observes("replica.socket.timeout.ms")
+def test_silent_leader_is_left_after_the_timeout() -> None:
+    for timeout_ms, is_left in (("600", True), ("60000", False)):
+
+        async def test(harness: Harness, is_left: bool = is_left) -> None:
+            harness.is_silent = True
+            harness.publish()
+            with trio.move_on_after(5 if is_left else 1):
+                await until(lambda: harness.broker.connections > 1)
+            assert (harness.broker.connections > 1) is is_left
+
+        with_fetchers(test, replica_socket_timeout_ms=timeout_ms)
+
+
+@observes("num.replica.fetchers", dynamic=True)
+def test_partitions_are_spread_over_the_fetchers() -> None:
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await until(lambda: harness.broker.connections == 1)
+        harness.settings.publish(configured({"num.replica.fetchers": "3"}))
+        await until(lambda: harness.broker.connections == 3)
+        harness.leaders[2].produce(b"a")
+        await until(lambda: harness.followers[2].log.log_end_offset == 1)
+
+    with_fetchers(test, partitions=3)
+
+
+@observes("replica.high.watermark.checkpoint.interval.ms")
+def test_high_watermarks_are_written_at_the_interval() -> None:
+    for interval_ms, is_written in (("30", True), ("60000", False)):
+        config = {"replica.high.watermark.checkpoint.interval.ms": interval_ms}
+        with node_with(config) as (node, wire):
+            create(wire)
+            produce(wire)
+            checkpoint = node.data / "replication-offset-checkpoint"
+            written = eventually(
+                lambda file=checkpoint: file.exists() and "t 0 1" in file.read_text(), 0.3
+            )
+            assert written is is_written
+
+
+@observes("follower.replication.throttled.rate", dynamic=True)
+def test_rate_of_throttled_followers_changes_on_a_running_node() -> None:
+    with node_with({}) as (node, wire):
+        assert node.server is not None
+        quota = node.server.replicas.follower_quota
+        quota.record(5000, 1000)
+        assert not quota.is_exceeded(1000)
+        assert alter(wire, "follower.replication.throttled.rate", "1000") == 0
+        assert eventually(lambda: quota.is_exceeded(1000), 5)
+
+
+@observes("follower.replication.throttled.replicas")
+def test_throttled_followers_of_a_topic_are_counted() -> None:
+    with node_with({}) as (node, wire):
+        assert node.server is not None
+        quota = node.server.replicas.follower_quota
+        create(wire, partitions=2, follower_replication_throttled_replicas="1:1")
+        assert eventually(lambda: quota.is_throttled("t", 1), 5)
+        assert not quota.is_throttled("t", 0)
+
+
+@observes("replication.quota.window.num", "replication.quota.window.size.seconds")
+def test_rate_is_measured_over_the_windows(tmp_path: Path) -> None:
+    windows = {"replication.quota.window.num": "2", "replication.quota.window.size.seconds": "3"}
+    for number, (config, is_remembered) in enumerate((({}, True), (windows, False))):
+        with Node(tmp_path / str(number), config=config) as node:
+            assert node.server is not None
+            quota = node.server.replicas.follower_quota
+            quota.rate = 1
+            quota.record(1_000_000, 1000)
+            assert quota.is_exceeded(1000 + 10_000) is is_remembered
+
+
+def test_checkpointed_high_watermark_is_where_a_killed_node_starts(tmp_path: Path) -> None:
+    config = {"replica.high.watermark.checkpoint.interval.ms": "20"}
+    with Node(tmp_path, config=config) as node:
+        wire = Wire(node.port)
+        create(wire)
+        produce(wire)
+        checkpoint = tmp_path / "replication-offset-checkpoint"
+        deadline = time.monotonic() + 5
+        while "t 0 1" not in (checkpoint.read_text() if checkpoint.exists() else ""):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        node.kill()
+        node.start()
+        assert node.server is not None
+        log = node.server.logs.get("t", 0)
+        assert log is not None
+        assert log.high_watermark == 1

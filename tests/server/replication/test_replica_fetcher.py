@@ -1,0 +1,59 @@
+"""`ReplicaFetchers`: tasks and connections that follow the assignments."""
+
+import trio
+
+from tests.client.harness import eventually
+from tests.server.replication.fetcher_harness import LEADER, Harness, with_fetchers
+
+
+def test_followers_get_the_leaders_records() -> None:
+    async def test(harness: Harness) -> None:
+        for number, leader in enumerate(harness.leaders):
+            leader.produce(b"%d" % number)
+        harness.publish()
+        await eventually(lambda: all(each.log.high_watermark == 1 for each in harness.followers))
+        assert harness.broker.connections == 1
+
+    with_fetchers(test, partitions=3)
+
+
+def test_fetcher_connects_again_after_a_lost_connection() -> None:
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > 2)
+        answer, harness.broker.handler = harness.broker.handler, lambda *_: b""
+        await eventually(lambda: harness.broker.connections > 2)
+        harness.broker.handler = answer
+        harness.leaders[0].produce(b"later")
+        await eventually(lambda: harness.followers[0].log.log_end_offset == 1)
+
+    with_fetchers(test)
+
+
+def test_leader_without_an_address_is_tried_again() -> None:
+    async def test(harness: Harness) -> None:
+        replica = harness.followers[0]
+        harness.assignments.follow(replica, LEADER, 0)
+        harness.publisher.publish(harness.publisher.image, None)
+        await trio.sleep(0.02)
+        assert harness.broker.connections == 0
+        harness.leaders[0].produce(b"a")
+        harness.publish()
+        await eventually(lambda: replica.log.log_end_offset == 1)
+
+    with_fetchers(test)
+
+
+def test_fetcher_without_partitions_ends_with_its_connection() -> None:
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > 2)
+        harness.assignments.unfollow((harness.followers[0].topic_id, 0))
+        harness.publisher.publish(harness.publisher.image, None)
+        count = len(harness.fetches)
+        await trio.sleep(0.05)
+        assert len(harness.fetches) <= count + 1
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > count + 3)
+
+    with_fetchers(test)
