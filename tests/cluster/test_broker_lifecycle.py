@@ -155,11 +155,59 @@ def test_lifecycle_controlled_shutdown_waits_for_the_controller() -> None:
 def test_lifecycle_controlled_shutdown_ends_after_its_time() -> None:
     lifecycle = running()
     lifecycle.begin_controlled_shutdown(0)
-    heartbeat_of(lifecycle, 0)
-    lifecycle.on_failure(ErrorCode.REQUEST_TIMED_OUT, 299_999)
+    for now_ms in range(0, 300_000, 2000):
+        heartbeat_of(lifecycle, now_ms)
+        lifecycle.on_response(BrokerHeartbeatResponse(is_fenced=False), now_ms)
+    assert lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
     assert lifecycle.poll(300_000, 0) is None
     assert lifecycle.state is BrokerState.SHUTTING_DOWN
     assert not lifecycle.is_registration_overdue
+
+
+def test_lifecycle_controlled_shutdown_ends_with_the_session_when_no_controller_answers() -> None:
+    lifecycle = running()
+    lifecycle.begin_controlled_shutdown(1000)
+    heartbeat_of(lifecycle, 1000)
+    lifecycle.on_failure(ErrorCode.REQUEST_TIMED_OUT, 9000)
+    heartbeat_of(lifecycle, 9999)
+    lifecycle.on_failure(ErrorCode.REQUEST_TIMED_OUT, 9999)
+    assert lifecycle.poll(10_000, 0) is None
+    assert lifecycle.state is BrokerState.SHUTTING_DOWN
+
+
+def test_lifecycle_controlled_shutdown_of_the_last_broker_needs_no_controller() -> None:
+    lifecycle = running()
+    lifecycle.end_controlled_shutdown()
+    assert lifecycle.state is BrokerState.RUNNING
+    lifecycle.begin_controlled_shutdown(0)
+    heartbeat_of(lifecycle, 0)
+    lifecycle.on_failure(ErrorCode.REQUEST_TIMED_OUT, 1000)
+    lifecycle.end_controlled_shutdown()
+    assert lifecycle.state is BrokerState.SHUTTING_DOWN
+
+
+def test_lifecycle_broker_that_the_controller_does_not_know_registers_again() -> None:
+    for error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        lifecycle = running()
+        heartbeat_of(lifecycle, 2000)
+        lifecycle.on_failure(error, 2000)
+        assert lifecycle.state is BrokerState.STARTING
+        assert isinstance(lifecycle.poll(2100, 0), BrokerRegistrationRequest)
+        lifecycle.on_response(BrokerRegistrationResponse(broker_epoch=90), 2100)
+        assert lifecycle.identity.epoch == 90
+        assert heartbeat_of(lifecycle, 2100).broker_epoch == 90
+        lifecycle.on_response(BrokerHeartbeatResponse(is_caught_up=True), 2100)
+        assert not heartbeat_of(lifecycle, 2100).want_fence
+        lifecycle.on_response(BrokerHeartbeatResponse(is_fenced=False), 2100)
+        assert lifecycle.state is BrokerState.RUNNING
+
+
+def test_lifecycle_broker_replaced_during_its_shutdown_stops_at_once() -> None:
+    lifecycle = running()
+    lifecycle.begin_controlled_shutdown(0)
+    heartbeat_of(lifecycle, 0)
+    lifecycle.on_failure(ErrorCode.STALE_BROKER_EPOCH, 0)
+    assert lifecycle.state is BrokerState.SHUTTING_DOWN
 
 
 def test_lifecycle_controlled_shutdown_before_running_stops_at_once() -> None:

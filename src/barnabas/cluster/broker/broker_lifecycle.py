@@ -124,6 +124,11 @@ class BrokerLifecycle:
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self.state = BrokerState.SHUTTING_DOWN
 
+    def end_controlled_shutdown(self) -> None:
+        """Stop without the controller: there is no broker to which it could move leaderships."""
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self.state = BrokerState.SHUTTING_DOWN
+
     def on_response(self, response: LifecycleResponse, now_ms: int) -> None:
         """The controller has answered the request in flight."""
         error = ErrorCode(response.error_code)

@@ -18,6 +18,7 @@ import attrs
 from barnabas.cluster.controller.sessions import SessionKey
 
 _BETWEEN_ATTEMPTS_MS: Final = 30
+_EARLY_ATTEMPTS: Final = 4
 _REFUSALS_WITHIN_MS: Final = 100
 _AFTER_CLOSE_MS: Final = 1000
 _HOLD_OFF_MS: Final = 3000
@@ -89,8 +90,10 @@ class FailureEvidence:
         if now_ms - watch.connected_ms >= _STABLE_MS:
             watch.failures = 0
         watch.connected_ms, watch.closed_ms, watch.refused_ms = None, now_ms, None
-        # A proxy accepts and closes the connection again and again.
-        watch.next_ms = now_ms if watch.failures == 0 else self._retry_ms(watch, now_ms)
+        # A process that ends may accept a connection and close it at once. A proxy does so forever.
+        is_early = watch.failures < _EARLY_ATTEMPTS
+        delay_ms = _BETWEEN_ATTEMPTS_MS if watch.failures else 0
+        watch.next_ms = now_ms + delay_ms if is_early else self._retry_ms(watch, now_ms)
         watch.failures += 1
 
     def on_refused(self, key: SessionKey, now_ms: int) -> bool:

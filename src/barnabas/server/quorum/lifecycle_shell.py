@@ -25,7 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class LifecycleShell:
-    """Runs a broker's lifecycle; `metadata_offset` returns the offset of the applied image."""
+    """Runs a broker's lifecycle.
+
+    `metadata_offset` returns the offset of the applied image, and `is_last_broker` is true when no
+    other broker is active in it.
+    """
 
     def __init__(
         self,
@@ -33,11 +37,13 @@ class LifecycleShell:
         channel: ControllerChannel,
         *,
         metadata_offset: Callable[[], int],
+        is_last_broker: Callable[[], bool],
         now_ms: Callable[[], int],
     ) -> None:
         self._lifecycle = lifecycle
         self._channel = channel
         self._metadata_offset = metadata_offset
+        self._is_last_broker = is_last_broker
         self._now_ms = now_ms
         self._woken = trio.Event()
         self._changed = trio.Condition()
@@ -124,6 +130,8 @@ class LifecycleShell:
                 error = failure.code
         if response is None:
             lifecycle.on_failure(error, self._now_ms())
+            if self._is_last_broker():
+                lifecycle.end_controlled_shutdown()
         else:
             lifecycle.on_response(response, self._now_ms())
         if lifecycle.last_error is not None:

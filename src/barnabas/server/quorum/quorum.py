@@ -224,6 +224,7 @@ class Quorum:
             ),
             channel,
             metadata_offset=self._applied_offset,
+            is_last_broker=self._is_last_broker,
             now_ms=self.now_ms,
         )
         nursery.start_soon(self.lifecycle.run)
@@ -331,6 +332,10 @@ class Quorum:
         """Return the offset of the applied metadata; -1 until they are known to be committed."""
         image = self.image if self._is_published else self._machine.image
         return image.offset if image.offset < self.core.high_watermark else -1
+
+    def _is_last_broker(self) -> bool:
+        brokers = self.image.brokers.values()
+        return not any(each.is_active and each.id != self._setup.node_id for each in brokers)
 
     def _publish_first(self, on_first_image: Callable[[MetadataImage], None] | None) -> None:
         self._is_published = True
