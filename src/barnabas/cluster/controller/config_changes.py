@@ -8,9 +8,10 @@ differences are recorded.
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from barnabas.cluster.controller.election_rules import MIN_INSYNC_REPLICAS, keeps_eligible_leaders
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
@@ -43,7 +44,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata_records import ConfigRecord
+from barnabas.protocol.records.metadata_records import ClearElrRecord, ConfigRecord
 
 # The changes of one resource; None removes an override.
 Changes = dict[str, str | None]
@@ -108,6 +109,7 @@ def _alter(
             _check_keys(resource.configs)
             current = context.image.configs.get(key, {})
             changes = changes_of(context, resource, current)
+            _check_min_isr(context.image, key, changes)
             _validate(context, key, current, changes)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
@@ -117,7 +119,42 @@ def _alter(
             for name, value in changes.items()
             if current.get(name) != value
         ]
-    return records, answers
+    return [*records, *_cleared_elrs(context.image, records)], answers
+
+
+def _check_min_isr(image: MetadataImage, key: tuple[int, str], changes: Changes) -> None:
+    """Refuse a min.insync.replicas that not all nodes would know, while they keep ELRs.
+
+    Raises KafkaError INVALID_CONFIG.
+    """
+    kind, name = key
+    if kind != RESOURCE_BROKER or MIN_INSYNC_REPLICAS not in changes:
+        return
+    if not keeps_eligible_leaders(image):
+        return
+    if name:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.",
+        )
+    if changes[MIN_INSYNC_REPLICAS] is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.",
+        )
+
+
+def _cleared_elrs(image: MetadataImage, records: Iterable[Message]) -> Iterator[ClearElrRecord]:
+    """Yield the records that empty the ELRs of topics whose min.insync.replicas changes.
+
+    The members of an ELR have all records that were committed under the former value only.
+    """
+    if not keeps_eligible_leaders(image):
+        return
+    for record in records:
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
+            is_topic = record.resource_type == RESOURCE_TOPIC
+            yield ClearElrRecord(topic_name=record.resource_name if is_topic else "")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -7,7 +7,7 @@ modules `topic_changes`, `config_changes`, `feature_changes` and `registration_c
 to Kafka's `*ControlManager` classes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -27,6 +27,7 @@ from barnabas.cluster.controller import (
 from barnabas.cluster.controller.broker_heartbeats import BrokerHeartbeats
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.controller.sessions import BrokerSessions, SessionKey
+from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -82,7 +83,8 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from barnabas.protocol.records.metadata_records import ProducerIdsRecord
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord, ProducerIdsRecord
 from barnabas.protocol.types import Uuid
 
 # org.apache.kafka.server.common.ProducerIdsBlock
@@ -204,7 +206,22 @@ class Controller:
         self, request: UpdateFeaturesRequest, version: int
     ) -> ControllerResult[UpdateFeaturesResponse]:
         """Change the finalized levels of features, all or none."""
-        return feature_changes.update_features(self.image, self.kraft_version(), request, version)
+        context = self._context()
+        return feature_changes.update_features(context, self.kraft_version(), request, version)
+
+    def bootstrap(self, records: Sequence[Message]) -> ControllerResult[None]:
+        """Return what the first controller of an empty log writes: `records`, and what they need.
+
+        Brokers must know the cluster's min.insync.replicas to keep eligible leader replicas.
+        """
+        levels = {
+            each.name: each.feature_level
+            for each in records
+            if isinstance(each, FeatureLevelRecord)
+        }
+        has_elr = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
+        extra = feature_changes.min_isr_records(self._context()) if has_elr else []
+        return ControllerResult([*records, *extra], None)
 
     # Brokers and controllers
 

@@ -291,7 +291,7 @@ class ControllerStateMachine:
             self.append([AbortTransactionRecord(reason="Controller failover")], now_ms)
             self._transaction.abort(self.core.log_end_offset)
         if self.controller.image.is_empty:
-            self.append(self._bootstrap, now_ms)
+            self._append_result(self.controller.bootstrap(self._bootstrap), now_ms)
 
     def _fail_waiting(self) -> None:
         """Fail the operations of an epoch that this node no longer leads.

@@ -1,24 +1,31 @@
 """Raise and lower the finalized levels of features (Kafka's `FeatureControlManager`).
 
-A request is applied as a whole or not at all. Error codes and messages are those of Kafka 4.3. No
-supported level depends on another feature, so no such dependency is checked.
+A request is applied as a whole or not at all. Error codes and messages are those of Kafka 4.3.
 """
 
-from barnabas.cluster.controller.operation_result import ControllerResult
+from collections.abc import Mapping
+
+from barnabas.cluster.controller.election_rules import MIN_INSYNC_REPLICAS
+from barnabas.cluster.controller.operation_result import Context, ControllerResult
 from barnabas.cluster.metadata.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS_SINCE,
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
     SUPPORTED,
     metadata_changed,
 )
-from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
+from barnabas.config import BROKER_PROPERTIES
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata_records import FeatureLevelRecord, NoOpRecord
+from barnabas.protocol.records.metadata_records import ConfigRecord, FeatureLevelRecord, NoOpRecord
 
 # org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -27,27 +34,29 @@ _RESULTS_UNTIL = 1
 _MADE = "NONE"
 _DISABLED = (0, 0)
 # Features that Kafka supports and this server does not: they can be removed, but not set.
-_KNOWN = frozenset(
-    {"eligible.leader.replicas.version", "share.version", "streams.version", *SUPPORTED}
-)
+_KNOWN = frozenset({SHARE_VERSION, STREAMS_VERSION, *SUPPORTED})
 _CONTROLLERS_REGISTER_SINCE = 15  # IBP_3_7_IV0
 
 
 def update_features(
-    image: MetadataImage, kraft_version: int, request: UpdateFeaturesRequest, version: int
+    context: Context, kraft_version: int, request: UpdateFeaturesRequest, version: int
 ) -> ControllerResult[UpdateFeaturesResponse]:
     """Finalize the requested levels, or with `validate_only` only check them.
 
     The last update of a feature counts. Before v1 no level can be lowered: Kafka's controllers do
     not read `allow_downgrade`.
     """
+    image = context.image
     updates = {update.feature: update for update in request.feature_updates}
+    levels = {name: update.max_version_level for name, update in updates.items()}
+    proposed = {**image.features, **levels}
     records: list[Message] = []
     new_kraft_version: int | None = None
     try:
         for update in updates.values():
             level = update.max_version_level
             _check(image, _current(image, kraft_version, update.feature), update)
+            _check_dependency(update, proposed)
             if update.feature != KRAFT_VERSION:
                 records.append(FeatureLevelRecord(name=update.feature, feature_level=level))
             elif update.upgrade_type == UPGRADE:
@@ -70,7 +79,34 @@ def update_features(
         ]
     if request.validate_only:
         return ControllerResult([], response)
+    if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
+        records = [*min_isr_records(context), *records]
     return ControllerResult(records, response, kraft_version=new_kraft_version)
+
+
+def min_isr_records(context: Context) -> list[Message]:
+    """Return the changes of min.insync.replicas that eligible leader replicas require.
+
+    All nodes must know the same value, so it is set for the cluster, and for no single broker.
+    """
+    configs = context.image.configs
+    records: list[Message] = []
+    if MIN_INSYNC_REPLICAS not in context.image.broker_config(None):
+        text = context.config.static.get(MIN_INSYNC_REPLICAS)
+        default = str(BROKER_PROPERTIES[MIN_INSYNC_REPLICAS].default)
+        records.append(_min_isr_record("", default if text is None else text))
+    records += [
+        _min_isr_record(name, None)
+        for (kind, name), values in configs.items()
+        if kind == RESOURCE_BROKER and name and MIN_INSYNC_REPLICAS in values
+    ]
+    return records
+
+
+def _min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=RESOURCE_BROKER, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value
+    )
 
 
 def _current(image: MetadataImage, kraft_version: int, feature: str) -> int:
@@ -103,6 +139,22 @@ def _check(
         raise _invalid(update, "Can't downgrade the version of this feature.")
     elif feature not in _KNOWN:
         raise _invalid(update, f"Feature {feature} not found.")
+
+
+def _check_dependency(
+    update: UpdateFeaturesRequest.FeatureUpdateKey, proposed: Mapping[str, int]
+) -> None:
+    """Raises KafkaError INVALID_UPDATE_VERSION when another feature's level is too low."""
+    feature, level = update.feature, update.max_version_level
+    needed = ELIGIBLE_LEADER_REPLICAS_SINCE
+    if feature != ELIGIBLE_LEADER_REPLICAS_VERSION or level == 0:
+        return
+    if proposed.get(METADATA_VERSION, 0) < needed:
+        raise _invalid(
+            update,
+            f"{feature} could not be set to {level} because it depends on {METADATA_VERSION} level "
+            f"{needed}",
+        )
 
 
 def _check_metadata_downgrade(current: int, level: int, *, unsafe: bool) -> None:

@@ -11,7 +11,6 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
-# Not supported (KIP-966), but Apache Kafka finalizes it in its directories.
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 SHARE_VERSION = "share.version"
 STREAMS_VERSION = "streams.version"
@@ -34,6 +33,10 @@ KRAFT_VERSION_LATEST = 1
 GROUP_VERSION_LATEST = 1
 # Transactions of the second version (KIP-890).
 TRANSACTION_VERSION_LATEST = 2
+# Eligible leader replicas (KIP-966).
+ELIGIBLE_LEADER_REPLICAS_LATEST = 1
+# IBP_4_0_IV1: partitions can have eligible leader replicas.
+ELIGIBLE_LEADER_REPLICAS_SINCE = 23
 
 # name -> (min, max) that this server supports, as in its registrations and in ApiVersions.
 SUPPORTED: Mapping[str, tuple[int, int]] = {
@@ -41,13 +44,13 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
     KRAFT_VERSION: (0, KRAFT_VERSION_LATEST),
     GROUP_VERSION: (0, GROUP_VERSION_LATEST),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LATEST),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, ELIGIBLE_LEADER_REPLICAS_LATEST),
 }
 
 # name -> (min, max) in registrations. A controller refuses a node that lacks a finalized feature,
 # so the features that Apache Kafka 4.3 finalizes are in it. This server replays their records and
 # answers their requests with UNSUPPORTED_VERSION.
 REGISTERED: Mapping[str, tuple[int, int]] = {
-    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
     SHARE_VERSION: (0, 1),
     STREAMS_VERSION: (0, 1),
     **SUPPORTED,
@@ -58,6 +61,7 @@ BOOTSTRAP: Mapping[str, int] = {
     METADATA_VERSION: METADATA_VERSION_LATEST,
     GROUP_VERSION: GROUP_VERSION_LATEST,
     TRANSACTION_VERSION: TRANSACTION_VERSION_LATEST,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: ELIGIBLE_LEADER_REPLICAS_LATEST,
 }
 
 
