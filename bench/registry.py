@@ -169,12 +169,16 @@ while True:
     for key, _ in selector.select():
         if key.fileobj is listener:
             selector.register(listener.accept()[0], selectors.EVENT_READ)
-        elif key.fileobj.recv(65536):
+            continue
+        try:
+            received = key.fileobj.recv(65536)
             end = time.thread_time() + busy_s
-            while time.thread_time() < end:
+            while received and time.thread_time() < end:
                 pass
-            key.fileobj.sendall(answer)
-        else:
+            key.fileobj.sendall(answer if received else b"")
+        except ConnectionError:
+            received = b""
+        if not received:
             selector.unregister(key.fileobj)
             key.fileobj.close()
 """

@@ -319,7 +319,7 @@ def test_tags_are_added_and_removed() -> None:
     assert [t.entity.path for t in more.tags()] == ["A", "A.a"]
     back = tagged.with_tags([], [SchemaTags(field, ("PII",))])
     assert back.canonical_text == answer["schema"]
-    with pytest.raises(SchemaError, match="no sr_field at path"):
+    with pytest.raises(SchemaError, match="the schema has no field with the entityPath"):
         tagged.with_tags([SchemaTags(SchemaEntity("A.b", "sr_field"), ("PII",))], [])
 
 

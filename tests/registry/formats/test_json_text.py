@@ -219,7 +219,7 @@ def test_tags_are_added_and_removed() -> None:
     assert tagged.tags() == (root, deep)
     assert '"c":{"confluent:tags":["PII"]}' in tagged.canonical_text
     assert tagged.with_tags([], [deep, root]).canonical_text == text
-    with pytest.raises(SchemaError, match="no sr_field at path"):
+    with pytest.raises(SchemaError, match="the schema has no field with the entityPath"):
         tagged.with_tags([SchemaTags(SchemaEntity("object.z", "sr_field"), ("PII",))], [])
 
 

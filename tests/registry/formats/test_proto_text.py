@@ -17,6 +17,7 @@ from barnabas.registry.formats import (
     format_of,
 )
 from barnabas.registry.formats.protobuf import ProtobufSchema
+from barnabas.registry.formats.protobuf.proto_schema import ProtobufFormat
 from tests.registry.formats.golden import pairs, registered, requests
 from tests.registry.formats.proto_schemas import proto_schemas
 
@@ -200,7 +201,7 @@ def test_tags_are_added_and_removed() -> None:
     assert tagged.tags() == (record, field)
     assert parse(tagged.canonical_text) == tagged
     assert tagged.with_tags([], [field, record]) == schema
-    with pytest.raises(SchemaError, match="no sr_field at path"):
+    with pytest.raises(SchemaError, match="the schema has no field with the entityPath"):
         schema.with_tags([SchemaTags(SchemaEntity("p.M.z", "sr_field"), ("PII",))], [])
 
 
@@ -260,3 +261,13 @@ def test_mutated_schema_is_read_or_refused(index: int, mutations: list[tuple[int
     assert parse(schema.canonical_text) == schema
     schema.formatted("serialized")
     schema.check_reads(parse(original))
+
+
+def test_schema_of_an_edition_is_refused_as_text_and_as_descriptor() -> None:
+    from google.protobuf import descriptor_pb2
+
+    descriptor = descriptor_pb2.FileDescriptorProto(name="f", syntax="editions", edition=1000)
+    serialized = base64.b64encode(descriptor.SerializeToString()).decode()
+    for text in ('edition = "2023"; message A { int32 a = 1; }', serialized):
+        with pytest.raises(SchemaError, match="editions of Protobuf are not supported"):
+            ProtobufFormat().parse(text)

@@ -89,3 +89,45 @@ def test_protobuf_value_of_a_nested_message_survives_encoding() -> None:
     assert codec_of(schema).decode(codec_of(schema).encode({"s": "x"})) == {"s": "x"}
     with pytest.raises(PayloadError):
         codec.decode(b"\x08\x02")
+
+
+NODE = {
+    "type": "record",
+    "name": "Node",
+    "namespace": "n",
+    "fields": [
+        {"name": "value", "type": ["null", "string", "int"]},
+        {"name": "next", "type": ["null", "Node"], "default": None},
+    ],
+}
+
+
+def test_avro_union_takes_branches_named_as_in_avros_json() -> None:
+    codec = codec_of(avro(NODE))
+    tagged = {"value": {"string": "a"}, "next": {"n.Node": {"value": {"int": 3}}}}
+    plain = {"value": "a", "next": {"value": 3, "next": None}}
+    assert codec.encode(tagged) == codec.encode(plain)
+    assert codec.decode(codec.encode(tagged)) == plain
+
+
+@pytest.mark.parametrize(
+    ("value", "branch"),
+    [
+        ("A", 0),
+        ({"E": "A"}, 1),
+        ({"bytes": "A"}, 2),
+        ({"array": [1]}, 3),
+        ({"map": {"a": {"string": "b"}}}, 4),
+        ({"x": 1}, 4),
+    ],
+)
+def test_avro_union_value_has_its_branch(value: Any, branch: int) -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A"]}
+    array, entries = {"type": "array", "items": "int"}, {"type": "map", "values": ["int", "string"]}
+    codec = codec_of(avro(["string", enum, "bytes", array, entries]))
+    assert codec.encode(value)[0] == 2 * branch
+
+
+def test_avro_union_without_a_fitting_branch_is_refused() -> None:
+    with pytest.raises(PayloadError, match="fits no branch"):
+        codec_of(avro(["null", "int"])).encode({"string": "a"})

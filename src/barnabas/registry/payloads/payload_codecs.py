@@ -151,13 +151,41 @@ class AvroCodec(PayloadCodec):
                 return self._prepared(value, other)
 
     def _of_union(self, value: Any, branches: list[Any]) -> Any:
-        from fastavro.validation import validate
+        """Return a value with its branch where Avro's JSON encoding names it: `{"string": "a"}`.
 
+        Any other value takes the first branch that it fits.
+        """
+        for tag, branch in self._tagged(value, branches):
+            prepared = self._prepared(value[tag], branch)
+            if self._fits(prepared, branch):
+                return (tag, prepared)
         for branch in branches:
             prepared = self._prepared(value, branch)
-            if validate(prepared, branch, raise_errors=False):
+            if self._fits(prepared, branch):
                 return prepared
         raise PayloadError(f"{value!r} fits no branch of the union")
+
+    def _tagged(self, value: Any, branches: list[Any]) -> list[tuple[str, Any]]:
+        """Return the branch that a value names as the only key of an object, if it does."""
+        if not isinstance(value, dict):
+            return []
+        keys = list(cast("dict[str, Any]", value))
+        return [(keys[0], each) for each in branches if keys == [_branch_name(each)]]
+
+    def _fits(self, prepared: Any, branch: Any) -> bool:
+        """True when a value can be written as a branch."""
+        from fastavro.validation import validate
+
+        known = self._named.get(branch, branch) if isinstance(branch, str) else branch
+        return validate(prepared, known, raise_errors=False)
+
+
+def _branch_name(branch: Any) -> str:
+    """Return the name that Avro's JSON encoding gives a branch: a full name, or the type's."""
+    if not isinstance(branch, dict):
+        return str(branch)
+    described = cast("dict[str, Any]", branch)
+    return str(described.get("name", described["type"]))
 
 
 def _without_logical_types(schema: Any) -> Any:

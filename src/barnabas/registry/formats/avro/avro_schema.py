@@ -22,10 +22,10 @@ from barnabas.registry.formats.schema_format import (
     ParsedSchema,
     ResolvedReference,
     SchemaEntity,
-    SchemaError,
     SchemaTags,
     SchemaTooComplexError,
 )
+from barnabas.registry.formats.tag_changes import changed_tags
 
 _TAGS = "confluent:tags"
 _TOO_DEEP = "too complex: types nest too deep"
@@ -89,16 +89,12 @@ class AvroSchema(ParsedSchema):
         Raises SchemaError when the schema has no such record or field.
         """
         changed = _parse(self._canonical_text, self.references, is_new=False)
-        for change in add:
-            node = _entity(changed.root, change.entity)
-            node.props[_TAGS] = list(dict.fromkeys((*_tags_of(node), *change.tags)))
-        for change in remove:
-            node = _entity(changed.root, change.entity)
-            left = [tag for tag in _tags_of(node) if tag not in change.tags]
-            if left:
-                node.props[_TAGS] = left
-            else:
-                node.props.pop(_TAGS, None)
+        nodes = dict(_entities(changed.root))
+        present = {entity: _tags_of(node) for entity, node in nodes.items()}
+        for entity, tags in changed_tags(present, add, remove).items():
+            nodes[entity].props.pop(_TAGS, None)
+            if tags:
+                nodes[entity].props[_TAGS] = list(tags)
         return AvroSchema(changed.root, self.references, self._known_names)
 
     def check_reads(
@@ -175,13 +171,6 @@ def _entities(root: AvroType) -> Iterator[tuple[SchemaEntity, RecordType | Field
             yield SchemaEntity(node.name.full, "sr_record"), node
             for field in node.fields:
                 yield SchemaEntity(f"{node.name.full}.{field.name}", "sr_field"), field
-
-
-def _entity(root: AvroType, wanted: SchemaEntity) -> RecordType | Field:
-    for entity, node in _entities(root):
-        if entity == wanted:
-            return node
-    raise SchemaError(f"no {wanted.kind} at path {wanted.path}")
 
 
 def _tags_of(node: RecordType | Field) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from barnabas.registry.formats.schema_format import (
     ParsedSchema,
     ResolvedReference,
     SchemaEntity,
-    SchemaError,
     SchemaTags,
     SchemaTooComplexError,
 )
+from barnabas.registry.formats.tag_changes import changed_tags
 
 _TAGS = "confluent:tags"
 _TOO_DEEP = "too complex: schemas nest too deep"
@@ -80,15 +80,12 @@ class JsonSchema(ParsedSchema):
         Raises SchemaError when the schema has no such object or property.
         """
         changed = copy.deepcopy(self._value)
-        for change in add:
-            schema = _entity(changed, change.entity)
-            schema[_TAGS] = list(dict.fromkeys((*_tags_of(schema), *change.tags)))
-        for change in remove:
-            schema = _entity(changed, change.entity)
-            left = [tag for tag in _tags_of(schema) if tag not in change.tags]
-            schema.pop(_TAGS, None)
-            if left:
-                schema[_TAGS] = left
+        schemas = dict(_entities(changed))
+        present = {entity: _tags_of(schema) for entity, schema in schemas.items()}
+        for entity, tags in changed_tags(present, add, remove).items():
+            schemas[entity].pop(_TAGS, None)
+            if tags:
+                schemas[entity][_TAGS] = list(tags)
         return JsonSchema(changed, self.root, self.references)
 
     def check_reads(
@@ -168,13 +165,6 @@ def _entities(schema: Any, path: str = "") -> Iterator[tuple[SchemaEntity, dict[
         if is_array(branches):
             for index, branch in enumerate(branches):
                 yield from _entities(branch, f"{prefix}{criterion.lower()}.{index}")
-
-
-def _entity(root: Any, wanted: SchemaEntity) -> dict[str, Any]:
-    for entity, schema in _entities(root):
-        if entity == wanted:
-            return schema
-    raise SchemaError(f"no {wanted.kind} at path {wanted.path}")
 
 
 def _tags_of(schema: dict[str, Any]) -> tuple[str, ...]:

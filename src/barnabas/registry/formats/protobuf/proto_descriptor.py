@@ -15,6 +15,7 @@ from typing import Any
 
 from barnabas.registry.formats.protobuf.proto_names import Names
 from barnabas.registry.formats.protobuf.proto_types import (
+    EDITIONS_REFUSED,
     SCALARS,
     EnumConstant,
     EnumType,
@@ -33,6 +34,7 @@ from barnabas.registry.formats.protobuf.proto_types import (
     Rpc,
     Service,
 )
+from barnabas.registry.formats.schema_format import SchemaError
 
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SPECIAL_OPTIONS = ("default", "json_name")
@@ -47,7 +49,10 @@ def descriptor_text(file: ProtoFile, names: Names) -> str:
 
 
 def file_of_descriptor(text: str) -> ProtoFile | None:
-    """Return the file that a FileDescriptorProto in base64 describes, None when it is not one."""
+    """Return the file that a FileDescriptorProto in base64 describes, None when it is not one.
+
+    Raises SchemaError for a file of an edition.
+    """
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -58,6 +63,8 @@ def file_of_descriptor(text: str) -> ProtoFile | None:
         descriptor = library.FileDescriptorProto.FromString(data)
     except errors.DecodeError:
         return None
+    if descriptor.syntax == "editions":
+        raise SchemaError(EDITIONS_REFUSED)
     return _decoded(descriptor) if descriptor.ByteSize() else None
 
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from barnabas.registry.formats.protobuf.proto_tokens import Token, place, tokens
 from barnabas.registry.formats.protobuf.proto_types import (
+    EDITIONS_REFUSED,
     FIELD_NUMBER_MAX,
     EnumConstant,
     EnumType,
@@ -136,6 +137,8 @@ class _Parser:
                     self._index -= 1
                     self._fail('"proto2" or "proto3"')
                 self._expect(";")
+            elif self._take("edition"):
+                raise SchemaError(EDITIONS_REFUSED)
             elif self._take("package"):
                 package = self._name()
                 self._expect(";")

@@ -32,6 +32,7 @@ from barnabas.registry.formats.schema_format import (
     SchemaTags,
     SchemaTooComplexError,
 )
+from barnabas.registry.formats.tag_changes import changed_tags
 
 _TOO_DEEP = "too complex: messages nest too deep"
 _META = {"sr_record": "(confluent.message_meta)", "sr_field": "(confluent.field_meta)"}
@@ -118,16 +119,8 @@ class ProtobufSchema(ParsedSchema):
 
         Raises SchemaError when the schema has no such message or field.
         """
-        tags = {entity: list(_tags_of(node, entity.kind)) for entity, node in self._entities()}
-        changed: set[SchemaEntity] = set()
-        for is_added, changes in ((True, add), (False, remove)):
-            for change in changes:
-                if change.entity not in tags:
-                    raise SchemaError(f"no {change.entity.kind} at path {change.entity.path}")
-                left = [tag for tag in tags[change.entity] if tag not in change.tags]
-                tags[change.entity] = [*left, *change.tags] if is_added else left
-                changed.add(change.entity)
-        retag = {entity: tags[entity] for entity in changed}
+        present = {entity: _tags_of(node, entity.kind) for entity, node in self._entities()}
+        retag = changed_tags(present, add, remove)
         file = self.side.file
         messages = tuple(_retagged(m, file.package, retag) for m in file.messages)
         return self._with_file(attrs.evolve(file, messages=messages))
@@ -153,6 +146,8 @@ class ProtobufFormat:
         self, text: str, references: Sequence[ResolvedReference] = (), *, is_new: bool = False
     ) -> ProtobufSchema:
         """Return the schema of a text. New schemas and stored ones obey the same rules.
+
+        As in the Java registry, names and numbers of fields need not be unique.
 
         Raises SchemaError when it is not valid, or imports a file that is not passed.
         """
@@ -190,7 +185,9 @@ def _tags_of(node: Message | Field, kind: str) -> tuple[str, ...]:
     return ()
 
 
-def _retagged(message: Message, scope: str, retag: "dict[SchemaEntity, list[str]]") -> Message:
+def _retagged(
+    message: Message, scope: str, retag: "dict[SchemaEntity, tuple[str, ...]]"
+) -> Message:
     full = f"{scope}.{message.name}" if scope else message.name
 
     def retagged(field: Field) -> Field:
@@ -207,7 +204,7 @@ def _retagged(message: Message, scope: str, retag: "dict[SchemaEntity, list[str]
     )
 
 
-def _with(node: _Tagged, kind: str, tags: list[str] | None) -> _Tagged:
+def _with(node: _Tagged, kind: str, tags: tuple[str, ...] | None) -> _Tagged:
     if tags is None:
         return node
     name = _META[kind]

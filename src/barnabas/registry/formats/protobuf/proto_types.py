@@ -10,6 +10,7 @@ SCALARS = frozenset(
 )
 
 # The highest number of a field, written as ``max`` in ranges.
+EDITIONS_REFUSED = 'editions of Protobuf are not supported: write syntax = "proto2" or "proto3"'
 FIELD_NUMBER_MAX = 2**29 - 1
 
 
