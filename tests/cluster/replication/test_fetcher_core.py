@@ -270,16 +270,7 @@ def test_fenced_partition_waits_for_the_next_epoch() -> None:
     assert state_of(core, follower) is FetchState.FETCHING
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    ],
-)
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR])
 def test_refused_partition_is_fetched_again_after_the_backoff(code: ErrorCode) -> None:
     (_, follower), (_, other) = pair(0), pair(1)
     core = following(follower, other)
@@ -290,11 +281,22 @@ def test_refused_partition_is_fetched_again_after_the_backoff(code: ErrorCode) -
     assert [each.partition for each in partitions_of(next_request(core, 2000))] == [1, 0]
 
 
-def test_leader_that_does_not_know_its_epoch_yet_gets_another_fetch_soon() -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ],
+)
+def test_leader_without_the_metadata_of_its_election_gets_another_fetch_soon(
+    code: ErrorCode,
+) -> None:
     core = following(pair()[1])
     now_ms, waits = 0, list[int]()
     for _ in range(7):
-        answer_with(core, refusal(ErrorCode.UNKNOWN_LEADER_EPOCH), now_ms=now_ms)
+        answer_with(core, refusal(code), now_ms=now_ms)
         wakeup_ms = core.wakeup_ms(now_ms)
         assert wakeup_ms is not None
         waits.append(wakeup_ms - now_ms)

@@ -39,6 +39,19 @@ _THROTTLE_CHECK_MS: Final = 100
 _FATAL: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
 """Errors of the follower's own log after which it waits for the next leader epoch."""
 
+_STALE_METADATA: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Errors of a leader that has not applied the metadata of its election yet, or of an older one.
+
+They pass soon, so the first retries do not wait for the whole backoff.
+"""
+
 
 class FetcherCore:
     """The partitions that this broker fetches from one leader over one connection."""
@@ -353,13 +366,11 @@ class FetcherCore:
             followed.leader_end = None
             self._leave(followed, FetchState.OUT_OF_RANGE)
             self._out_of_range[followed.key] = followed
-        elif code == ErrorCode.UNKNOWN_LEADER_EPOCH:
-            # The leader applies the metadata of its election soon.
-            delay_ms = self._backoff_ms(followed.retries)
+        elif code in _STALE_METADATA:
+            self._delay(followed, self._backoff_ms(followed.retries), now_ms)
             followed.retries += 1
-            self._delay(followed, delay_ms, now_ms)
         else:
-            logger.info("fetch refused partition=%s error=%d", followed, code)
+            logger.warning("fetch refused partition=%s error=%d", followed, code)
             self._delay(followed, self.settings.backoff_ms, now_ms)
 
     # Offsets out of the leader's range

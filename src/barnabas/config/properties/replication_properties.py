@@ -65,7 +65,7 @@ PROPERTIES: tuple[P, ...] = (
       has_effect=True),
     P("replica.fetch.backoff.ms", INT, 1000, MEDIUM,
       "Milliseconds that a follower waits after a partition's fetch failed; less after the "
-      "first failures of a connection, and of a leader that is new in its epoch.",
+      "first failures, which pass soon after a change of leader.",
       validator=Range(0), has_effect=True),
     P("replica.fetch.min.bytes", INT, 1, HIGH,
       "Bytes that a follower's fetch waits for.",

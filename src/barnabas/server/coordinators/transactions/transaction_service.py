@@ -129,10 +129,21 @@ class TransactionCoordinator(CoordinatorService["TransactionPartition"]):
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take new metadata; markers that waited for a leader are sent."""
         super().on_image(image, delta)
+        self._break_guards(delta)
         for brokers in (self._marker_brokers, self._verification_brokers):
             brokers.follow_metadata()
         if self._marker_sender is not None:
             self._marker_sender.follow_metadata()
+
+    def _break_guards(self, delta: MetadataDelta) -> None:
+        """Break the guards of partitions whose leader epoch changed."""
+        if not len(self.guards):
+            return
+        for topic in delta.topics.values():
+            for number, partition in topic.changed.items():
+                before = topic.before.get(number)
+                if before is not None and before.leader_epoch != partition.leader_epoch:
+                    self.guards.leader_changed(topic.name, number)
 
     def _send_markers(self, partition: TransactionPartition, markers: SendMarkers) -> None:
         """Write markers at the leaders of their partitions; the shard decides on the outcomes."""

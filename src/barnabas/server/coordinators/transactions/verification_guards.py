@@ -2,8 +2,8 @@
 
 Before a transaction's first write to a partition the broker verifies it with the coordinator
 (KIP-890). Until the response arrives the transaction may be over; a write after that would stay in
-a transaction that never ends. A guard is created before the verification, a marker breaks it, and
-only a write with an unbroken guard is accepted (Kafka's `VerificationGuard`).
+a transaction that never ends. A guard is created before the verification, a marker and a change of
+leader break it, and only a write with an unbroken guard is accepted (Kafka's `VerificationGuard`).
 """
 
 _Key = tuple[str, int, int]
@@ -40,6 +40,11 @@ class Guards:
         key = topic, partition, producer_id
         if not guard.holders and self._guards.get(key) is guard:
             del self._guards[key]
+
+    def leader_changed(self, topic: str, partition: int) -> None:
+        """Break the partition's guards: another leader may have ended the transactions."""
+        for key in [key for key in self._guards if key[:2] == (topic, partition)]:
+            self._guards.pop(key).is_broken = True
 
     def transaction_ended(self, topic: str, partition: int, producer_id: int) -> None:
         """Break the guard, because a marker was written: the write must be verified again."""
