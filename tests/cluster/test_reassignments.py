@@ -5,7 +5,14 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
-from barnabas.protocol.records.metadata_records import FenceBrokerRecord, PartitionChangeRecord
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from barnabas.protocol.records.metadata_records import (
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+)
 from tests.cluster.states import Cluster, uuid
 
 
@@ -92,6 +99,66 @@ def test_reassignment_removes_replicas_when_the_target_is_in_sync() -> None:
     assert case.move([2, 3]) == (0, None)
     assert case.state() == ((2, 3, 1), (), (1,))
     assert case.partition.leader == 1
+
+
+def test_reassignment_that_replaces_another_waits_for_all_added_replicas() -> None:
+    """Planted once (C6 35): the replicas added by the former reassignment were not waited for."""
+    case = Case()
+    case.cluster.add_broker(5)
+    case.move([4, 3, 2])
+    assert case.move([4, 3, 2]) == (0, None)
+    assert case.state() == ((4, 3, 2, 1), (4,), (1,))
+    assert case.move([4, 5, 2]) == (0, None)
+    assert case.state() == ((4, 5, 2, 1, 3), (4, 5), (1, 3))
+    case.change(isr=[1, 2, 3, 5])
+    assert case.move([4, 5, 2]) == (0, None)
+    assert case.state() == ((4, 5, 2, 1, 3), (4, 5), (1, 3))
+
+
+def test_reassignment_back_to_the_original_replicas_completes() -> None:
+    case = Case()
+    case.move([4, 3, 2])
+    assert case.move([1, 2, 3]) == (0, None)
+    assert case.state() == ((1, 2, 3), (), ())
+
+
+def test_reassignment_changes_the_replication_factor() -> None:
+    case = Case()
+    assert case.move([1, 2, 3, 4]) == (0, None)
+    assert case.state() == ((1, 2, 3, 4), (4,), ())
+    case.change(isr=[1, 2, 3, 4])
+    assert case.move([2]) == (0, None)
+    assert (case.state(), case.partition.leader) == (((2,), (), ()), 2)
+
+
+def test_list_reassignments_shows_only_those_in_progress() -> None:
+    case = Case()
+    case.cluster.create("u", replicas=1)
+
+    def listed(*topics: str) -> list[tuple[str, list[int], list[int], list[int]]]:
+        kind = ListPartitionReassignmentsRequest
+        asked = kind.ListPartitionReassignmentsTopics
+        request = kind(topics=[asked(name=name, partition_indexes=[0, 9]) for name in topics])
+        if not topics:
+            request.topics = None
+        response = case.cluster.controller.list_partition_reassignments(request).response
+        return [
+            (topic.name, each.replicas, each.adding_replicas, each.removing_replicas)
+            for topic in response.topics
+            for each in topic.partitions
+        ]
+
+    assert listed() == []
+    case.move([4, 3, 2])
+    moving = [("t", [4, 3, 2, 1], [4], [1])]
+    assert listed() == moving
+    assert listed("t", "u", "no") == moving
+    assert listed("u") == []
+    case.move(None)
+    assert listed() == []
+    case.move([4, 3, 2])
+    case.cluster.replay([RemoveTopicRecord(topic_id=case.topic_id)])
+    assert listed() == []
 
 
 def test_reassignment_cancel_may_elect_uncleanly_if_the_topic_allows_it() -> None:

@@ -5,7 +5,7 @@ and the added and removed replicas are listed separately. It completes when all 
 in sync. As Kafka's `ReplicationControlManager` and `PartitionReassignmentReplicas`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from barnabas.cluster.controller.election_rules import builder_of, election_of
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
@@ -26,6 +26,8 @@ from barnabas.protocol.records.metadata_records import PartitionChangeRecord
 
 TopicResult = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 PartitionResult = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+OngoingTopic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+OngoingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 
 def alter_partition_reassignments(
@@ -67,34 +69,37 @@ def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ControllerResult[ListPartitionReassignmentsResponse]:
     """Return the reassignments in progress, of all topics or of those named."""
-    answer = ListPartitionReassignmentsResponse
-    response = answer(error_message=None)
-    wanted: list[tuple[TopicImage, set[int] | None]]
-    if request.topics is None:
-        wanted = [(topic, None) for topic in image.topics_by_name.values()]
-    else:
-        wanted = [
-            (topic, set(asked.partition_indexes))
-            for asked in request.topics
-            if (topic := image.topics_by_name.get(asked.name)) is not None
-        ]
-    for topic, numbers in wanted:
-        moving = [
-            answer.OngoingPartitionReassignment(
-                partition_index=number,
-                replicas=list(partition.replicas),
-                adding_replicas=list(partition.adding_replicas),
-                removing_replicas=list(partition.removing_replicas),
-            )
-            for number, partition in topic.partitions.items()
-            if (numbers is None or number in numbers)
-            and (partition.adding_replicas or partition.removing_replicas)
-        ]
-        if moving:
-            response.topics.append(
-                answer.OngoingTopicReassignment(name=topic.name, partitions=moving)
-            )
+    topics: dict[str, OngoingTopic] = {}
+    for topic, number in _wanted(image, request):
+        partition = topic.partitions.get(number)
+        if partition is None or not (partition.adding_replicas or partition.removing_replicas):
+            continue
+        if topic.name not in topics:
+            topics[topic.name] = OngoingTopic(name=topic.name)
+        ongoing = OngoingPartition(
+            partition_index=number,
+            replicas=list(partition.replicas),
+            adding_replicas=list(partition.adding_replicas),
+            removing_replicas=list(partition.removing_replicas),
+        )
+        topics[topic.name].partitions.append(ongoing)
+    response = ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
     return ControllerResult([], response)
+
+
+def _wanted(
+    image: MetadataImage, request: ListPartitionReassignmentsRequest
+) -> Iterator[tuple[TopicImage, int]]:
+    """Yield the named partitions of known topics, or without names all that are reassigned."""
+    if request.topics is None:
+        for key in sorted(image.partition_index.reassigning):
+            yield image.topics_by_id[key.topic_id], key.number
+        return
+    for asked in request.topics:
+        topic = image.topics_by_name.get(asked.name)
+        if topic is not None:
+            for number in asked.partition_indexes:
+                yield topic, number
 
 
 def _find(image: MetadataImage, name: str, number: int) -> tuple[TopicImage, PartitionImage]:
@@ -127,15 +132,16 @@ def _begin(
 ) -> PartitionChangeRecord | None:
     """Return the change towards these replicas, or None when nothing changes.
 
-    It replaces a reassignment in progress.
+    It replaces a reassignment in progress. Unlike in Kafka, a replica that the former reassignment
+    added and the new one keeps must still join the ISR before the new one completes.
     """
     partition = topic.partitions[number]
+    original = {*partition.replicas} - {*partition.adding_replicas}
     removing = sorted({*partition.replicas} - {*wanted})
-    adding = sorted({*wanted} - {*partition.replicas})
     builder = builder_of(context, topic, partition)
     builder.replicas = (*wanted, *removing)
-    builder.removing = removing or partition.removing_replicas
-    builder.adding = adding or partition.adding_replicas
+    builder.removing = removing
+    builder.adding = sorted({*wanted} - original)
     return builder.build(topic.id, number)
 
 
