@@ -112,5 +112,35 @@ def test_activate_earlier_incarnation_of_the_local_broker_has_no_session() -> No
     controller.activate(cluster.image, controller.next_offset, 100)
     result = controller.register_broker(registration(1, incarnation=77))
     assert cluster.take(result).broker_epoch > 0
+    other = registration(2, uuid(900), incarnation=78)
+    assert refusal_of(cluster, other) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_register_broker_after_activation_is_accepted_with_a_directory_of_the_old_process() -> None:
+    """A node that was killed together with the controller registers at once."""
+    cluster = Cluster(brokers=2)
+    controller = cluster.controller
+    controller.activate(cluster.image, controller.next_offset, 100)
+    old = cluster.image.brokers[2].epoch
+    assert (
+        cluster.take(controller.register_broker(registration(2, incarnation=78))).broker_epoch > old
+    )
+
+
+def test_register_broker_after_a_heartbeat_is_refused_with_a_copy_of_a_directory() -> None:
+    cluster = Cluster(brokers=2)
+    controller = cluster.controller
+    controller.activate(cluster.image, controller.next_offset, 100)
+    cluster.take(controller.broker_heartbeat(cluster.heartbeat(2)))
     other = registration(2, incarnation=78)
     assert refusal_of(cluster, other) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_register_broker_after_a_controlled_shutdown_is_accepted_at_once() -> None:
+    cluster = Cluster(brokers=2)
+    controller = cluster.controller
+    response = cluster.take(controller.broker_heartbeat(cluster.heartbeat(2, want_shut_down=True)))
+    assert response.should_shut_down
+    old = cluster.image.brokers[2].epoch
+    other = registration(2, incarnation=78, previous_epoch=old)
+    assert cluster.take(controller.register_broker(other)).broker_epoch > old

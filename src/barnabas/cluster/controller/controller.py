@@ -235,13 +235,25 @@ class Controller:
         self, request: BrokerRegistrationRequest
     ) -> ControllerResult[BrokerRegistrationResponse]:
         """Register a starting broker, fenced; the response has its epoch."""
-        known = self.image.brokers.get(request.broker_id)
-        has_session = known is not None and self.sessions.is_valid(
-            SessionKey(known.id, known.epoch), self.now_ms
-        )
         return registration_changes.register_broker(
-            self._context(), request, self.next_offset, has_session=has_session
+            self._context(), request, self.next_offset, has_session=self._has_session(request)
         )
+
+    def _has_session(self, request: BrokerRegistrationRequest) -> bool:
+        """True when the registered incarnation of a broker may still run.
+
+        A directory is locked by the process that uses it. A new process that has a directory of the
+        registered incarnation proves that the other one has ended, unless that one has sent a
+        heartbeat to this controller: then one of the two has a copy of the directory.
+        """
+        known = self.image.brokers.get(request.broker_id)
+        if known is None:
+            return False
+        session = SessionKey(known.id, known.epoch)
+        shares_directory = not set(known.directories).isdisjoint(request.log_dirs)
+        if shares_directory and self.sessions.is_assumed(session):
+            return False
+        return self.sessions.is_valid(session, self.now_ms)
 
     def broker_heartbeat(
         self, request: BrokerHeartbeatRequest
@@ -250,8 +262,14 @@ class Controller:
         broker = directory_changes.registered_broker(
             self.image, request.broker_id, request.broker_epoch
         )
-        self.sessions.touch(SessionKey(broker.id, broker.epoch), self.now_ms)
-        return broker_changes.heartbeat(self._context(), self.heartbeats, request, self.next_offset)
+        session = SessionKey(broker.id, broker.epoch)
+        self.sessions.touch(session, self.now_ms)
+        result = broker_changes.heartbeat(
+            self._context(), self.heartbeats, request, self.next_offset
+        )
+        if result.response.should_shut_down:
+            self.sessions.remove(session)  # the process ends, and the next one registers at once
+        return result
 
     def activate(self, image: MetadataImage, next_offset: int, now_ms: int) -> None:
         """Start as the active controller, with the state of the whole log.
@@ -270,7 +288,7 @@ class Controller:
                 and broker.incarnation_id != local.incarnation_id
             )
             if not broker.fenced and not is_replaced:
-                self.sessions.touch(SessionKey(broker.id, broker.epoch), now_ms)
+                self.sessions.assume(SessionKey(broker.id, broker.epoch), now_ms)
 
     def fence_broker(self, broker_id: int, most: int | None = None) -> ControllerResult[None]:
         """Fence a broker and move its leaderships, `most` partitions at a time."""

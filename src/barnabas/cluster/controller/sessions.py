@@ -27,11 +27,21 @@ class BrokerSessions:
         self._timeout_ms = timeout_ms
         self._contacts: dict[SessionKey, int] = {}  # the oldest contact first
         self._ended: dict[SessionKey, None] = {}
+        self._assumed: set[SessionKey] = set()
 
     def touch(self, key: SessionKey, now_ms: int) -> None:
         """Start or prolong the session of a broker."""
         self.remove(key)
         self._contacts[key] = now_ms
+
+    def assume(self, key: SessionKey, now_ms: int) -> None:
+        """Start the session of a broker before its first heartbeat to this controller."""
+        self.touch(key, now_ms)
+        self._assumed.add(key)
+
+    def is_assumed(self, key: SessionKey) -> bool:
+        """True when no heartbeat has confirmed the session."""
+        return key in self._assumed
 
     def is_valid(self, key: SessionKey, now_ms: int) -> bool:
         """True when the session has neither expired nor been ended."""
@@ -49,6 +59,7 @@ class BrokerSessions:
         """Remove the session of a registration that was replaced or fenced."""
         self._ended.pop(key, None)
         self._contacts.pop(key, None)
+        self._assumed.discard(key)
 
     def take_expired(self, now_ms: int) -> SessionKey | None:
         """Remove and return one session that was ended or has expired, the oldest first."""
