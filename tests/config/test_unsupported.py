@@ -197,7 +197,9 @@ def test_description_says_that_a_property_has_no_effect() -> None:
     notes = {entry.name: entry.documentation for entry in describe_broker(NODE)}
     assert notes["num.io.threads"].endswith("Accepted without effect.")
     assert notes["ssl.protocol"].endswith("Not supported: barnabas does not support TLS.")
-    assert notes["process.roles"].endswith("without further effect on a single node.")
+    assert notes["security.inter.broker.protocol"].endswith(
+        "without further effect on a single node."
+    )
     assert notes["listeners"].endswith("A change is applied at start-up only.")
     assert "effect" not in notes["log.segment.bytes"]
 

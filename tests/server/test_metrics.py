@@ -49,8 +49,11 @@ def fake_node() -> Any:
         log_cleaner=LogCleaner(unused, unused, unused, unused, unused, unused),
         scrubber=Scrubber(unused, unused, unused),
     )
+    node.started = True
     node.metrics = Metrics(node)
-    node.pages = NodePages(node.metrics, lambda: node.ready, node.groups.rebalance_causes)
+    node.pages = NodePages(
+        node.metrics, lambda: node.started, lambda: node.ready, node.groups.rebalance_causes
+    )
     return node
 
 
@@ -116,6 +119,12 @@ async def test_http_endpoint_health_follows_the_node() -> None:
         assert (await get(port, request))[0].startswith(b"HTTP/1.1 200")
         node.ready = False
         assert (await get(port, request))[0].startswith(b"HTTP/1.1 503")
+        node.started = False
+        metrics, alive = (
+            b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % x for x in (b"metrics", b"livez")
+        )
+        assert (await get(port, metrics))[0].startswith(b"HTTP/1.1 503")
+        assert (await get(port, alive))[0].startswith(b"HTTP/1.1 200")
 
     await with_endpoint(node, ask)
 

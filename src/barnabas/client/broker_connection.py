@@ -42,6 +42,9 @@ _SASL_HANDSHAKE_VERSION: Final = 1
 _SESSION_SHARE: Final = 0.85
 """The part of a SASL session's lifetime after which a connection is replaced (KIP-368)."""
 
+local_address: Final = trio.lowlevel.RunVar[str | None]("local address", default=None)
+"""The address from which this event loop's connections start; None: the system chooses."""
+
 R = TypeVar("R", bound=Message)
 
 
@@ -279,7 +282,9 @@ def _within(limit_s: float, address: Address, what: str) -> Generator[None, None
 
 async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
     try:
-        stream = await trio.open_tcp_stream(address.host, address.port)
+        stream = await trio.open_tcp_stream(
+            address.host, address.port, local_address=local_address.get()
+        )
     except OSError as error:
         failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
         raise failure(address, _connect_reason(error)) from None

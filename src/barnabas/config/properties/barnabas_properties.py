@@ -41,7 +41,7 @@ PROPERTIES: tuple[P, ...] = (
     P("barnabas.peer.bind.address", STRING, None, LOW,
       "Local address of this node's connections to other nodes. For tests: a proxy identifies "
       "nodes of one machine by it.",
-      internal=True),
+      internal=True, has_effect=True),
     P("barnabas.open.files.max", INT, 0, LOW,
       "Files that the logs keep open at once; 0 takes what the system's limit leaves.",
       validator=Range(0)),

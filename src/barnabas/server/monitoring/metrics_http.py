@@ -1,5 +1,7 @@
-"""The node's HTTP endpoint: `/metrics`, `/healthz`, and `/groups/GROUP/rebalances`.
+"""The node's HTTP endpoint: `/metrics`, `/livez`, `/readyz`, and `/groups/GROUP/rebalances`.
 
+`/livez` answers 200 as long as the node's loop runs, also while it waits for a quorum. `/readyz`
+(and `/healthz`) answers 200 while the node serves clients: a broker must be unfenced.
 h11 reads the requests and writes the responses. The endpoint takes GET and HEAD, one request per
 connection, within a few seconds and 8 KiB.
 """
@@ -44,6 +46,7 @@ class NodePages:
     """The pages of the endpoint and the parts of the node that they show."""
 
     metrics: "Metrics"
+    has_started: Callable[[], bool]
     is_ready: Callable[[], bool]
     rebalance_causes: "Callable[[str], Sequence[Cause]]"
     """Returns the last causes of a group's rebalances, the oldest first; raises KafkaError."""
@@ -53,13 +56,17 @@ class NodePages:
         if method not in ("GET", "HEAD"):
             return HttpAnswer(405, b"only GET and HEAD\n")
         path = target.partition("?")[0]
+        if path == "/livez":
+            return HttpAnswer(200, b"ok\n")
+        if path in ("/readyz", "/healthz", "/health"):
+            return HttpAnswer(200, b"ok\n") if self.is_ready() else HttpAnswer(503, b"no\n")
+        if not self.has_started():
+            return HttpAnswer(503, b"the node is starting\n")
         if path == "/metrics":
             return HttpAnswer(200, self.metrics.text(), self.metrics.content_type)
-        if path in ("/healthz", "/health"):
-            return HttpAnswer(200, b"ok\n") if self.is_ready() else HttpAnswer(503, b"no\n")
         if path.startswith(_BEFORE_GROUP) and path.endswith(_AFTER_GROUP):
             return self._rebalances(unquote(path[len(_BEFORE_GROUP) : -len(_AFTER_GROUP)]))
-        return HttpAnswer(404, b"see /metrics, /healthz and /groups/GROUP/rebalances\n")
+        return HttpAnswer(404, b"see /metrics, /livez, /readyz and /groups/GROUP/rebalances\n")
 
     def _rebalances(self, group_id: str) -> HttpAnswer:
         try:

@@ -80,6 +80,7 @@ class Node:
         self.cluster_id = ""
         self.started_at = time.monotonic()
         self.ready = False
+        self.has_started = False
         self.metrics_port: int | None = None
         self.disk = DiskThreads()
         self.commits = CommitWaits(self.disk.flush)
@@ -138,6 +139,7 @@ class Node:
         """Start, serve until `stop`, and stop in order."""
         from barnabas.server.coordinators.group_service import assignors_of
 
+        self._choose_local_address()
         self.assignors = assignors_of(self.config)  # before a data directory is formatted
         with ExitStack() as held:
             self._bind(held)
@@ -145,12 +147,23 @@ class Node:
             clean = False
             try:
                 await self._serve(task_status)
-                self.logs.broker_epoch = self.quorum.identity.epoch
+                if self.has_started:
+                    self.logs.broker_epoch = self.quorum.identity.epoch
+                else:
+                    task_status.started(self)  # a stop was requested before it could start
                 clean = True
             finally:
                 with trio.CancelScope(shield=True):
                     await self.disk.run(self.logs.close, clean)
                 logger.info("stopped clean=%s", str(clean).lower())
+
+    def _choose_local_address(self) -> None:
+        """Have connections to other nodes start from `barnabas.peer.bind.address`."""
+        address = self.config.get("barnabas.peer.bind.address")
+        if address is not None:
+            from barnabas.client.broker_connection import local_address
+
+            local_address.set(address)
 
     def _bind(self, held: ExitStack) -> None:
         config = self.config
@@ -203,6 +216,8 @@ class Node:
 
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stop_during_start, nursery.cancel_scope)
+            await self._start_metrics(nursery)
             await self._start_quorum(nursery)
             if self.config.is_broker:
                 await self._start_replicas(nursery)
@@ -212,7 +227,6 @@ class Node:
             if self.config.is_controller:
                 self._detect_failures(nursery)
             nursery.start_soon(self._fail_without_disks)
-            await self._start_metrics(nursery)
             self._log_ready()
             task_status.started(self)
             await self._stopping.wait()
@@ -223,6 +237,12 @@ class Node:
             await self.quorum.resign()
             await self.transport.stop(STOP_GRACE_S)
             nursery.cancel_scope.cancel()
+
+    async def _stop_during_start(self, scope: trio.CancelScope) -> None:
+        """End a start that waits, for a majority of the voters for example."""
+        await self._stopping.wait()
+        if not self.has_started:
+            scope.cancel()
 
     async def _shut_down_broker(self) -> None:
         """Have the controller move this broker's leaderships to other brokers."""
@@ -315,9 +335,18 @@ class Node:
         if port >= 0:
             from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 
-            pages = NodePages(self.metrics, lambda: self.ready, self._rebalance_causes)
+            pages = NodePages(
+                self.metrics, lambda: self.has_started, self._is_ready, self._rebalance_causes
+            )
             host = self.config.get("barnabas.metrics.host")
             self.metrics_port = await nursery.start(serve_http, pages, host, port)
+
+    def _is_ready(self) -> bool:
+        """True while the node serves clients; a broker does so while it is unfenced."""
+        if not self.ready or not self.config.is_broker:
+            return self.ready
+        broker = self.image.brokers.get(self.node_id)
+        return broker is not None and not broker.fenced
 
     def _rebalance_causes(self, group_id: str) -> "Sequence[Cause]":
         if not self.config.is_broker:
@@ -325,7 +354,7 @@ class Node:
         return self.groups.rebalance_causes(group_id)
 
     def _log_ready(self) -> None:
-        self.ready = True
+        self.ready = self.has_started = True
         logger.info(
             "ready listeners=%s node_id=%d cluster_id=%s ms=%.0f",
             ",".join(f"{x.name}://{x.host}:{x.port}" for x in self.listeners),

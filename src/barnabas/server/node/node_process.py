@@ -66,7 +66,7 @@ async def _run(node: Node, companions: Companions) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, node, companions)
             gc.freeze()  # the collector does not have to scan the objects of the start
-            if has_parent_pipe():
+            if has_parent_pipe() and node.has_started:
                 print(READY_LINE, flush=True)
             nursery.start_soon(companions.run, bootstrap_address(node))
         signals.cancel_scope.cancel()

@@ -128,11 +128,16 @@ async def _open(address: BrokerAddress) -> trio.socket.SocketType:
 
     Raises ConnectionRefusedError when all addresses refuse, OSError for any other failure.
     """
+    from barnabas.client.broker_connection import local_address
+
     failures: list[OSError] = []
+    own = local_address.get()
     found = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, target in found:
         sock = trio.socket.socket(family, kind, protocol)
         try:
+            if own is not None:
+                await sock.bind((own, 0))
             await sock.connect(target)
         except OSError as error:
             sock.close()
