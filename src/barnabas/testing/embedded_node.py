@@ -39,6 +39,8 @@ class Node:
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
+        self._starting: ServerNode | None = None
+        self._started: Future[None] = Future()
         self.server: ServerNode | None = None
         self.port = 0
 
@@ -60,6 +62,11 @@ class Node:
 
     def start(self) -> "Node":
         """Start, and return once clients are served. Raises the error that prevented it."""
+        self.launch()
+        return self.wait_ready()
+
+    def launch(self) -> None:
+        """Begin to start; `wait_ready` returns when clients are served."""
         if self._thread is not None:
             raise RuntimeError("the node is already running")
         properties = dict(self._properties)
@@ -69,17 +76,23 @@ class Node:
                 "PLAINTEXT://127.0.0.1:0", own
             )
         server = ServerNode(NodeConfig.load(None, properties))
-        started: Future[None] = Future()
+        self._started = started = Future[None]()
         self._scope = trio.CancelScope()
         self._thread = threading.Thread(
             target=self._run, args=(server, started), name=f"barnabas-{server.node_id}", daemon=True
         )
+        self._starting = server
         self._thread.start()
+
+    def wait_ready(self) -> "Node":
+        """Wait until clients are served. Raises the error that prevented it."""
+        server = self._starting
+        if server is None or self._thread is None:
+            raise RuntimeError("the node was not launched")
         try:
-            started.result(_START_TIMEOUT_S)
+            self._started.result(_START_TIMEOUT_S)
         except BaseException:
-            self._thread.join(_STOP_TIMEOUT_S)
-            self._thread = None
+            self._end(self._scope.cancel)
             raise
         self.server = server
         self.port = server.bound_port("PLAINTEXT")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-_READY = re.compile(r"ready listeners=\S*?PLAINTEXT://([^:,]*):(\d+)")
+_READY = re.compile(r" ready listeners=(\S*)")
+_CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
@@ -55,6 +56,11 @@ class NodeProcess:
 
     def start(self) -> "NodeProcess":
         """Start, and return once it is ready. Raises RuntimeError with its log otherwise."""
+        self.launch()
+        return self.wait_ready()
+
+    def launch(self) -> None:
+        """Start the process; `wait_ready` returns when it serves clients."""
         settings = {"listeners": _LISTENERS.format(port=self.port), **self.config}
         command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
         command += [f"--set={name}={value}" for name, value in settings.items()]
@@ -67,8 +73,12 @@ class NodeProcess:
             text=True,
         )
         threading.Thread(target=self._read_log, args=(process, self._ready), daemon=True).start()
+
+    def wait_ready(self) -> "NodeProcess":
+        """Wait until it serves clients. Raises RuntimeError with its log otherwise."""
+        process = self._running()
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while not self._ready.wait(0.01):
+        while not self._ready.wait(0.01):  # a process that ends is noticed at once
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError("the node did not start:\n" + "".join(self.log[-30:]))
@@ -82,7 +92,8 @@ class NodeProcess:
                 self.log.append(line)
                 match = _READY.search(line)
                 if match:
-                    self.port = int(match[2])
+                    clients = _CLIENTS.search(match[1])
+                    self.port = int(clients[1]) if clients else 0
                     ready.set()
 
     def _running(self) -> "subprocess.Popen[str]":
@@ -99,6 +110,10 @@ class NodeProcess:
         finally:
             self.kill()
 
+    def send_kill(self) -> None:
+        """Send SIGKILL, and do not wait for the end."""
+        self._running().send_signal(signal.SIGKILL)
+
     def kill(self) -> None:
         """End it at once (SIGKILL), as a crash does."""
         process, self._process = self._process, None
@@ -106,6 +121,19 @@ class NodeProcess:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
+
+    def suspend(self) -> None:
+        """Stop its execution (SIGSTOP): it answers nothing, and its connections stay open."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue its execution (SIGCONT)."""
+        self._running().send_signal(signal.SIGCONT)
+
+    @property
+    def is_running(self) -> bool:
+        """True when the process has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def close(self) -> None:
         """Kill it if it runs, and remove temporary data."""

@@ -98,7 +98,7 @@ def plan_group(
     for name in ("node.id", "process.roles", "listeners", "log.dirs", "advertised.listeners"):
         if name in given:
             raise GroupPlanError(f"--set {name} cannot be used with --nodes: each node has its own")
-    defaults = {} if has_file else _internal_topics(min(count, _VOTERS_MAX))
+    defaults = {} if has_file else internal_topics(min(count, _VOTERS_MAX))
     return GroupPlan(nodes=nodes, shared={**defaults, **given})
 
 
@@ -115,7 +115,8 @@ def _check_ports(count: int, port: int) -> None:
         )
 
 
-def _internal_topics(replicas: int) -> dict[str, str]:
+def internal_topics(replicas: int) -> dict[str, str]:
+    """Return the properties that give internal topics this number of replicas."""
     in_sync = 2 if replicas >= _VOTERS_MAX else 1
     return {
         "offsets.topic.replication.factor": str(replicas),

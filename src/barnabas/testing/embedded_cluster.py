@@ -1,0 +1,117 @@
+"""An in-process cluster: `with Cluster(nodes=3) as cluster: ...cluster.bootstrap...`."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from barnabas.cluster.metadata.image import PartitionImage
+from barnabas.testing.cluster_layout import lay_out
+from barnabas.testing.embedded_node import Node
+from barnabas.testing.eventually import wait_until
+
+
+class Cluster:
+    """Several nodes of one cluster in this process, each in a thread with its own event loop.
+
+    The first three nodes are voters of the quorum. `config` holds properties of all nodes,
+    `node_config` those of one node. Ports stay over `kill` and `restart`. Without `data` the
+    directories are temporary and removed by `close`.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        data: str | Path | None = None,
+        config: Mapping[str, str] | None = None,
+        node_config: Mapping[int, Mapping[str, str]] | None = None,
+        *,
+        voters: int | None = None,
+    ) -> None:
+        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
+        self.data = Path(data) if data else Path(str(self._temporary))
+        self._layout = lay_out(
+            nodes, self.data, voters=voters, config=config, node_config=node_config
+        )
+        self.nodes: dict[int, Node] = {
+            node.node_id: Node(node.directory, self._layout.properties[node.node_id])
+            for node in self._layout.plan.nodes
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        """The value of `bootstrap.servers` for clients: the addresses of all nodes."""
+        return self._layout.bootstrap
+
+    @property
+    def running(self) -> dict[int, Node]:
+        """The nodes that run, by id."""
+        return {node_id: node for node_id, node in self.nodes.items() if node.server is not None}
+
+    def __enter__(self) -> "Cluster":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> "Cluster":
+        """Start all nodes; return once clients are served. Raises the error that prevented it."""
+        for node in self.nodes.values():
+            node.launch()
+        try:
+            for node in self.nodes.values():
+                node.wait_ready()
+        except BaseException:
+            for node in self.nodes.values():
+                node.kill()
+            raise
+        return self
+
+    def stop(self, node_id: int) -> None:
+        """Stop one node cleanly: its leaderships move to the others first."""
+        self.nodes[node_id].stop()
+
+    def kill(self, node_id: int) -> None:
+        """Stop one node abruptly, without a flush and a marker."""
+        self.nodes[node_id].kill()
+
+    def restart(self, node_id: int) -> None:
+        """Start a node that was stopped or killed, on its data and ports."""
+        self.nodes[node_id].start()
+
+    def partition(self, topic: str, partition: int) -> PartitionImage:
+        """Return the newest state of a partition that a running node knows.
+
+        Raises KeyError for an unknown partition.
+        """
+        servers = [node.server for node in self.nodes.values() if node.server is not None]
+        image = max((server.image for server in servers), key=lambda image: image.offset)
+        return image.topics_by_name[topic].partitions[partition]
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """Return the id of a partition's leader, -1 without one. Raises KeyError."""
+        return self.partition(topic, partition).leader
+
+    def wait_in_sync(self, topic: str, partition: int, timeout_s: float = 20) -> None:
+        """Wait until all replicas of a partition are in sync. Raises TimeoutError."""
+
+        def is_complete() -> bool:
+            state = self.partition(topic, partition)
+            return set(state.isr) == set(state.replicas)
+
+        wait_until(is_complete, timeout_s)
+
+    def close(self) -> None:
+        """Stop the nodes that run, and remove temporary data."""
+        try:
+            for node in reversed(self.nodes.values()):
+                node.kill()
+        finally:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
