@@ -215,6 +215,45 @@ def test_cluster_shows_its_nodes(barnabas: Barnabas, bootstrap: str) -> None:
     assert described["partitions_without_leader"] == 0
     shown = barnabas("cluster")
     assert shown.lines[0].startswith(f"cluster {described['cluster_id']}  topics ")
+    (replica,) = described["quorum"]["replicas"]
+    assert (replica["role"], replica["lag"]) == ("leader", 0)
+    assert any(line.startswith("quorum  leader ") for line in shown.lines)
+
+
+def test_cluster_without_a_reassignment_says_so(barnabas: Barnabas, topic: str) -> None:
+    node = str(barnabas("cluster", "--json").data["nodes"][0]["id"])
+    assert barnabas("cluster", "reassign").out == "no reassignment runs\n"
+    assert barnabas("cluster", "reassign", topic, "--to", node).out == "nothing to move\n"
+    assert barnabas("cluster", "reassign", "--cancel").out == "0 reassignments cancelled\n"
+    drained = barnabas("cluster", "reassign", topic, "--drain", node)
+    assert "has a replica on every other broker" in drained.err
+    assert "does not serve" in barnabas("cluster", "reassign", topic, "--to", "99").err
+
+
+def test_cluster_elect_without_a_need_elects_nothing(barnabas: Barnabas, topic: str) -> None:
+    assert barnabas("cluster", "elect", topic).code == 0
+    assert "does not exist" in barnabas("cluster", "elect", "nowhere").err
+
+
+def test_cluster_does_not_unregister_a_broker_that_runs(barnabas: Barnabas) -> None:
+    node = str(barnabas("cluster", "--json").data["nodes"][0]["id"])
+    assert "stop it first" in barnabas("cluster", "unregister", node, "--yes").err
+    assert "is not registered" in barnabas("cluster", "unregister", "99").err
+
+
+def test_cluster_voters_are_checked_before_a_change(barnabas: Barnabas) -> None:
+    node = str(barnabas("cluster", "--json").data["nodes"][0]["id"])
+    assert barnabas("cluster", "voters").lines[1].startswith("quorum  leader ")
+    assert "is the only voter" in barnabas("cluster", "voters", "remove", node).err
+    assert "is not a voter" in barnabas("cluster", "voters", "remove", "99").err
+    new = "99@127.0.0.1:1:JEXY6aqzQY-32P5TStzaFg"
+    assert "does not follow the quorum" in barnabas("cluster", "voters", "add", new).err
+    assert "id@host:port:directoryId" in barnabas("cluster", "voters", "add", "99").err
+
+
+def test_cluster_option_before_a_command_is_refused(barnabas: Barnabas) -> None:
+    done = barnabas("cluster", "--timeout", "3", "elect")
+    assert (done.code, "Put --timeout after elect." in done.err) == (2, True)
 
 
 def test_properties_are_described_and_altered(barnabas: Barnabas, topic: str) -> None:

@@ -38,7 +38,7 @@ def pipeline(tokens: list[str]) -> Iterator[str]:
 def test_command_in_the_documentation_is_valid(command: str) -> None:
     context = click.Context(cli, info_name="barnabas")
     arguments, current = shlex.split(command), cli
-    while isinstance(current, click.Group):
+    while isinstance(current, click.Group) and (arguments or not current.invoke_without_command):
         name, found, arguments = current.resolve_command(context, arguments)
         assert found is not None
         context = found.make_context(name, list(arguments), parent=context)

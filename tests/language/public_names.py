@@ -36,7 +36,8 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                 found = command.get_command(context, name)
                 if found is not None:
                     yield from walk(found, f"{path} {name}")
-            return
+            if not command.invoke_without_command:
+                return
         names = [
             option
             for parameter in command.params
@@ -55,7 +56,7 @@ def testing() -> Iterator[tuple[str, list[str]]]:
     """Yield each public class for tests with its public members."""
     for module, names in (
         (barnabas.testing, barnabas.testing.__all__),
-        (process, ["NodeProcess"]),
+        (process, process.__all__),
         (history, ["History", "Operation", "Outcome", "Kind", "Anomaly", "check"]),
     ):
         for name in names:
