@@ -1,0 +1,254 @@
+"""Three nodes as separate processes: barnabas, or Apache Kafka from its jars.
+
+Both kinds have the same interface: `nodes[1].kill()`, `nodes[1].start()`, `bootstrap`.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from barnabas.protocol.types import Uuid
+from barnabas.server.node_group.group_plan import internal_topics
+from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.eventually import wait_until
+from barnabas.testing.process import ClusterProcess
+from compat_tests import jars
+from compat_tests.cluster.pair_proxy import PairProxy, Route, proxied_config
+from compat_tests.servers import answers
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_KAFKA_START_S = 90.0
+
+
+class TrialNode(Protocol):
+    """A node of a cluster under trial."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def is_running(self) -> bool: ...
+    def start(self) -> object: ...
+    def launch(self) -> None: ...
+    def wait_ready(self) -> object: ...
+    def kill(self) -> None: ...
+    def send_kill(self) -> None: ...
+    def suspend(self) -> None: ...
+    def resume(self) -> None: ...
+    def stop(self) -> int: ...
+
+
+class TrialCluster:
+    """A cluster under trial; `addresses` are those for clients, by node id."""
+
+    name = ""
+
+    def __init__(self, addresses: Mapping[int, str], data: Path) -> None:
+        self.addresses = dict(addresses)
+        self.data = data
+        self.nodes: dict[int, TrialNode] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.addresses.values())
+
+    def start(self) -> None:
+        """Start the nodes that do not run; return when all serve clients."""
+        launched = [node for node in self.nodes.values() if not node.is_running]
+        for node in launched:
+            node.launch()
+        for node in launched:
+            node.wait_ready()
+
+    def kill_all(self) -> None:
+        for node in self.nodes.values():
+            if node.is_running:
+                node.send_kill()
+        for node in self.nodes.values():
+            node.kill()
+
+    def directory(self, node_id: int) -> Path:
+        return self.data / f"node-{node_id}"
+
+    def log_of(self, node_id: int, lines: int = 40) -> str:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.kill_all()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+class BarnabasCluster(TrialCluster):
+    """`barnabas serve` processes."""
+
+    name = "barnabas"
+
+    def __init__(
+        self, config: Mapping[str, str] | None = None, nodes: int = 3, voters: int | None = None
+    ) -> None:
+        data = Path(tempfile.mkdtemp(prefix="barnabas-ladder-"))
+        self.processes = ClusterProcess(nodes, data, config, voters=voters)
+        plan = self.processes.layout.plan
+        super().__init__({node.node_id: node.bootstrap for node in plan.nodes}, data)
+        self.nodes = dict(self.processes.nodes)
+
+    def log_of(self, node_id: int, lines: int = 40) -> str:
+        return "".join(self.processes.nodes[node_id].log[-lines:])
+
+
+class ProxiedCluster(BarnabasCluster):
+    """`barnabas serve` processes that reach each other, and their clients, through pair proxies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        routes: list[Route] = []
+        for node in self.processes.layout.plan.nodes:
+            clients, quorum = free_ports(2)
+            of_node = {
+                "PLAINTEXT": Route(node_id=node.node_id, advertised=node.port, actual=clients),
+                "CONTROLLER": Route(
+                    node_id=node.node_id, advertised=node.controller_port, actual=quorum
+                ),
+            }
+            self.processes.nodes[node.node_id].config |= proxied_config(node.node_id, of_node)
+            routes += of_node.values()
+        self.proxy = PairProxy(routes)
+
+    def start(self) -> None:
+        if not self.proxy.is_running:
+            self.proxy.start()
+        super().start()
+
+    def close(self) -> None:
+        super().close()
+        self.proxy.stop()
+
+
+class KafkaNode:
+    """One Apache Kafka process of a cluster."""
+
+    def __init__(self, properties: Mapping[str, str], directory: Path, port: int) -> None:
+        self.file = directory.with_suffix(".properties")
+        self.file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        self.log_file = directory.with_suffix(".log")
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self) -> None:
+        options = ["-Xmx512m", "-Xms512m", "-server", "-XX:+UseG1GC", *jars.LOG_OPTIONS]
+        command = ["java", *options, "-cp", jars.classpath(), "kafka.Kafka", str(self.file)]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def wait_ready(self) -> None:
+        wait_until(lambda: not self.is_running or answers(self._port), _KAFKA_START_S)
+        assert self.is_running, self.log_file.read_text(errors="replace")[-3000:]
+
+    def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def send_kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def suspend(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            return self._process.wait(60)
+        finally:
+            self.kill()
+
+
+class KafkaCluster(TrialCluster):
+    """Three Apache Kafka nodes with both roles, 512 MB of heap each."""
+
+    name = "kafka"
+
+    def __init__(self, config: Mapping[str, str] | None = None, nodes: int = 3) -> None:
+        data = Path(tempfile.mkdtemp(prefix="kafka-ladder-"))
+        ports = free_ports(2 * nodes)
+        ids = range(1, nodes + 1)
+        addresses = {each: f"127.0.0.1:{ports[each - 1]}" for each in ids}
+        quorum = {each: f"127.0.0.1:{ports[nodes + each - 1]}" for each in ids}
+        super().__init__(addresses, data)
+        voters = ",".join(f"{each}@{quorum[each]}:{Uuid.random()}" for each in ids)
+        cluster_id = str(Uuid.random())
+        for each in ids:
+            listeners = f"PLAINTEXT://{addresses[each]},CONTROLLER://{quorum[each]}"
+            properties = {
+                "process.roles": "broker,controller",
+                "node.id": str(each),
+                "controller.quorum.bootstrap.servers": ",".join(quorum.values()),
+                "listeners": listeners,
+                "advertised.listeners": listeners,
+                "controller.listener.names": "CONTROLLER",
+                "log.dirs": str(self.directory(each)),
+                **internal_topics(min(nodes, 3)),
+                **(config or {}),
+            }
+            node = KafkaNode(properties, self.directory(each), ports[each - 1])
+            self.nodes[each] = node
+            identity = ("-t", cluster_id, "-c", str(node.file), "--initial-controllers", voters)
+            jars.java("kafka.tools.StorageTool", "format", *identity)
+
+    def log_of(self, node_id: int, lines: int = 40) -> str:
+        text = self.directory(node_id).with_suffix(".log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+
+CLUSTERS: dict[str, type[BarnabasCluster] | type[KafkaCluster]] = {
+    "barnabas": BarnabasCluster,
+    "kafka": KafkaCluster,
+}
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process and its children, in MB."""
+    return sum(_resident_kb(each) for each in [pid, *_children(pid)]) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
+def _resident_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(each) for each in path.read_text().split()] if path.exists() else []
