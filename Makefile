@@ -4,6 +4,8 @@
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
+#   make ladder-short   kills, suspensions and restarts of three nodes, each once (minutes)
+#   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
@@ -32,7 +34,8 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak sim registry-soak bench-registry clean
+.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak sim registry-soak bench-registry \
+  ladder ladder-short clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -60,6 +63,12 @@ bench: $(DEV) $(JARS)
 
 bench-scale: $(DEV)
 	$(BIN)/python -m bench.scale $(ARGS)
+
+ladder-short: $(DEV) $(JARS)
+	$(BIN)/python -m pytest compat_tests/cluster $(ARGS)
+
+ladder: $(DEV) $(JARS)
+	$(BIN)/python -m bench.cluster --write $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS)) $(ARGS)
 
 docs: $(DEV)
 	$(BIN)/python -m barnabas.cli.protocol_page > docs/protocol.md

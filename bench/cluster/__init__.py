@@ -1,0 +1,1 @@
+"""The ladder: trials of three nodes, repeated, beside three Apache Kafka nodes."""
