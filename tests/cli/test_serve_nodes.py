@@ -130,6 +130,17 @@ def test_group_whose_node_cannot_start_ends_with_its_name(
     assert group.stop() == 0
 
 
+def test_three_nodes_form_a_cluster_and_stop_in_order(serve: Callable[..., Group]) -> None:
+    group = serve(3)
+    group.wait_for(_READY, 40)
+    os.kill(group.pids(2)[0], signal.SIGKILL)
+    wait_until(lambda: sum("node-2 server.node.node ready" in x for x in group.lines) == 2, 40)
+    assert group.stop() == 0
+    stopped = [line.split()[2] for line in group.lines if "stopped clean=true" in line]
+    assert stopped[0] == "node-3"
+    assert sorted(stopped) == ["node-1", "node-2", "node-3"]
+
+
 def test_pinned_node_runs_on_one_core(serve: Callable[..., Group]) -> None:
     group = serve(1, "--pin")
     group.wait_for(_READY)
