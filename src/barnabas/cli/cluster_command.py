@@ -130,7 +130,7 @@ def _show_quorum(found: dict[str, Any] | None) -> None:
 @click.option(
     "--plan",
     "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Read the replicas from a file, as kafka-reassign-partitions does.",
 )
 @click.option("--cancel", is_flag=True, help="Cancel the reassignments that run.")
