@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from barnabas.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -40,11 +42,20 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from barnabas.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -54,6 +65,7 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.testing.batches import batch
 from tests.server.quorum_nodes import QuorumNodes
 
 ENVELOPE = 58
@@ -340,5 +352,139 @@ def test_transaction_has_coordinator_group_and_partitions_on_three_nodes(
         others = [node_id for node_id in nodes.running if node_id != coordinator]
         assert all(requests(nodes, node_id, 27) for node_id in others)  # WriteTxnMarkers
         assert requests(nodes, coordinator, 24)  # AddPartitionsToTxn
+
+    with_nodes(tmp_path, test)
+
+
+class RawProducer:
+    """A producer whose requests the test makes itself, each at the node that must answer it."""
+
+    def __init__(self, nodes: QuorumNodes, nursery: trio.Nursery, names: tuple[str, str]) -> None:
+        self.nodes = nodes
+        self.transactional_id, self.group_id = names
+        self._nursery = nursery
+        self._connections: dict[int, BrokerConnection] = {}
+
+    async def ask(self, node_id: int, request: Any, answer: Any, version: int) -> Any:
+        if node_id not in self._connections:
+            self._connections[node_id] = await connect(self.nodes, node_id, self._nursery)
+        return await self._connections[node_id].ask(request, answer, max_version=version)
+
+    def coordinator(self) -> int:
+        index = partition_for(self.transactional_id, PARTITIONS)
+        return leader_of(self.nodes, TRANSACTION_TOPIC, index)
+
+    async def init(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        answer = await self.ask(self.coordinator(), request, InitProducerIdResponse, 5)
+        assert answer.error_code == 0
+        return answer.producer_id, answer.producer_epoch
+
+    async def produce(
+        self, producer: tuple[int, int], partition: int, sequence: int, version: int = 12
+    ) -> ErrorCode:
+        now_ms = int(time.time() * 1000)
+        records = batch(
+            b"v", timestamps=[now_ms], producer=(*producer, sequence), transactional=True
+        )
+        data = of(ProduceRequest.PartitionProduceData, index=partition, records=bytes(records))
+        topic = of(ProduceRequest.TopicProduceData, name="out", partition_data=[data])
+        request = ProduceRequest(
+            transactional_id=self.transactional_id, acks=-1, timeout_ms=5000, topic_data=[topic]
+        )
+        leader = leader_of(self.nodes, "out", partition)
+        answer = await self.ask(leader, request, ProduceResponse, version)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    async def commit_offset(self, producer: tuple[int, int], offset: int) -> ErrorCode:
+        partition = of(
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
+            partition_index=0,
+            committed_offset=offset,
+        )
+        topic = of(
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic, name="in", partitions=[partition]
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=self.group_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            topics=[topic],
+        )
+        group = leader_of(self.nodes, OFFSETS_TOPIC, partition_for(self.group_id, PARTITIONS))
+        answer = await self.ask(group, request, TxnOffsetCommitResponse, 5)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def end(self, producer: tuple[int, int], *, commit: bool) -> tuple[int, int]:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=commit,
+        )
+        answer = await self.ask(self.coordinator(), request, EndTxnResponse, 5)
+        assert answer.error_code == 0
+        return answer.producer_id, answer.producer_epoch
+
+
+def open_transactions(nodes: QuorumNodes) -> int:
+    """Return the number of partitions with an open transaction, or an unreplicated end of one."""
+    return sum(
+        partition.log.last_stable_offset < partition.log.log_end_offset
+        for node in nodes.running.values()
+        for partition in node.replicas.partitions()
+        if partition.is_leader and partition.topic in ("out", OFFSETS_TOPIC)
+    )
+
+
+async def until_ok(produce: Callable[[], Awaitable[ErrorCode]]) -> ErrorCode:
+    """Return the first answer that says neither that the producer nor that the broker is late."""
+    while True:
+        code = await produce()
+        if code not in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS):
+            return code
+        await trio.sleep(0.02)
+
+
+def test_transaction_of_the_second_version_is_verified_at_the_remote_coordinator(
+    tmp_path: Path,
+) -> None:
+    """The leaders of the partitions and of the group add them to the transaction."""
+
+    async def test(nodes: QuorumNodes) -> None:
+        clients = Clients(nodes)
+        await trio.to_thread.run_sync(clients.create_topics)
+        names = (
+            key_at(nodes, TRANSACTION_TOPIC, 1, "x"),
+            key_at(nodes, OFFSETS_TOPIC, 2, "g"),
+        )
+        async with trio.open_nursery() as nursery:
+            raw = RawProducer(nodes, nursery, names)
+            first = await raw.init()
+            for partition in range(3):
+                assert await until_ok(partial(raw.produce, first, partition, 0)) is ErrorCode.NONE
+            assert await raw.commit_offset(first, 5) is ErrorCode.NONE
+            assert open_transactions(nodes) == 4
+            second = await raw.end(first, commit=True)
+            assert second == (first[0], first[1] + 1)
+            await nodes.eventually(lambda: not open_transactions(nodes))
+            fenced = await until_ok(partial(raw.produce, first, 0, 1))
+            assert fenced is ErrorCode.INVALID_PRODUCER_EPOCH
+            assert await until_ok(partial(raw.produce, second, 1, 0)) is ErrorCode.NONE
+            assert await raw.commit_offset(second, 9) is ErrorCode.NONE
+            third = await raw.end(second, commit=False)
+            await nodes.eventually(lambda: not open_transactions(nodes))
+            # An older client must have added the partition itself.
+            refused = await until_ok(partial(raw.produce, third, 2, 0, version=11))
+            assert refused is ErrorCode.TRANSACTION_ABORTABLE
+            nursery.cancel_scope.cancel()
+        committed = await trio.to_thread.run_sync(clients.committed, names[1])
+        assert committed == 5
 
     with_nodes(tmp_path, test)
