@@ -73,7 +73,11 @@ def run(
 ) -> None:
     async def main() -> None:
         channel = QuorumControllerChannel(
-            THIS_NODE, local or NoController(), quorum.leader_address, timeout_s=timeout_s
+            THIS_NODE,
+            local or NoController(),
+            quorum.leader_address,
+            request_timeout_s=5.0,
+            timeout_s=timeout_s,
         )
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:

@@ -82,5 +82,5 @@ PROPERTIES: tuple[P, ...] = (
     P("inter.broker.listener.name", STRING, None, MEDIUM,
       "The listener on which brokers reach each other; unset, the one named as "
       "security.inter.broker.protocol.",
-      is_checked=True),
+      has_effect=True),
 )

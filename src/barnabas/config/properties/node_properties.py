@@ -112,7 +112,8 @@ PROPERTIES: tuple[P, ...] = (
       "Milliseconds between marking a metadata file as deleted and removing it, in tests.",
       internal=True),
     P("controller.socket.timeout.ms", INT, 30000, MEDIUM,
-      "Milliseconds that a connection to a controller may stay silent during a request."),
+      "Milliseconds that a connection to a controller may stay silent during a request.",
+      has_effect=True),
     P("controller.quorum.voters", LIST, (), HIGH,
       "The voters of a static quorum as id@host:port. Empty for a dynamic quorum, the "
       "default of a new directory.",

@@ -275,7 +275,12 @@ class Node:
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)
         local = LocalControllerChannel(self.dispatchers["controller"], client_id=str(self.node_id))
-        self.channel = QuorumControllerChannel(self.node_id, local, self.quorum.leader_address)
+        self.channel = QuorumControllerChannel(
+            self.node_id,
+            local,
+            self.quorum.leader_address,
+            request_timeout_s=self.config.get_int("controller.socket.timeout.ms") / 1000,
+        )
         self.quorum.when_leader_changes(self.channel.follow_leader)
         await nursery.start(self.channel.run)
 

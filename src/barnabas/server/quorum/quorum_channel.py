@@ -33,8 +33,9 @@ _TIMEOUT_S: Final = 60.0
 class QuorumControllerChannel:
     """Sends requests to the leader of the quorum (`ControllerChannel`).
 
-    `leader` returns the leader as far as this node knows it. `run` must be running while a request
-    goes to another node.
+    `leader` returns the leader as far as this node knows it. A controller that does not answer
+    within `request_timeout_s` is connected to again. A caller waits at most `timeout_s`. `run` must
+    be running while a request goes to another node.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class QuorumControllerChannel:
         local: LocalControllerChannel,
         leader: Callable[[], LeaderAddress | None],
         *,
+        request_timeout_s: float,
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         self._node_id = node_id
         self._local = local
         self._leader = leader
+        self._request_timeout_s = request_timeout_s
         self._timeout_s = timeout_s
         self._remote: RemoteController | None = None
         self._nursery: trio.Nursery | None = None
@@ -135,7 +138,12 @@ class QuorumControllerChannel:
             self._disconnect()
             if self._nursery is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "the channel is closed")
-            self._remote = RemoteController(address, str(self._node_id), self._nursery)
+            self._remote = RemoteController(
+                address,
+                str(self._node_id),
+                self._nursery,
+                request_timeout_s=self._request_timeout_s,
+            )
             logger.info(
                 "using controller node_id=%d epoch=%d address=%s",
                 leader.node_id,

@@ -43,13 +43,16 @@ class RemoteController:
     NETWORK_EXCEPTION when a connection fails, so that the outcome may be unknown.
     """
 
-    def __init__(self, address: Address, client_id: str, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, address: Address, client_id: str, nursery: trio.Nursery, *, request_timeout_s: float
+    ) -> None:
         self.address = address
         self.versions: Mapping[int, tuple[int, int]] | None = None
         """The versions that the controller serves, by api key; None before a connection."""
         config = ClientConfig(
             (address,),
             client_id=client_id,
+            request_timeout_s=request_timeout_s,
             reconnect_backoff_s=_RECONNECT_BACKOFF_S,
             reconnect_backoff_max_s=_RECONNECT_BACKOFF_S,
         )
