@@ -12,6 +12,7 @@ from barnabas.cluster.controller.controller_state_machine import (
     ControllerStateMachine,
     Effects,
 )
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
@@ -28,12 +29,18 @@ from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
+    BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
+    PartitionChangeRecord,
     decode_metadata_record,
 )
 from tests.cluster.states import CLUSTER_ID, registration, uuid
@@ -337,3 +344,114 @@ def test_submit_of_too_many_records_for_an_atomic_batch_is_refused() -> None:
     with pytest.raises(KafkaError) as refusal:
         machine.submit(CreateTopicsRequest(topics=[topic]), 7, TOKEN, 10_000)
     assert refusal.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def with_partitions(count: int, brokers: int = 3) -> ControllerStateMachine:
+    """A machine with brokers and `count` partitions of all of them."""
+    machine = leading(1)
+    for broker_id in range(1, brokers + 1):
+        unfence(machine, broker_id)
+    for number in range(count // 100):
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=f"t{number}", num_partitions=100, replication_factor=brokers
+        )
+        machine.submit(CreateTopicsRequest(topics=[topic]), 7, TOKEN, 10_000)
+        commit(machine)
+    return machine
+
+
+def run_at_once(machine: ControllerStateMachine, now_ms: int = 10_000) -> list[list[Message]]:
+    """Run what is due now; return the records of each run."""
+    runs: list[list[Message]] = []
+    while (wakeup_ms := machine.wakeup_ms()) is not None and wakeup_ms <= now_ms:
+        machine.tick(now_ms)
+        entries = machine.take_effects(now_ms).ready.entries
+        runs.append([decode_metadata_record(each) for entry in entries for each in entry.records])
+        commit(machine)
+    return runs
+
+
+def leads(machine: ControllerStateMachine, broker_id: int) -> bool:
+    return machine.image.partition_index.has_leaderships(broker_id)
+
+
+def test_tick_broker_with_many_partitions_is_fenced_last_and_in_several_runs() -> None:
+    """Planted once: the fencing recorded before the changes of ISRs (mistake 31)."""
+    machine = with_partitions(1200)
+    epoch = machine.image.brokers[1].epoch
+    machine.end_session(SessionKey(1, epoch), 10_000)
+    runs = [run for run in run_at_once(machine) if run]
+    assert [len(run) for run in runs] == [500, 500, 201]
+    records = [record for run in runs for record in run]
+    assert all(isinstance(record, PartitionChangeRecord) for record in records[:-1])
+    assert isinstance(records[-1], BrokerRegistrationChangeRecord)
+    assert machine.image.brokers[1].fenced
+    assert not leads(machine, 1)
+    assert not list(machine.image.partition_index.isr_members(1))
+
+
+def test_end_session_heartbeat_of_a_live_broker_unfences_it_again() -> None:
+    machine = with_partitions(100)
+    machine.end_session(SessionKey(1, machine.image.brokers[1].epoch), 10_000)
+    run_at_once(machine)
+    machine.submit(heartbeat(machine, 1), 2, TOKEN, 10_001)
+    commit(machine)
+    assert machine.image.brokers[1].is_active
+
+
+def test_controlled_shutdown_of_many_leaderships_waits_for_the_last_of_them() -> None:
+    """Planted once: free to stop when others had applied only the first of several batches."""
+    machine = with_partitions(1500)
+    stop = heartbeat(machine, 1)
+    stop.want_shut_down = True
+    machine.submit(stop, 2, TOKEN, 10_000)
+    commit(machine)
+    first_offset = machine.image.offset
+    assert leads(machine, 1)
+    run_at_once(machine)
+    assert not leads(machine, 1)
+    behind = heartbeat(machine, 2)
+    behind.current_metadata_offset = first_offset
+    machine.submit(behind, 2, TOKEN, 10_000)
+    machine.submit(heartbeat(machine, 3), 2, TOKEN, 10_000)
+    assert not answer_to(machine, stop).should_shut_down
+    machine.submit(heartbeat(machine, 2), 2, TOKEN, 10_000)
+    assert answer_to(machine, stop).should_shut_down
+
+
+def answer_to(
+    machine: ControllerStateMachine, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
+    commit(machine)
+    machine.submit(request, 2, "this", 10_000)
+    completions = commit(machine).completions
+    (outcome,) = (each.outcome for each in completions if each.token == "this")
+    assert isinstance(outcome, BrokerHeartbeatResponse)
+    return outcome
+
+
+def test_unfence_many_leaderless_partitions_are_elected_in_several_runs() -> None:
+    machine = with_partitions(1200, brokers=1)
+    machine.end_session(SessionKey(1, machine.image.brokers[1].epoch), 10_000)
+    run_at_once(machine)
+    assert len(list(machine.image.partition_index.leaderless)) == 1200
+    machine.submit(heartbeat(machine, 1), 2, TOKEN, 10_000)
+    commit(machine)
+    run_at_once(machine)
+    assert not list(machine.image.partition_index.leaderless)
+
+
+def test_activation_finishes_the_changes_of_the_controller_before() -> None:
+    machine = with_partitions(600, brokers=3)
+    stop = heartbeat(machine, 1)
+    stop.want_shut_down = True
+    stopping = BrokerRegistrationChangeRecord(
+        broker_id=1, broker_epoch=stop.broker_epoch, in_controlled_shutdown=1
+    )
+    machine.append([stopping], 10_000)  # the process ended before it moved the leaderships
+    commit(machine)
+    assert leads(machine, 1)
+    controller = machine.controller
+    controller.activate(controller.image, machine.core.log_end_offset, 10_000)
+    tick_until(machine, 11_200)
+    assert not leads(machine, 1)

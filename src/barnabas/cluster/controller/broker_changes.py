@@ -43,11 +43,13 @@ def heartbeat(
     heartbeats: BrokerHeartbeats,
     request: BrokerHeartbeatRequest,
     next_offset: int,
+    most: int | None = None,
 ) -> ControllerResult[BrokerHeartbeatResponse]:
     """Decide the next state of a broker: fenced, unfenced, in controlled shutdown, or free to stop.
 
     The broker stops leading replicas in `offline_log_dirs` (KIP-858) and gets no new ones in
-    `cordoned_log_dirs` (KIP-1066). `next_offset` is the offset of the first returned record.
+    `cordoned_log_dirs` (KIP-1066). `next_offset` is the offset of the first returned record. With
+    `most`, at most that number of partitions changes with the state; `finish` changes the others.
 
     Raises KafkaError STALE_BROKER_EPOCH when the broker has registered again since.
     """
@@ -63,7 +65,7 @@ def heartbeat(
         image, broker, request, lambda: isr_changes.leads_anything(image, broker.id)
     )
     if following is not current:
-        records += _transition(context, broker, following)
+        records += _transition(context, broker, following, most)
     if following is BrokerControlState.CONTROLLED_SHUTDOWN:
         heartbeats.begin_controlled_shutdown(broker, next_offset + len(records) - 1)
     stops = following is BrokerControlState.SHUTDOWN_NOW
@@ -73,6 +75,22 @@ def heartbeat(
         should_shut_down=stops,
     )
     return ControllerResult(records, response, is_atomic=False)
+
+
+def finish(
+    context: Context,
+    heartbeats: BrokerHeartbeats,
+    broker: BrokerImage,
+    next_offset: int,
+    most: int,
+) -> list[Message]:
+    """Return the next changes of an unfenced broker's partitions, which its state requires."""
+    if not broker.in_controlled_shutdown:
+        return isr_changes.elect_in_leaderless(context, broker, most)
+    records = isr_changes.begin_controlled_shutdown(context, broker, most)
+    if records:
+        heartbeats.extend_controlled_shutdown(broker, next_offset + len(records) - 1)
+    return records
 
 
 def _directory_changes(
@@ -105,10 +123,10 @@ def _replayed(image: MetadataImage, records: list[Message]) -> MetadataImage:
 
 
 def _transition(
-    context: Context, broker: BrokerImage, following: BrokerControlState
+    context: Context, broker: BrokerImage, following: BrokerControlState, most: int | None
 ) -> list[Message]:
     if following is BrokerControlState.UNFENCED:
-        return isr_changes.unfence(context, broker)
+        return isr_changes.unfence(context, broker, most)
     if following is BrokerControlState.CONTROLLED_SHUTDOWN:
-        return isr_changes.begin_controlled_shutdown(context, broker)
+        return isr_changes.begin_controlled_shutdown(context, broker, most)
     return [] if broker.fenced else isr_changes.fence(context, broker)

@@ -58,6 +58,11 @@ class BrokerHeartbeats:
         if heartbeats.controlled_shutdown_offset == _UNKNOWN:
             heartbeats.controlled_shutdown_offset = offset
 
+    def extend_controlled_shutdown(self, broker: BrokerImage, offset: int) -> None:
+        """Note a later offset, up to which more leaderships have moved away."""
+        heartbeats = self._of(broker)
+        heartbeats.controlled_shutdown_offset = max(heartbeats.controlled_shutdown_offset, offset)
+
     def next_state(
         self,
         image: MetadataImage,

@@ -8,7 +8,7 @@ to Kafka's `*ControlManager` classes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -87,6 +87,9 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord, ProducerIdsRecord
 from barnabas.protocol.types import Uuid
 
+MAX_CHANGES_PER_RUN: Final = 500
+"""How many partitions one run changes; the loop serves other requests before the next run."""
+
 # org.apache.kafka.server.common.ProducerIdsBlock
 PRODUCER_ID_BLOCK_SIZE = 1000
 
@@ -125,8 +128,11 @@ class Controller:
 
     `config` returns the node's current configuration, `new_id` a new topic id, `random(n)` a number
     below n, and `kraft_version` the quorum's. `next_offset` is the offset of the next record, and
-    `now_ms` the time of the operation. `heartbeats` and `sessions` are not in the log.
-    `local_broker` is the broker in the same process, if there is one.
+    `now_ms` the time of the operation. `local_broker` is the broker in the same process, if there
+    is one.
+
+    The log does not contain `heartbeats`, `sessions`, and `unfinished`: the brokers whose change of
+    state concerns more partitions than one run changes.
     """
 
     config: Callable[[], NodeConfig]
@@ -139,6 +145,7 @@ class Controller:
     local_broker: LocalBroker | None = None
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
     sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
+    unfinished: dict[SessionKey, None] = attrs.field(factory=dict[SessionKey, None])
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -265,11 +272,28 @@ class Controller:
         session = SessionKey(broker.id, broker.epoch)
         self.sessions.touch(session, self.now_ms)
         result = broker_changes.heartbeat(
-            self._context(), self.heartbeats, request, self.next_offset
+            self._context(), self.heartbeats, request, self.next_offset, MAX_CHANGES_PER_RUN
         )
         if result.response.should_shut_down:
             self.sessions.remove(session)  # the process ends, and the next one registers at once
+        if len(result.records) >= MAX_CHANGES_PER_RUN:
+            self.unfinished[session] = None
         return result
+
+    def finish_changes(self) -> ControllerResult[None]:
+        """Change the next partitions of the broker whose change of state is unfinished."""
+        for key in tuple(self.unfinished):
+            broker = self.image.brokers.get(key.broker_id)
+            records: list[Message] = []
+            if broker is not None and broker.epoch == key.epoch and not broker.fenced:
+                records = broker_changes.finish(
+                    self._context(), self.heartbeats, broker, self.next_offset, MAX_CHANGES_PER_RUN
+                )
+            if len(records) < MAX_CHANGES_PER_RUN:
+                del self.unfinished[key]
+            if records:
+                return ControllerResult(records, None, is_atomic=False)
+        return ControllerResult([], None)
 
     def activate(self, image: MetadataImage, next_offset: int, now_ms: int) -> None:
         """Start as the active controller, with the state of the whole log.
@@ -279,6 +303,12 @@ class Controller:
         """
         self.image, self.next_offset, self.now_ms = image, next_offset, now_ms
         self.heartbeats = BrokerHeartbeats()
+        # The controller before this one may have ended in the middle of their changes.
+        self.unfinished = {
+            SessionKey(broker.id, broker.epoch): None
+            for broker in image.brokers.values()
+            if not broker.fenced
+        }
         self.sessions = BrokerSessions(self.config().get_int("broker.session.timeout.ms"))
         for broker in image.brokers.values():
             local = self.local_broker

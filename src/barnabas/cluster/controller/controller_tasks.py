@@ -1,6 +1,7 @@
 """The periodic tasks of the active controller.
 
     fence stale brokers       every eighth of broker.session.timeout.ms
+    finish changes            at once, when a broker's change of state concerns many partitions
     write a NoOp record       metadata.max.idle.interval.ms
     balance leaders           leader.imbalance.check.interval.seconds
     elect leaders uncleanly   unclean.leader.election.interval.ms
@@ -12,7 +13,7 @@ import enum
 from collections.abc import Iterable
 from typing import Final
 
-from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller import MAX_CHANGES_PER_RUN, Controller
 from barnabas.cluster.controller.election_rules import UNCLEAN_ELECTION
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.controller.periodic_tasks import PeriodicTasks
@@ -21,9 +22,6 @@ from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import ConfigRecord, NoOpRecord
 
-MAX_CHANGES_PER_RUN: Final = 500
-"""How many partitions one run changes; the loop serves other requests before the next run."""
-
 _CHECKS_PER_SESSION: Final = 8
 
 
@@ -31,6 +29,7 @@ class Task(enum.Enum):
     """A periodic task of the controller."""
 
     FENCE_STALE_BROKER = "fence stale broker"
+    FINISH_CHANGES = "finish changes"
     WRITE_NO_OP = "write NoOp record"
     BALANCE_LEADERS = "balance leaders"
     ELECT_UNCLEANLY = "elect leaders uncleanly"
@@ -53,6 +52,7 @@ class ControllerTasks:
         self._timer = PeriodicTasks(
             {
                 Task.FENCE_STALE_BROKER: max(1, self._session_ms // _CHECKS_PER_SESSION),
+                Task.FINISH_CHANGES: max(1, self._session_ms // _CHECKS_PER_SESSION),
                 Task.WRITE_NO_OP: config.get_int("metadata.max.idle.interval.ms"),
                 Task.BALANCE_LEADERS: _balance_period_ms(config),
                 Task.ELECT_UNCLEANLY: config.get_int("unclean.leader.election.interval.ms"),
@@ -77,6 +77,8 @@ class ControllerTasks:
             return self._fence_stale_broker(due.late_ms, now_ms)
         if due.name is Task.WRITE_NO_OP:
             return self._write_no_op()
+        if due.name is Task.FINISH_CHANGES:
+            return self._finish_changes(now_ms)
         controller = self._controller
         is_balance = due.name is Task.BALANCE_LEADERS
         elect = controller.balance_leaders if is_balance else controller.elect_uncleanly
@@ -86,7 +88,12 @@ class ControllerTasks:
         return result
 
     def observe(self, records: Iterable[Message], now_ms: int) -> None:
-        """Elect leaders at once where a change of the configuration allows an unclean election."""
+        """Schedule what an operation leaves to do.
+
+        Leaders are elected at once where a change of the configuration allows an unclean election.
+        """
+        if self._controller.unfinished:
+            self._timer.run_at_once(Task.FINISH_CHANGES, now_ms)
         if any(
             isinstance(each, ConfigRecord) and each.name == UNCLEAN_ELECTION for each in records
         ):
@@ -103,17 +110,25 @@ class ControllerTasks:
         has_followers = len(image.brokers.keys() | image.controllers.keys()) > 1
         return ControllerResult([NoOpRecord()] if has_followers else [], None)
 
+    def _finish_changes(self, now_ms: int) -> ControllerResult[None]:
+        """Change the next partitions of a broker that has many, and run again while there are."""
+        result = self._controller.finish_changes()
+        if self._controller.unfinished:
+            self._timer.run_at_once(Task.FINISH_CHANGES, now_ms)
+        return result
+
     def _fence_stale_broker(self, late_ms: int, now_ms: int) -> ControllerResult[None]:
         """Fence one broker whose session has expired, and run again at once if there was one.
 
         A broker with many partitions is fenced in several runs, so that other operations are not
-        delayed. A run that is late by a period fences no broker: the node has not read the
-        heartbeats that arrived meanwhile.
+        delayed. A run that is late by a period lets no session expire: the node has not read
+        the heartbeats that arrived meanwhile.
         """
         controller, period_ms = self._controller, self._session_ms // _CHECKS_PER_SESSION
-        if late_ms > period_ms:
-            return ControllerResult([], None)
-        key = self._fencing or controller.sessions.take_expired(now_ms)
+        sessions = controller.sessions
+        is_late = late_ms > period_ms
+        key = self._fencing
+        key = key or (sessions.take_ended() if is_late else sessions.take_expired(now_ms))
         if key is None:
             return ControllerResult([], None)
         self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)

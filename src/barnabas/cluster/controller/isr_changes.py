@@ -60,23 +60,40 @@ def fence(context: Context, broker: BrokerImage, most: int | None = None) -> lis
     return records if len(records) == most else [*records, fenced]
 
 
-def unfence(context: Context, broker: BrokerImage) -> list[Message]:
-    """Return the records that unfence a broker and elect it where a leader is missing."""
-    change = _BrokerChange(added=broker.id)
+def unfence(context: Context, broker: BrokerImage, most: int | None = None) -> list[Message]:
+    """Return the records that unfence a broker and elect it where a leader is missing.
+
+    With `most`, return at most that number of elections; `elect_in_leaderless` returns the others.
+    """
     unfenced = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE
     )
-    return [unfenced, *_changes(context, change, context.image.partition_index.leaderless)]
+    return [unfenced, *elect_in_leaderless(context, broker, most)]
 
 
-def begin_controlled_shutdown(context: Context, broker: BrokerImage) -> list[Message]:
-    """Return the records that move a broker's leaderships away before it stops."""
+def elect_in_leaderless(
+    context: Context, broker: BrokerImage, most: int | None = None
+) -> list[Message]:
+    """Return the records that elect a broker in partitions without a leader."""
+    change = _BrokerChange(added=broker.id)
+    leaderless = context.image.partition_index.leaderless
+    return list(islice(_changes(context, change, leaderless), most))
+
+
+def begin_controlled_shutdown(
+    context: Context, broker: BrokerImage, most: int | None = None
+) -> list[Message]:
+    """Return the records that move a broker's leaderships away before it stops.
+
+    With `most`, return at most that number of partition changes. The caller replays the records and
+    calls again while there were as many.
+    """
     change = _BrokerChange(removed=broker.id)
     stopping = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTTING_DOWN
     )
     begins: list[Message] = [] if broker.in_controlled_shutdown else [stopping]
-    return [*begins, *_changes(context, change, _in_sync_on(context, broker))]
+    return [*begins, *islice(_changes(context, change, _in_sync_on(context, broker)), most)]
 
 
 def end_incarnation(context: Context, broker_id: int, *, is_clean: bool) -> list[Message]:

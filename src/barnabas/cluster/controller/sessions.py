@@ -63,10 +63,15 @@ class BrokerSessions:
 
     def take_expired(self, now_ms: int) -> SessionKey | None:
         """Remove and return one session that was ended or has expired, the oldest first."""
-        key = next(iter(self._ended), None)
-        if key is None:
-            key = next(iter(self._contacts), None)
-            if key is None or self.is_valid(key, now_ms):
-                return None
+        key = self.take_ended() or next(iter(self._contacts), None)
+        if key is None or self.is_valid(key, now_ms):
+            return None
         self.remove(key)
+        return key
+
+    def take_ended(self) -> SessionKey | None:
+        """Remove and return one session that was ended."""
+        key = next(iter(self._ended), None)
+        if key is not None:
+            self.remove(key)
         return key
