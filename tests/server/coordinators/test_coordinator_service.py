@@ -204,12 +204,14 @@ def test_coordinator_failing_effect_unloads_its_partition(world: World) -> None:
 # Leader epochs
 
 
-def lead_again(world: World, name: str = OFFSETS_TOPIC, epochs: int = 1) -> None:
-    """Another leader epoch begins, with the same leader."""
+def lead_again(
+    world: World, name: str = OFFSETS_TOPIC, epochs: int = 1, leader: int | None = None
+) -> None:
+    """Another leader epoch begins, with the same leader unless another one is given."""
     number = world.led(name).partition
     topic = world.image.topics_by_name[name]
     led = topic.partitions[number]
-    again = attrs.evolve(led, leader_epoch=led.leader_epoch + epochs)
+    again = attrs.evolve(led, leader=leader or led.leader, leader_epoch=led.leader_epoch + epochs)
     topic = attrs.evolve(topic, partitions={**topic.partitions, number: again})
     world.image = attrs.evolve(
         world.image,
@@ -234,6 +236,21 @@ def test_coordinator_after_other_leaders_epochs_loads_the_partition(world: World
         await is_reloaded(world, partition)
         assert here(world).leader_epoch == partition.leader_epoch + 2
         assert await committed(world) == 9
+
+    serve(world, test)
+
+
+def test_coordinator_that_lost_its_partition_answers_nothing_from_memory(world: World) -> None:
+    """Mistake 39: it would answer offsets that the next coordinator has overwritten."""
+
+    async def test(partition: GroupPartition) -> None:
+        await commit(world, 9)
+        group = group_here(world)
+        lead_again(world, leader=2)
+        with pytest.raises(KafkaError) as refused:
+            world.groups.partition_for_key(group)
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        assert not partition.is_loaded
 
     serve(world, test)
 

@@ -57,3 +57,21 @@ def test_fetcher_without_partitions_ends_with_its_connection() -> None:
         await eventually(lambda: len(harness.fetches) > count + 3)
 
     with_fetchers(test)
+
+
+def test_added_partition_does_not_wait_for_a_parked_fetch() -> None:
+    async def test(harness: Harness) -> None:
+        first, second = harness.followers
+        harness.followers = [first]
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > 2)
+        harness.is_silent = True
+        count = len(harness.fetches)
+        await eventually(lambda: len(harness.fetches) > count)
+        harness.is_silent = False
+        harness.leaders[1].produce(b"a")
+        harness.followers = [first, second]
+        harness.publish()
+        await eventually(lambda: second.log.log_end_offset == 1, timeout_s=5)
+
+    with_fetchers(test, partitions=2)

@@ -238,6 +238,16 @@ class FetcherCore:
         self._session.reset(is_known=True)
         self._pause(now_ms)
 
+    @property
+    def is_behind(self) -> bool:
+        """True when partitions wait for a request, because another one is in flight."""
+        return self._in_flight is not None and bool(self._changed)
+
+    def on_abandoned(self) -> None:
+        """The request is given up with its connection; the next one lists everything."""
+        self._in_flight = None
+        self._session.reset(is_known=True)
+
     def _pause(self, now_ms: int) -> None:
         self._paused_until_ms = now_ms + self._backoff_ms(self._failures)
         self._failures += 1

@@ -21,6 +21,15 @@ from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 
 logger = logging.getLogger(__name__)
 
+_PARKED_S: Final = 0.02
+"""When partitions are added, a fetch without a response for this time is given up.
+
+The leader holds it open because there are no records. A new leader's first commit would wait.
+"""
+
+_PARTITIONS_MAX: Final = 2000
+"""More partitions than this are not requested again over another connection."""
+
 _Versions = tuple[tuple[int, int], ...]
 
 # The versions that brokers use among themselves, by metadata.version (`MetadataVersion`).
@@ -59,11 +68,18 @@ class FetcherTask:
         self._connection: BrokerConnection | None = None
         self._scope = trio.CancelScope()
         self._woken = trio.Event()
+        self._asking: trio.CancelScope | None = None
         self._is_failing = False
 
     def wake(self) -> None:
         """Look for a request again: the core's partitions changed."""
         self._woken.set()
+        if (
+            self._asking is not None
+            and self.core.is_behind
+            and len(self.core.partitions) <= _PARTITIONS_MAX
+        ):
+            self._asking.deadline = min(self._asking.deadline, trio.current_time() + _PARKED_S)
 
     def stop(self) -> None:
         """End the task and its connection."""
@@ -99,11 +115,19 @@ class FetcherTask:
         self._woken = trio.Event()
 
     async def _exchange(self, request: Request, readers: trio.Nursery) -> None:
+        response: FetchResponse | ListOffsetsResponse | None = None
         try:
             connection = await self._connected(readers)
-            response = await self._ask(connection, request)
+            with trio.CancelScope() as self._asking:
+                response = await self._ask(connection, request)
         except (ClientError, EncodingError, ProtocolError, LeaderUnknownError) as error:
             self._failed(error)
+            return
+        finally:
+            self._asking = None
+        if response is None:
+            self._disconnect()
+            self.core.on_abandoned()
             return
         if self._is_failing:
             self._is_failing = False
@@ -124,10 +148,13 @@ class FetcherTask:
         if not self._is_failing:  # log the first of several attempts
             logger.warning("cannot fetch from broker=%d error=%s", self._key.leader, error)
         self._is_failing = True
+        self._disconnect()
+        self.core.on_failure(_clock_ms())
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        self.core.on_failure(_clock_ms())
 
     async def _connected(self, readers: trio.Nursery) -> BrokerConnection:
         connection = self._connection
