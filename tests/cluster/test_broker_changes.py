@@ -89,7 +89,7 @@ def test_heartbeat_eligible_leader_replica_takes_over_from_a_fenced_broker() -> 
     cluster.unfence(1)
     partition = cluster.image.topics_by_name["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (2,))
-    # Planted once (C6 27): a broker that lost its page cache stays eligible.
+    # Planted once: a broker that lost its page cache stays eligible.
     cluster.register(registration(2, incarnation=6))
     partition = cluster.image.topics_by_name["t"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (1, (1,), ())

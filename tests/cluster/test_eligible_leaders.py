@@ -14,6 +14,9 @@ from barnabas.cluster.metadata.feature_levels import (
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, PartitionImage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
@@ -216,3 +219,26 @@ def test_feature_that_is_disabled_leaves_no_elr_after_the_next_change() -> None:
     stop(cluster, 1)
     partition = partition_of(cluster)
     assert (partition.leader, partition.isr, partition.elr) == (-1, (1,), ())
+
+
+def test_cancelled_reassignment_elects_an_eligible_replica() -> None:
+    """Kafka requires an unclean election here, though a replica has all committed records."""
+    cluster = with_elr(brokers=4)
+    topic_id = cluster.create("t", replicas=2, min_insync_replicas="2").topic_id
+    change = PartitionChangeRecord(
+        topic_id=topic_id,
+        partition_id=0,
+        replicas=[4, 1, 2],
+        adding_replicas=[4],
+        isr=[4],
+        leader=4,
+        eligible_leader_replicas=[2],
+    )
+    cluster.replay([change])
+    kind = AlterPartitionReassignmentsRequest
+    asked = kind.ReassignablePartition(partition_index=0, replicas=None)
+    request = kind(topics=[kind.ReassignableTopic(name="t", partitions=[asked])])
+    cluster.take(cluster.controller.alter_partition_reassignments(request))
+    partition = partition_of(cluster)
+    assert (partition.replicas, partition.leader, partition.isr) == ((1, 2), 2, (2,))
+    assert (partition.elr, partition.leader_recovery_state) == ((), 0)

@@ -120,7 +120,7 @@ ORDER = [
 
 @pytest.mark.parametrize(("wrong", "code"), ORDER)
 def test_alter_partition_checks_in_kafkas_order(wrong: dict[str, Any], code: ErrorCode) -> None:
-    """Planted once (C6 23): a proposal that builds on another partition epoch was accepted."""
+    """Planted once: a proposal that builds on another partition epoch was accepted."""
     case = Case()
     fields = {"isr": [1, 2, 3], **wrong}
     result, records = case.decide(*fields.pop("isr"), **fields)

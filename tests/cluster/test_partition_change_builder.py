@@ -154,7 +154,7 @@ def test_smaller_isr_starts_a_leader_epoch_before_3_6_only(
 
 @pytest.mark.parametrize("version", [SHRINK_BUMPS, SHRINK_KEEPS, WITH_DIRECTORIES, WITH_ELR])
 def test_removed_replica_starts_a_leader_epoch(version: int) -> None:
-    """Planted once (C6 35): a removed replica counted in the epoch that it knew."""
+    """Planted once: a removed replica counted in the epoch that it knew."""
     record = build(FOO, all_but(3), version=version, replicas=[2, 1, 4])
     assert record is not None
     assert record.leader == 1
@@ -185,7 +185,7 @@ def test_isr_with_all_added_replicas_completes_the_reassignment() -> None:
 
 @pytest.mark.parametrize("isr", [[1, 2], [1, 2, 3]])
 def test_isr_without_an_added_replica_does_not_complete_the_reassignment(isr: list[int]) -> None:
-    """Planted once (C6 35): a reassignment completed without all added replicas."""
+    """Planted once: a reassignment completed without all added replicas."""
     wide = attrs.evolve(BAR, adding_replicas=(4, 5), replicas=(1, 2, 3, 4, 5))
     record = build(wide, all_but(), isr=[*isr, 4])
     assert record is not None
@@ -243,7 +243,7 @@ def test_unclean_election_leaves_only_the_leader_in_sync_and_recovering() -> Non
 
 @pytest.mark.parametrize("isr", [[], [2]])
 def test_unclean_election_clears_the_eligible_replicas(isr: list[int]) -> None:
-    """Planted once (C6 29): the ELR kept replicas that lack what the new leader accepts."""
+    """Planted once: the ELR kept replicas that lack what the new leader accepts."""
     offline = state([2, 1, 3], [], -1, elr=(3,), last_known_elr=(2,))
     record = build(offline, lambda each: each == 1, election=Election.UNCLEAN, isr=isr)
     assert record == change(
@@ -268,7 +268,7 @@ def test_clean_election_keeps_the_recovery_state() -> None:
 
 
 def test_last_in_sync_replica_stays_in_the_isr_without_elr() -> None:
-    """Planted once (C6 43): the last in-sync replica was dropped with ELR off."""
+    """Planted once: the last in-sync replica was dropped with ELR off."""
     record = build(state([1, 2], [1], 1), all_but(1), version=WITH_DIRECTORIES, isr=[])
     assert record == change(leader=-1)
 
@@ -284,7 +284,7 @@ def test_replicas_that_leave_a_small_isr_become_eligible() -> None:
 
 
 def test_replica_after_an_unclean_shutdown_is_not_eligible() -> None:
-    """Planted once (C6 27): a broker that lost its page cache stayed in the ELR."""
+    """Planted once: a broker that lost its page cache stayed in the ELR."""
     partition = state([1, 2, 3, 4], [1], 1, elr=(2, 3))
     assert build(partition, all_but(), min_isr=3, unclean_shutdown=(3,)) == change(
         eligible_leader_replicas=[2]

@@ -102,7 +102,7 @@ def test_reassignment_removes_replicas_when_the_target_is_in_sync() -> None:
 
 
 def test_reassignment_that_replaces_another_waits_for_all_added_replicas() -> None:
-    """Planted once (C6 35): the replicas added by the former reassignment were not waited for."""
+    """Planted once: the replicas added by the former reassignment were not waited for."""
     case = Case()
     case.cluster.add_broker(5)
     case.move([4, 3, 2])

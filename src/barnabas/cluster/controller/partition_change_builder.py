@@ -167,7 +167,8 @@ class PartitionChangeBuilder:
         """Yield replicas that may lack committed records; the last known leader has the most."""
         last_known = self.partition.last_known_elr
         if self.rules.has_elr and not is_any_in_sync and len(last_known) == 1:
-            yield last_known[0]
+            # Kafka also elects a last known leader that a reassignment has removed.
+            yield from (each for each in last_known if each in self.replicas)
         if self.rules.election is Election.UNCLEAN:
             yield from self.replicas
 
@@ -196,7 +197,8 @@ class PartitionChangeBuilder:
             return ()
         partition = self.partition
         candidates = {*partition.elr, *partition.isr} - {*self.isr} - {*self.unclean_shutdown}
-        return tuple(sorted(candidates))
+        # Kafka keeps replicas that a reassignment removes, but does not elect them either.
+        return tuple(sorted(candidates & {*self.replicas}))
 
     def _record_in_sync(self, record: PartitionChangeRecord, elr: Sequence[int]) -> None:
         partition = self.partition

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from barnabas.cluster.controller.election_rules import builder_of, election_of
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
-from barnabas.cluster.controller.partition_change_builder import Election
+from barnabas.cluster.controller.partition_change_builder import RECOVERING, Election
 from barnabas.cluster.controller.topic_changes import check_manual
 from barnabas.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -148,6 +148,9 @@ def _begin(
 def _cancel(context: Context, topic: TopicImage, number: int) -> PartitionChangeRecord | None:
     """Return the change back to the replicas before the reassignment.
 
+    When only added replicas are in sync, an eligible replica can lead, or else, where an unclean
+    election is allowed, the first replica.
+
     Raises KafkaError when there is no reassignment, or it cannot be cancelled.
     """
     partition = topic.partitions[number]
@@ -157,7 +160,8 @@ def _cancel(context: Context, topic: TopicImage, number: int) -> PartitionChange
     replicas = tuple(replica for replica in partition.replicas if replica not in added)
     isr = tuple(replica for replica in partition.isr if replica not in added)
     election = election_of(context, topic.name)
-    if not isr:
+    builder = builder_of(context, topic, partition, election=election)
+    if not isr and not {*partition.elr} & {*replicas}:
         if not replicas or election is not Election.UNCLEAN:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -165,6 +169,6 @@ def _cancel(context: Context, topic: TopicImage, number: int) -> PartitionChange
                 "require an unclean leader election.",
             )
         isr = replicas[:1]
-    builder = builder_of(context, topic, partition, election=election)
+        builder.recovery_state = RECOVERING
     builder.isr, builder.replicas, builder.adding, builder.removing = isr, replicas, (), ()
     return builder.build(topic.id, number)
