@@ -3,6 +3,7 @@
 #   make test     lint, types, import directions and the tests in tests/
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
+#   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
 #   make ladder-short   kills, suspensions and restarts of three nodes, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
@@ -22,6 +23,7 @@ JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
 NODE := .cache/node/.fetched
 GO := .cache/go/.built
+RUST := .cache/rust/.built
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
@@ -34,8 +36,8 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-kafka bench bench-scale docs fuzz soak sim registry-soak bench-registry \
-  ladder ladder-short clean
+.PHONY: run test lint unit compat compat-kafka compat-rust bench bench-scale docs fuzz soak sim \
+  registry-soak bench-registry ladder ladder-short clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -56,6 +58,9 @@ compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)
+
+compat-rust: $(DEV) $(RUST)
+	$(BIN)/python -m pytest compat_tests/test_registry_other_clients.py -k rust $(ARGS)
 
 bench: $(DEV) $(JARS)
 	$(BIN)/python -m bench $(ARGS)
@@ -148,3 +153,11 @@ $(GO): $(wildcard compat_tests/go/*)
 	  mkdir -p $(@D) && (cd compat_tests/go && go build -o $(CURDIR)/$(@D)/registryclients .) && \
 	  touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
+
+# 200 crates: two minutes of two cores, so only `make compat-rust` builds them.
+$(RUST): $(wildcard compat_tests/rust/* compat_tests/rust/src/*)
+	@if command -v cargo >/dev/null; then \
+	  mkdir -p $(@D) && (cd compat_tests/rust && \
+	    cargo build --quiet --locked --target-dir $(CURDIR)/$(@D)/target) && touch $@; \
+	else echo "cargo not found (https://rustup.rs, Rust 1.88 or newer):" \
+	  "skipping what needs compat_tests/rust"; fi

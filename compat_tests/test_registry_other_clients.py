@@ -1,4 +1,4 @@
-"""Clients of schema registries for Node and Go against our registry."""
+"""Clients of schema registries for Node, Go and Rust against our registry."""
 
 import random
 import shutil
@@ -16,6 +16,7 @@ pytest.importorskip("hypercorn")
 ROOT = Path(__file__).parent.parent
 NODE_MODULES = ROOT / ".cache" / "node" / "node_modules"
 GO_CLIENT = ROOT / ".cache" / "go" / "registryclients"
+RUST_CLIENT = ROOT / ".cache" / "rust" / "target" / "debug" / "registryclients"
 
 
 def missing_node() -> str | None:
@@ -31,6 +32,13 @@ def missing_go() -> str | None:
     """Return in one line why Go's client cannot run here, or None."""
     if not GO_CLIENT.exists():
         return "Go's client is missing: run `make compat` where go is installed"
+    return None
+
+
+def missing_rust() -> str | None:
+    """Return in one line why Rust's client cannot run here, or None."""
+    if not RUST_CLIENT.exists():
+        return "Rust's client is missing: run `make compat-rust` where cargo is installed"
     return None
 
 
@@ -60,3 +68,9 @@ def test_client_of_go_registers_checks_and_deletes(registry: RegistryInstance) -
     if reason := missing_go():
         pytest.skip(reason)
     run(GO_CLIENT, registry.url)
+
+
+def test_client_of_rust_registers_writes_and_reads(registry: RegistryInstance) -> None:
+    if reason := missing_rust():
+        pytest.skip(reason)
+    run(RUST_CLIENT, registry.url)
