@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 
 CACHE = Path(__file__).parent.parent / ".cache"
@@ -30,4 +31,5 @@ def environment() -> dict[str, str]:
         **os.environ,
         "SPARK_SUBMIT_OPTS": f"-Duser.home={home}",
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
     }

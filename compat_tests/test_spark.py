@@ -4,13 +4,14 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests import spark as setup
 from compat_tests.conftest import KEEP_OLD_RECORDS
+from compat_tests.registry_instances import instances
 from compat_tests.web_access import START_MS, Summary, events_of_size
 
 if TYPE_CHECKING:
@@ -328,3 +329,44 @@ def test_spark_reads_committed_records(spark, bootstrap, topics, unique, level) 
     else:
         assert len(values) == 61
     producer.abort_transaction(30)
+
+
+def test_example_of_the_docs_decodes_avro_by_schema_id(
+    spark: "SparkSession", bootstrap: str, tmp_path: Path
+) -> None:
+    """Values of two versions, and a tombstone, through the example in docs/schema-registry.md."""
+    pytest.importorskip("starlette")
+    pytest.importorskip("hypercorn")
+    pytest.importorskip("confluent_kafka.schema_registry.avro")
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    topic = f"users-{os.urandom(4).hex()}"
+    name = {"name": "name", "type": "string"}
+    age = {"name": "age", "type": ["null", "int"], "default": None}
+    producer = Producer({"bootstrap.servers": bootstrap})
+    with instances(bootstrap, 1, "--topic", f"_{topic}", "--group", topic) as (registry,):
+        client = SchemaRegistryClient({"url": registry.url})
+        where = SerializationContext(topic, MessageField.VALUE)
+        for fields, value in (([name], {"name": "a"}), ([name, age], {"name": "b", "age": 7})):
+            schema = json.dumps({"type": "record", "name": "User", "fields": fields})
+            producer.produce(topic, AvroSerializer(client, schema)(value, where), partition=0)
+        producer.produce(topic, None, key="deleted", partition=0)
+        producer.flush(30)
+        page = (Path(__file__).parent.parent / "docs" / "schema-registry.md").read_text()
+        [example] = [each for each in page.split("```python\n")[1:] if "avro_to_json" in each]
+        code = example.partition("```")[0].replace("http://127.0.0.1:8081", registry.url)
+        names: dict[str, Any] = {}
+        exec(code, names)
+        query = (
+            names["read_users"](spark, bootstrap, topic)
+            .writeStream.format("memory")
+            .queryName("users")
+            .option("checkpointLocation", str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        found = spark.sql("SELECT name, age FROM users ORDER BY offset").collect()
+    assert [tuple(row) for row in found] == [("a", None), ("b", 7), (None, None)]
