@@ -113,6 +113,22 @@ def test_export_has_the_configuration_of_contexts(
     assert wanted in lines
 
 
+def test_export_has_the_settings_of_subjects_without_versions(
+    barnabas: Barnabas, tmp_path: Path
+) -> None:
+    barnabas("schema", "config", "planned", "--set", "compatibility=FULL", "--mode", "READONLY")
+    barnabas("schema", "config", ":.later:", "--set", "compatibility=NONE")
+    file = tmp_path / "export.jsonl"
+    assert barnabas("schema", "export", str(file)).code == 0
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {"kind": "config", "subject": "planned", "compatibilityLevel": "FULL"} in lines
+    assert {"kind": "mode", "subject": "planned", "mode": "READONLY"} in lines
+    assert {"kind": "config", "subject": ":.later:", "compatibilityLevel": "NONE"} in lines
+    assert barnabas("schema", "export", str(file), "--prefix", "plan").code == 0
+    assert len(file.read_text().splitlines()) == 2
+    barnabas("schema", "config", "planned", "--mode", "READWRITE")
+
+
 def test_config_of_an_unknown_property_is_refused(barnabas: Barnabas) -> None:
     refused = barnabas("schema", "config", "s", "--set", "compatibilty=FULL")
     assert refused.code == 2

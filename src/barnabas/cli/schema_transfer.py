@@ -49,8 +49,10 @@ def _exported(registry: RegistryClient, prefix: str) -> Iterator[dict[str, Any]]
         versions += page
     for version in _in_order(versions):
         yield {"kind": "schema", **version}
-    subjects = sorted({version["subject"] for version in versions})
-    for subject in subjects if prefix else (None, *_contexts(registry), *subjects):
+    names = {version["subject"] for version in versions} | _configured(registry, prefix)
+    if not prefix:
+        names |= _contexts(registry)
+    for subject in sorted(names) if prefix else (None, *sorted(names)):
         for kind in ("config", "mode"):
             path = f"/{kind}" if subject is None else f"/{kind}/{_quoted(subject)}"
             found = registry.find("GET", path)
@@ -58,10 +60,21 @@ def _exported(registry: RegistryClient, prefix: str) -> Iterator[dict[str, Any]]
                 yield {"kind": kind, "subject": subject, **found}
 
 
-def _contexts(registry: RegistryClient) -> list[str]:
+def _configured(registry: RegistryClient, prefix: str) -> set[str]:
+    """Return the names that have a configuration or mode; other registries do not list them."""
+    names: list[str] | None = registry.find("GET", "/settings", subjectPrefix=prefix)
+    if names is None:
+        click.echo(
+            "this registry does not list settings: those of subjects without versions are left out",
+            err=True,
+        )
+    return set(names or ())
+
+
+def _contexts(registry: RegistryClient) -> set[str]:
     """Return the names that hold the configuration and mode of each context."""
     contexts: list[str] = registry.ask("GET", "/contexts")
-    return [f":{name}:" for name in (".__GLOBAL", *contexts) if name != "."]
+    return {f":{name}:" for name in (".__GLOBAL", *contexts) if name != "."}
 
 
 def _quoted(subject: str) -> str:

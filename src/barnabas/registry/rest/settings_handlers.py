@@ -97,6 +97,14 @@ for _place in ("", "/{subject}"):
     )
 
 
+@route("GET /settings", parameters="subjectPrefix offset limit")
+def list_settings(call: RestCall) -> Any:
+    """List the subjects and contexts with a configuration or mode, those without versions too."""
+    state, prefix = call.core.state, call.text("subjectPrefix")
+    named = sorted({each for each in (*state.configs, *state.modes) if each is not None})
+    return call.page([each for each in named if each.startswith(prefix)])
+
+
 @route("GET /contexts", parameters="contextPrefix offset limit")
 def list_contexts(call: RestCall) -> Any:
     """List the contexts."""
