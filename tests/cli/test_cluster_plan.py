@@ -65,6 +65,11 @@ def test_spread_over_too_few_brokers_is_refused() -> None:
         spread({Place("t", 0): [1, 2]}, [3])
 
 
+def test_spread_can_change_the_number_of_replicas() -> None:
+    plan = spread({Place("t", 0): [1], Place("t", 1): [1]}, [1, 2, 3], 3)
+    assert plan == {Place("t", 0): [1, 2, 3], Place("t", 1): [2, 3, 1]}
+
+
 def test_from_json_reads_a_plan_of_kafkas_tool() -> None:
     text = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
     assert from_json(text) == {Place("t", 0): [2, 3]}

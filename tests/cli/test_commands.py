@@ -251,6 +251,13 @@ def test_cluster_voters_are_checked_before_a_change(barnabas: Barnabas) -> None:
     assert "id@host:port:directoryId" in barnabas("cluster", "voters", "add", "99").err
 
 
+def test_cluster_features_are_validated(barnabas: Barnabas) -> None:
+    done = barnabas("cluster", "features", "group.version=1", "--dry-run")
+    assert (done.code, done.out) == (0, "the levels are valid\n")
+    assert barnabas("cluster", "features", "group.version=9").code == 1
+    assert barnabas("cluster", "features", "group.version").code == 1
+
+
 def test_cluster_option_before_a_command_is_refused(barnabas: Barnabas) -> None:
     done = barnabas("cluster", "--timeout", "3", "elect")
     assert (done.code, "Put --timeout after elect." in done.err) == (2, True)

@@ -126,6 +126,9 @@ def _show_quorum(found: dict[str, Any] | None) -> None:
 @cluster.command()
 @click.argument("topics", nargs=-1, shell_complete=complete_topics)
 @click.option("--to", "brokers", metavar="ID,...", help="Spread the topics over these brokers.")
+@click.option(
+    "--replicas", type=click.IntRange(min=1), help="With --to: the number of replicas they get."
+)
 @click.option("--drain", type=int, metavar="ID", help="Move all replicas off this broker.")
 @click.option(
     "--plan",
@@ -142,6 +145,7 @@ def reassign(
     client: Client,
     topics: tuple[str, ...],
     brokers: str | None,
+    replicas: int | None,
     drain: int | None,
     file: Path | None,
     *,
@@ -158,6 +162,8 @@ def reassign(
 
     if (brokers is not None) + (drain is not None) + (file is not None) + cancel > 1:
         raise click.UsageError("--to, --drain, --plan and --cancel exclude each other.")
+    if replicas is not None and brokers is None:
+        raise click.UsageError("--replicas needs --to.")
     if cancel:
         reassignments.cancel(client, topics, dry_run=dry_run)
         return
@@ -167,7 +173,7 @@ def reassign(
         reassignments.show_running(client)
         return
     current = reassignments.current_replicas(client)
-    plan = reassignments.make_plan(client, current, topics, brokers, drain, file)
+    plan = reassignments.make_plan(client, current, topics, brokers, replicas, drain, file)
     _show_plan(current, plan)
     if dry_run or not plan:
         return
@@ -250,6 +256,41 @@ def unregister(client: Client, broker: int, *, dry_run: bool, yes: bool) -> None
     answer = ask(client, UnregisterBrokerRequest(broker_id=broker), UnregisterBrokerResponse)
     check(answer.error_code, answer.error_message, f"broker {broker}")
     click.echo(f"broker {broker} unregistered")
+
+
+@cluster.command()
+@click.argument("levels", nargs=-1, metavar="NAME=LEVEL...")
+@dry_run_option
+@client_options
+def features(client: Client, levels: tuple[str, ...], *, dry_run: bool) -> None:
+    """Raise features of the cluster to these levels: eligible.leader.replicas.version=1."""
+    from barnabas.cli.admin_requests import ask, check
+    from barnabas.cluster.metadata.releases import UnknownLevelError, parse_feature
+    from barnabas.protocol.messages.update_features import (
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
+
+    try:
+        wanted = dict(map(parse_feature, levels))
+    except UnknownLevelError as error:
+        raise CliError(str(error)) from None
+    if not wanted:
+        raise click.UsageError("State at least one NAME=LEVEL.")
+    update = UpdateFeaturesRequest.FeatureUpdateKey
+    request = UpdateFeaturesRequest(
+        timeout_ms=int(client.timeout * 1000),
+        feature_updates=[
+            update(feature=name, max_version_level=level, upgrade_type=1)
+            for name, level in wanted.items()
+        ],
+        validate_only=dry_run,
+    )
+    answer = ask(client, request, UpdateFeaturesResponse)
+    check(answer.error_code, answer.error_message, "features")
+    for each in answer.results:
+        check(each.error_code, each.error_message, each.feature)
+    click.echo("the levels are valid" if dry_run else "the levels are finalized")
 
 
 @cluster.group(invoke_without_command=True)

@@ -25,20 +25,23 @@ Replicas = dict[Place, list[int]]
 """The replicas of each partition, the preferred leader first."""
 
 
-def spread(current: Mapping[Place, Sequence[int]], brokers: Sequence[int]) -> Replicas:
+def spread(
+    current: Mapping[Place, Sequence[int]], brokers: Sequence[int], count: int | None = None
+) -> Replicas:
     """Return a plan that spreads partitions over these brokers only, leaders in turn.
 
-    A partition keeps its number of replicas. Raises PlanError when there are too few brokers.
+    A partition gets `count` replicas, or keeps its number of them. Raises PlanError when there are
+    too few brokers.
     """
     plan: Replicas = {}
     for number, (place, replicas) in enumerate(sorted(current.items())):
-        count = len(replicas)
-        if count > len(brokers):
+        wanted = len(replicas) if count is None else count
+        if wanted > len(brokers):
             raise PlanError(
-                f"{place.topic}-{place.partition} has {count} replicas, more than the "
+                f"{place.topic}-{place.partition} has {wanted} replicas, more than the "
                 f"{len(brokers)} brokers given"
             )
-        plan[place] = [brokers[(number + index) % len(brokers)] for index in range(count)]
+        plan[place] = [brokers[(number + index) % len(brokers)] for index in range(wanted)]
     return plan
 
 

@@ -53,6 +53,7 @@ def make_plan(
     current: Replicas,
     topics: Sequence[str],
     brokers: str | None,
+    count: int | None,
     drained: int | None,
     file: Path | None,
 ) -> Replicas:
@@ -68,7 +69,7 @@ def make_plan(
         elif drained is not None:
             plan = drain(wanted, drained, known)
         else:
-            plan = spread(wanted, _broker_ids(brokers or "", known))
+            plan = spread(wanted, _broker_ids(brokers or "", known), count)
         return changes(current, plan)
     except PlanError as error:
         raise CliError(str(error)) from None
