@@ -34,7 +34,10 @@ def pipeline(tokens: list[str]) -> Iterator[str]:
         stage = []
 
 
-@pytest.mark.parametrize("command", [*dict.fromkeys([*shown("docs/cli.md"), *shown("README.md")])])
+@pytest.mark.parametrize(
+    "command",
+    [*dict.fromkeys([*shown("docs/cli.md"), *shown("docs/cluster.md"), *shown("README.md")])],
+)
 def test_command_in_the_documentation_is_valid(command: str) -> None:
     context = click.Context(cli, info_name="barnabas")
     arguments, current = shlex.split(command), cli
