@@ -28,6 +28,7 @@ STEPS: Mapping[str, tuple[steps.Step, float]] = {
     "suspend-leader-long": (steps.suspend_leader, 40),
     "suspend-controller": (steps.suspend_controller, 12),
     "rolling-restart": (steps.rolling_restart, 0),
+    "transactions": (steps.kill_coordinator, 0),
     "minority": (steps.minority_is_refused, 0),
     "equal-replicas": (steps.equal_replicas, 0),
 }

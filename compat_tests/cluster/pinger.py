@@ -164,6 +164,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int,
             "group.id": "ladder-reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "isolation.level": "read_committed",
             "log_level": 0,
         }
     )

@@ -25,7 +25,8 @@ from compat_tests.cluster.clusters import (
     resident_mb,
 )
 from compat_tests.cluster.pair_proxy import Rule
-from compat_tests.cluster.pinger import Pinger, differing_replicas, faults
+from compat_tests.cluster.pinger import Pinger, differing_replicas, faults, read_all
+from compat_tests.cluster.transactional_copy import TransactionalCopy
 
 PARTITIONS = 3
 _topics = itertools.count(1)
@@ -252,11 +253,13 @@ def kill_all(cluster: TrialCluster, _: float = 0) -> list[Figure]:
         cluster.kill_all()
         restarted = time.monotonic()
         cluster.start()
+        ready = time.monotonic() - restarted
         pinger.wait_for_acks(restarted, 90)
         first = min(ack.at for acks in pinger.acks.values() for ack in acks if ack.at > restarted)
         complete = wait_in_sync(cluster, topic)
     check_ledger(cluster, pinger)
     return [
+        Figure("kill of all: restart to all ready", "s", ready),
         Figure("kill of all: restart to first ack", "s", first - restarted),
         Figure("kill of all: all in sync", "s", complete),
     ]
@@ -364,6 +367,35 @@ def rolling_restart(cluster: TrialCluster, _: float = 0) -> list[Figure]:
         Figure("rolling restart: longest gap in acks", "s", max(gaps)),
         Figure("rolling restart: stop of a node, longest", "s", max(stops)),
         Figure("rolling restart: start to in sync, longest", "s", max(catch_ups)),
+    ]
+
+
+def kill_coordinator(cluster: TrialCluster, _: float = 0) -> list[Figure]:
+    """Step 13: kill -9 of nodes under transactional copies: each record is copied exactly once."""
+    source, target = create_topic(cluster), create_topic(cluster)
+    with Pinger(cluster.bootstrap, source, PARTITIONS, interval_s=0.01) as pinger:
+        copier = TransactionalCopy(cluster.bootstrap, source, target)
+        copier.start()
+        pinger.wait_for_acks(time.monotonic(), 30)
+        for node_id in sorted(cluster.nodes):
+            time.sleep(1.5)
+            cluster.nodes[node_id].kill()
+            time.sleep(1.5)
+            cluster.nodes[node_id].start()
+            wait_in_sync(cluster, source)
+    check_ledger(cluster, pinger)
+    started = time.monotonic()
+    copier.finish(len(pinger.ledger.acked))
+    caught_up = time.monotonic() - started
+    copied = [value for _, _, value in read_all(cluster.bootstrap, target, PARTITIONS)]
+    missing = set(pinger.ledger.acked) - set(copied)
+    assert not missing, sorted(missing)[:5]
+    doubled = len(copied) - len(set(copied))
+    assert not doubled, f"{doubled} records were copied twice"
+    return [
+        Figure("transactional copy: records lost or doubled", "", doubled + len(missing)),
+        Figure("transactional copy: time to catch up", "s", caught_up),
+        Figure("transactional copy: longest pause between commits", "s", copier.longest_pause_s),
     ]
 
 

@@ -78,6 +78,10 @@ def test_rolling_restart_shows_clients_no_error(cluster: TrialCluster) -> None:
     steps.rolling_restart(cluster)
 
 
+def test_transactional_copy_is_exactly_once_while_nodes_are_killed(cluster: TrialCluster) -> None:
+    steps.kill_coordinator(cluster)
+
+
 def test_minority_of_the_voters_decides_nothing(cluster: TrialCluster) -> None:
     steps.minority_is_refused(cluster)
 

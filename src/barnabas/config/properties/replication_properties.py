@@ -50,7 +50,8 @@ PROPERTIES: tuple[P, ...] = (
       has_effect=True),
     P("replica.lag.time.max.ms", LONG, 30000, HIGH,
       "Milliseconds behind the end of the leader's log after which a follower leaves the in- "
-      "sync replicas."),
+      "sync replicas.",
+      is_checked=True),
     P("replica.socket.timeout.ms", INT, 30000, HIGH,
       "Milliseconds that a follower waits for an answer of its leader; not below "
       "replica.fetch.wait.max.ms.",
