@@ -1,4 +1,4 @@
-"""`python -m bench.cluster`: run the ladder, print its table, and write bench/cluster-results.md.
+"""`python -m bench.cluster`: run the ladder, print its table, and write bench/cluster-latest.md.
 
 The servers run in turn, never at the same time. All values of all rounds are in the table.
 """
@@ -66,7 +66,7 @@ def main() -> int:
     text = report(found, units, failures, options.rounds)
     print(text)
     if options.write:
-        (Path(__file__).parent.parent / "cluster-results.md").write_text(text + "\n")
+        (Path(__file__).parent.parent / "cluster-latest.md").write_text(text + "\n")
     return 1 if failures else 0
 
 
@@ -162,7 +162,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=20, help="kills in a round (barnabas)")
     parser.add_argument("--seconds", type=float, default=3600.0, help="start no step after these")
-    parser.add_argument("--write", action="store_true", help="write bench/cluster-results.md")
+    parser.add_argument("--write", action="store_true", help="write bench/cluster-latest.md")
     options = parser.parse_args()
     if options.servers is None:
         options.servers = ["barnabas"] if jars.missing() else ["barnabas", "kafka"]

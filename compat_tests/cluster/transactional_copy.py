@@ -44,7 +44,7 @@ class TransactionalCopy:
             self._failure = error
 
     def _copy_until_fenced(self) -> None:
-        """Copy with one producer; return when it cannot be used any more."""
+        """Copy with one producer; return when it is fenced."""
         shared = {"bootstrap.servers": self._bootstrap, "log_level": 0}
         producer = Producer({**shared, "transactional.id": self._name})
         consumer = Consumer(

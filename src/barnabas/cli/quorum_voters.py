@@ -48,6 +48,7 @@ def add(client: Client, text: str, listener: str, *, dry_run: bool) -> None:
         click.echo(f"node {key.id} would be added to {len(state.current_voters)} voters")
         return
     request = AddRaftVoterRequest(
+        cluster_id=None,
         timeout_ms=int(client.timeout * 1000),
         voter_id=key.id,
         voter_directory_id=key.directory_id,
@@ -84,7 +85,9 @@ def remove(client: Client, text: str, *, dry_run: bool, yes: bool) -> None:
         click.echo(f"node {number} would be removed, leaving {left} voters")
         return
     confirm(f"Remove voter {number}, leaving {left} voters?", yes=yes)
-    request = RemoveRaftVoterRequest(voter_id=int(number), voter_directory_id=directory_id)
+    request = RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=int(number), voter_directory_id=directory_id
+    )
     answer = ask(client, request, RemoveRaftVoterResponse)
     check(answer.error_code, answer.error_message, f"node {number}")
     click.echo(f"node {number} is no longer a voter")
