@@ -64,7 +64,8 @@ def machine_of(size: int = 1, **options: Any) -> ControllerStateMachine:
     )
     config = NodeConfig.load(None, {})
     ids = iter(range(1000, 2000))
-    controller = Controller(
+    controller_type = options.pop("controller_type", Controller)
+    controller = controller_type(
         lambda: config, lambda: uuid(next(ids)), lambda below: 0, lambda: core.kraft_version
     )
     image = MetadataImage(cluster_id=CLUSTER_ID)
