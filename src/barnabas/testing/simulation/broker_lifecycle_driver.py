@@ -10,7 +10,7 @@ from barnabas.cluster.broker.broker_lifecycle import (
     LifecycleResponse,
     LifecycleTimeouts,
 )
-from barnabas.cluster.metadata.feature_levels import SUPPORTED
+from barnabas.cluster.metadata.feature_levels import REGISTERED
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -139,7 +139,7 @@ def _registration(
         ],
         features=[
             request.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED.items()
+            for name, (low, high) in REGISTERED.items()
         ],
         rack=rack,
         log_dirs=list(directories),

@@ -272,15 +272,21 @@ class QuorumReplica:
         self.settle()
 
     def _set_timer(self) -> None:
-        due = self.core.wakeup_ms()
+        times = (self.core.wakeup_ms(), self.machine.wakeup_ms())
+        due = min((each for each in times if each is not None), default=None)
         self._timer += 1
         if due is not None:
-            self.process.after_ms(due - self.process.now_ms, self._tick, self._timer)
+            self.process.after_ms(max(0, due - self.process.now_ms), self._tick, self._timer)
 
     def _tick(self, timer: int) -> None:
-        if timer == self._timer:
-            self.core.tick(self.process.now_ms)
-            self.settle()
+        if timer != self._timer:
+            return
+        now_ms = self.process.now_ms
+        for timed in (self.core, self.machine):
+            due = timed.wakeup_ms()
+            if due is not None and due <= now_ms:
+                timed.tick(now_ms)
+        self.settle()
 
     # Requests to other replicas
 

@@ -3,7 +3,10 @@
 import attrs
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
-from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
+from barnabas.cluster.metadata.feature_levels import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    METADATA_VERSION,
+)
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -68,7 +71,12 @@ def prepare(
     settings = ClusterSettings(
         voters=VoterSet.of(*voters),
         config=NodeConfig.load(None, {}),
-        bootstrap=[FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3)],
+        bootstrap=[
+            FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3),
+            FeatureLevelRecord(
+                name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=options.elr_version
+            ),
+        ],
         observer=invariants,
         partitions=partitions,
         is_durable=any(fault.kind in LOSING_POWER for fault in faults),

@@ -16,6 +16,7 @@ class SeedOptions:
     brokers: int
     is_combined: bool
     racks: int
+    elr_version: int
     admins: int
     admin_pause_ms: int
     partitions: int
@@ -45,7 +46,8 @@ class SeedOptions:
         kind = "combined" if self.is_combined else "apart"
         return (
             f"controllers={self.controllers} brokers={self.brokers} {kind} "
-            f"racks={self.racks} admins={self.admins} every {self.admin_pause_ms} ms "
+            f"racks={self.racks} elr={self.elr_version} admins={self.admins} "
+            f"every {self.admin_pause_ms} ms "
             f"partitions={self.partitions} rf={self.replication_factor} "
             f"min.isr={self.min_insync_replicas} producers={self.producers} "
             f"every {self.producer_pause_ms} ms seconds={self.seconds}"
@@ -62,6 +64,7 @@ def draw_options(seed: int, seconds: int) -> SeedOptions:
         brokers=brokers,
         is_combined=chance.random() < 0.6,
         racks=chance.choice((1, 1, 3)),
+        elr_version=chance.choice((0, 1, 1)),
         admins=chance.choice((0, 1, 3)),
         admin_pause_ms=chance.choice((20, 100, 1000)),
         partitions=chance.choice((1, 3, 6)),
