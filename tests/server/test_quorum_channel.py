@@ -137,6 +137,20 @@ def test_own_request_reaches_the_controller_of_another_node(node: Node) -> None:
     run(Quorum(leader_at(controller_port(node))), test)
 
 
+def test_request_that_the_controllers_version_cannot_carry_is_refused(node: Node) -> None:
+    """A value that does not fit, and a version that is not served."""
+
+    async def test(channel: QuorumControllerChannel) -> None:
+        too_long = create("wide")
+        too_long.timeout_ms = 1 << 40  # no int32
+        for version, request in ((7, too_long), (1, create("old"))):
+            with pytest.raises(KafkaError) as raised:
+                await channel.send(request, CreateTopicsResponse, version=version)
+            assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+    run(Quorum(leader_at(controller_port(node))), test)
+
+
 def test_send_without_a_leader_waits_for_one(node: Node) -> None:
     quorum = Quorum(None)
 

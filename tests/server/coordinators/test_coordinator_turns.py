@@ -78,6 +78,9 @@ class Verified:
     def __init__(self, guards: Guards) -> None:
         self.guards = guards
 
+    def leader_epoch(self, _topic: str, _partition: int) -> int:
+        return 0
+
     async def verify(self, *arguments: Any, adds: bool) -> dict[tuple[str, int], ErrorCode]:
         return dict.fromkeys(arguments[-1], ErrorCode.NONE)
 

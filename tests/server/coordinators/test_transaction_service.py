@@ -181,7 +181,11 @@ class Told:
         self.codes = list(codes)
         self.asked = 0
         self.raises = True
+        self.epoch = 4
         self.meanwhile: Callable[[], None] = lambda: None
+
+    def leader_epoch(self, _topic: str, _partition: int) -> int:
+        return self.epoch
 
     async def verify(self, *arguments: Any, adds: bool) -> dict[tuple[str, int], ErrorCode]:
         await trio.sleep(0.001)
@@ -251,6 +255,17 @@ def test_first_write_after_the_end_of_its_transaction_is_refused() -> None:
     assert admitted(told, Support.DEFAULT) is ErrorCode.INVALID_TXN_STATE
     told.meanwhile = lambda: told.guards.transaction_ended("t", 0, 8)
     assert admitted(told, Support.DEFAULT) is NONE
+
+
+def test_first_write_in_another_leader_epoch_is_verified_again() -> None:
+    """Another node may have led meanwhile, and have written the marker."""
+    told = Told(NONE)
+
+    def lead_again() -> None:
+        told.epoch += 2
+
+    told.meanwhile = lead_again
+    assert admitted(told, Support.ADDS) is AGAIN
 
 
 # A whole node

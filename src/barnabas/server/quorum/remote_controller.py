@@ -13,7 +13,7 @@ import trio
 from barnabas.client.client_config import ClientConfig
 from barnabas.client.connection_pool import ConnectionPool
 from barnabas.client.failures import Address, ClientError, UnsupportedVersionError
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.messages.envelope import EnvelopeResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
@@ -98,7 +98,7 @@ class RemoteController:
                 connection = await self._pool.connection(self.address, lane)
                 self.versions = connection.versions.ranges
                 return await connection.ask(request, response_type, max_version=max_version)
-            except UnsupportedVersionError as error:
+            except (UnsupportedVersionError, EncodingError) as error:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
             except ClientError as error:
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error

@@ -50,6 +50,10 @@ class Verifier(Protocol):
 
     guards: Guards
 
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the leader epoch of a partition; -1 when it does not exist."""
+        ...
+
     async def verify(
         self,
         transactional_id: str,
@@ -90,12 +94,14 @@ class Admission:
         self._producer = producer_id, producer_epoch
         self._partitions = list(partitions)
         self._guards: dict[TopicPartition, Guard] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self._outcomes: dict[TopicPartition, ErrorCode] = {}
 
     async def __aenter__(self) -> "Admission":
         guards = self._verifier.guards
         for topic, number in self._partitions:
             self._guards[topic, number] = guards.hold(topic, number, self._producer[0])
+            self._leader_epochs[topic, number] = self._verifier.leader_epoch(topic, number)
         try:
             await self._ask()
         except BaseException:
@@ -118,10 +124,16 @@ class Admission:
         self._guards.clear()
 
     def outcome(self, partition: TopicPartition) -> ErrorCode:
-        """Return NONE for a partition that may be written to now, else the error."""
+        """Return NONE for a partition that may be written to now, else the error.
+
+        Another leader may have ended the transaction, so a write in a new leader epoch is verified
+        again.
+        """
         guard = self._guards.get(partition)
         if guard is None or guard.is_broken:
             return ErrorCode.INVALID_TXN_STATE
+        if self._verifier.leader_epoch(*partition) != self._leader_epochs[partition]:
+            return ErrorCode.NETWORK_EXCEPTION
         return self._outcomes.get(partition, ErrorCode.INVALID_TXN_STATE)
 
     def check_write(self, partition: TopicPartition) -> None:

@@ -44,6 +44,11 @@ class VerificationClient:
         self._busy: set[int] = set()
         self.guards = local.guards
 
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the leader epoch of a partition; -1 when it does not exist."""
+        image = self._image().partition(topic, partition)
+        return -1 if image is None else image.leader_epoch
+
     async def verify(
         self,
         transactional_id: str,
