@@ -1,5 +1,7 @@
 """`ReplicaFetchers`: tasks and connections that follow the assignments."""
 
+from typing import Any
+
 import trio
 
 from tests.client.harness import eventually
@@ -75,3 +77,21 @@ def test_added_partition_does_not_wait_for_a_parked_fetch() -> None:
         await eventually(lambda: second.log.log_end_offset == 1, timeout_s=5)
 
     with_fetchers(test, partitions=2)
+
+
+def test_defect_in_a_fetcher_does_not_end_the_node() -> None:
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > 2)
+        (core,) = harness.assignments.cores.values()
+        apply = core.on_response
+
+        def fail_once(*arguments: Any, **named: Any) -> None:
+            core.on_response = apply
+            raise ZeroDivisionError
+
+        core.on_response = fail_once
+        harness.leaders[0].produce(b"a")
+        await eventually(lambda: harness.followers[0].log.log_end_offset == 1)
+
+    with_fetchers(test)

@@ -27,6 +27,9 @@ _PARKED_S: Final = 0.02
 The leader holds it open because there are no records. A new leader's first commit would wait.
 """
 
+_DEFECT_PAUSE_S: Final = 0.5
+"""The pause after an exception that is a defect of this program."""
+
 _PARTITIONS_MAX: Final = 2000
 """More partitions than this are not requested again over another connection."""
 
@@ -90,11 +93,19 @@ class FetcherTask:
         with self._scope:
             async with trio.open_nursery() as readers:
                 while True:
-                    request = self._next_request()
-                    if request is None:
-                        await self._wait()
-                    else:
-                        await self._exchange(request, readers)
+                    try:
+                        await self._run_once(readers)
+                    except Exception as error:
+                        logger.exception("fetcher failed broker=%d", self._key.leader)
+                        self._failed(error)
+                        await trio.sleep(_DEFECT_PAUSE_S)
+
+    async def _run_once(self, readers: trio.Nursery) -> None:
+        request = self._next_request()
+        if request is None:
+            await self._wait()
+        else:
+            await self._exchange(request, readers)
 
     def _next_request(self) -> Request | None:
         version = inter_broker_version(FETCH_VERSIONS, self._metadata_version)
