@@ -29,6 +29,8 @@ from compat_tests.registry_instances import RegistryInstance
 from compat_tests.servers import BarnabasProcess
 
 _CONNECTIONS = 8
+_WINDOW_S = 0.5
+"""Short windows in turn: a burst of other work on the machine spoils few of them."""
 _NICENESS = 10
 """The priority that `serve --registry` gives the registry."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -57,7 +59,9 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def shown(values: list[float]) -> str:
-    return ", ".join(f"{each:.2f}" for each in sorted(values))
+    ordered = sorted(values)
+    quarters = (ordered[len(ordered) // 4], ordered[len(ordered) * 3 // 4])
+    return f"quartiles {quarters[0]:.2f} and {quarters[1]:.2f}, {len(ordered)} rounds"
 
 
 def start_seconds(instance: RegistryInstance) -> float:
@@ -200,7 +204,7 @@ def dummy(nice: int, cpu_us: float) -> Iterator[int]:
 
 
 def produce_beside(
-    bootstrap: str, instance: RegistryInstance, cpu_us: float, rounds: int, seconds: float
+    bootstrap: str, instance: RegistryInstance, cpu_us: float, rounds: int
 ) -> dict[str, list[float]]:
     """Return produce's p99 alone, beside the loaded registry and beside the dummy, in turn."""
     found: dict[str, list[float]] = {"alone": [], "registry": [], "dummy": []}
@@ -211,7 +215,7 @@ def produce_beside(
             # Each round begins with another one, so that a drift of the machine favours none.
             names = list(ports)[number % 3 :] + list(ports)[: number % 3]
             for name in names:
-                found[name].append(_produce_beside_port(bootstrap, ports[name], seconds))
+                found[name].append(_produce_beside_port(bootstrap, ports[name], _WINDOW_S))
     return found
 
 
@@ -219,9 +223,9 @@ def _produce_beside_port(bootstrap: str, port: int | None, seconds: float) -> fl
     if port is None:
         return produce_p99_ms(bootstrap, seconds)
     counts: Any = multiprocessing.Queue()
-    client = multiprocessing.Process(target=read_loop, args=(port, seconds + 1, counts))
+    client = multiprocessing.Process(target=read_loop, args=(port, seconds + 0.5, counts))
     client.start()
-    time.sleep(0.5)
+    time.sleep(0.2)
     p99 = produce_p99_ms(bootstrap, seconds)
     counts.get()
     client.join()
@@ -232,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schemas", type=int, default=3000)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=9, help="of produce beside the registry")
+    parser.add_argument("--rounds", type=int, default=30, help="of produce beside the registry")
     arguments = parser.parse_args()
     server = BarnabasProcess()
     server.start()
@@ -260,7 +264,7 @@ def _report(bootstrap: str, instance: RegistryInstance, arguments: argparse.Name
     full = start_seconds(instance)
     register(instance.port, 0, 1)
     restarted_mb = memory_mb(instance.pid)
-    beside = produce_beside(bootstrap, instance, cpu_us, arguments.rounds, seconds)
+    beside = produce_beside(bootstrap, instance, cpu_us, arguments.rounds)
     ratios = [a / b for a, b in zip(beside["registry"], beside["dummy"], strict=True)]
     rows = [
         ("start, empty", f"{empty:.2f} s", "0.6 s"),

@@ -350,3 +350,19 @@ def test_every_reason_has_a_hint() -> None:
                 texts.add(reason.message())
                 assert reason.details()["hint"]
     assert any("path '#/additionalProperties'" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rules"),
+    [
+        ({"const": 1}, {"const": 1}, []),
+        ({"const": 1}, {"const": 2}, [("ENUM_ARRAY_CHANGED", "#/const")]),
+        ({"const": 1}, {"enum": [1, 2]}, [("TYPE_CHANGED", "#/")]),
+        ({"enum": [1]}, {"const": 1}, [("TYPE_CHANGED", "#/")]),
+        ({"const": 1}, {}, []),
+    ],
+)
+def test_const_is_compared_with_const_alone(
+    old: Any, new: Any, rules: list[tuple[str, str]]
+) -> None:
+    assert check(old, new) == rules

@@ -55,12 +55,17 @@ def compare_nodes(c: Comparison, old: Node, new: Node, path: Path) -> Iterator[I
         yield from compare_combined(c, old, new, path)
     elif isinstance(old, CombinedNode) or isinstance(new, CombinedNode):
         yield from compare_one_sided(c, old, new, path)
-    elif type(old) is not type(new):
+    elif type(old) is not type(new) or _is_const(old) != _is_const(new):
         yield c.difference("TYPE_CHANGED", path, kind_of(old), kind_of(new))
     else:
         compare = _COMPARE.get(type(old))
         if compare is not None:
             yield from compare(c, old, new, path)
+
+
+def _is_const(node: Node) -> bool:
+    """True for ``const``, which is never compared with ``enum``, not even of the same values."""
+    return isinstance(node, EnumNode) and node.keyword == "const"
 
 
 def kind_of(node: Node) -> str:
