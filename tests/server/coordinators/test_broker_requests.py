@@ -10,12 +10,18 @@ from trio.testing import wait_all_tasks_blocked
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.coordinator.transactions.pending_markers import MarkersAnswered, SendMarkers
+from barnabas.coordinator.transactions.verification_batches import (
+    Verification,
+    outcomes_of_verification,
+    verification_request,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from barnabas.server.api.handlers.transactions.transaction_handlers import add_partitions_to_txn
 from barnabas.server.coordinators.broker_requests import BrokerRequests
 from barnabas.server.coordinators.transactions.marker_sender import MarkerSender
 from barnabas.server.coordinators.transactions.verification_client import VerificationClient
@@ -385,6 +391,28 @@ def test_unknown_coordinator_is_a_retriable_error(leader: int, name: str) -> Non
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     with_verifier(leader, test)
+
+
+def test_transactions_of_one_request_wait_for_their_commits_together() -> None:
+    both = trio.Event()
+    waiting: list[str] = []
+
+    class Transactions:
+        async def add_partitions(self, transactional_id: str, *_: Any) -> None:
+            waiting.append(transactional_id)
+            if len(waiting) == 2:
+                both.set()
+            await both.wait()
+            if transactional_id == "b":
+                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "no")
+
+    image: Any = Image(t=HERE)
+    services = SimpleNamespace(image=lambda: image, transactions=Transactions())
+    context: Any = SimpleNamespace(services=services, version=5)
+    verifications = [Verification(0, name, 7, 0, (T0,), True) for name in ("a", "b")]
+    response = trio.run(add_partitions_to_txn, context, verification_request(verifications))
+    codes = [outcomes_of_verification(each, response)[T0] for each in verifications]
+    assert codes == [NONE, ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
 # Connections

@@ -5,9 +5,11 @@ AddPartitionsToTxn v0-3 comes from producers. v4-5 comes from brokers, for sever
 adds partitions for producers of the second version, or only verifies them (KIP-890).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
+
+import trio
 
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.coordinator.transactions.transaction import TopicPartition
@@ -61,13 +63,7 @@ async def add_partitions_to_txn(
     """Add partitions to transactions, or verify that they are in them."""
     if context.version >= _BATCHED_VERSION:
         return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                TransactionResult(
-                    transactional_id=asked.transactional_id,
-                    topic_results=await _add(context, asked, TV_2),
-                )
-                for asked in request.transactions
-            ]
+            results_by_transaction=await _add_each(context, request.transactions)
         )
     asked = AskedTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -78,6 +74,21 @@ async def add_partitions_to_txn(
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=await _add(context, asked, TV_0)
     )
+
+
+async def _add_each(
+    context: TransactionsContext, transactions: Sequence[AskedTransaction]
+) -> list[TransactionResult]:
+    """Return the results of several transactions, which wait for their commits together."""
+    results = [TransactionResult(transactional_id=each.transactional_id) for each in transactions]
+
+    async def add(asked: AskedTransaction, result: TransactionResult) -> None:
+        result.topic_results = await _add(context, asked, TV_2)
+
+    async with trio.open_nursery() as nursery:
+        for asked, result in zip(transactions, results, strict=True):
+            nursery.start_soon(add, asked, result)
+    return results
 
 
 async def _add(
