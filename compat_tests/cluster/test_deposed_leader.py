@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.process import ClusterProcess
 
+pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
+
 TOPIC = "t"
 UNACKED = 1000
 # A killed broker's session ends soon, so that a test does not wait for it.

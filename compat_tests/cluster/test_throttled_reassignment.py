@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -15,6 +16,8 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 )
 from barnabas.testing.process import ClusterProcess
 from compat_tests.wire import Connection
+
+pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
 
 TOPIC = "moved"
 RATE = 2_000_000
