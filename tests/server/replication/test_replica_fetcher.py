@@ -95,3 +95,18 @@ def test_defect_in_a_fetcher_does_not_end_the_node() -> None:
         await eventually(lambda: harness.followers[0].log.log_end_offset == 1)
 
     with_fetchers(test)
+
+
+def test_image_after_the_end_starts_no_fetcher() -> None:
+    ended: list[Harness] = []
+
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await eventually(lambda: len(harness.fetches) > 2)
+        ended.append(harness)
+
+    with_fetchers(test)
+    (harness,) = ended
+    for follower in harness.followers:
+        harness.assignments.unfollow((follower.topic_id, follower.partition))
+    harness.publish()

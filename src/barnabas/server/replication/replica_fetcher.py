@@ -42,6 +42,7 @@ class ReplicaFetchers:
         self._identity = identity
         self._now_ms = now_ms
         self._tasks: dict[FetcherKey, FetcherTask] = {}
+        self._is_running = False
 
     async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Start and end fetchers as the metadata changes, until cancelled."""
@@ -54,11 +55,15 @@ class ReplicaFetchers:
             def follow(_: "MetadataImage", __: "MetadataDelta | None") -> None:
                 self._follow_assignments(nursery)
 
+            self._is_running = True
             configure(self._settings.current)
             self._settings.subscribe(_DYNAMIC, configure)
             self._publisher.subscribe("replica fetchers", follow, essential=True)
             task_status.started()
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._is_running = False  # a stopping node may still get images
 
     def _configure(self, config: "NodeConfig") -> None:
         self._assignments.configure(
@@ -73,6 +78,8 @@ class ReplicaFetchers:
         self._assignments.resize(config.get_int("num.replica.fetchers"))
 
     def _follow_assignments(self, nursery: trio.Nursery) -> None:
+        if not self._is_running:
+            return
         for key in self._assignments.take_changed():
             core, task = self._assignments.cores.get(key), self._tasks.get(key)
             if task is not None and task.core is core:
