@@ -126,7 +126,7 @@ MISTAKES: dict[Mistake, tuple[int, bool]] = {
     fenced_before_it_leaves_its_isrs: (0, True),
     reassignment_ends_without_all_added_replicas: (0, True),
     removed_replica_stays_in_the_leader_epoch: (0, True),
-    offline_directory_may_lead: (0, True),
+    offline_directory_may_lead: (1, True),
     last_in_sync_replica_is_dropped: (0, False),
 }
 

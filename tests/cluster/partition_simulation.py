@@ -139,13 +139,17 @@ class World:
         return broker if known.incarnation_id == uuid(broker.incarnation) else None
 
     def maximal_isr(self, number: int) -> set[int]:
+        return {*self.partition(number).isr, *self.pending_isr(number)}
+
+    def pending_isr(self, number: int) -> tuple[int, ...]:
+        """Return the ISR that the leader has proposed, while the partition is unchanged."""
         partition, pending = self.partition(number), self.pending.get(number)
         if pending is None or (pending.leader_epoch, pending.partition_epoch) != (
             partition.leader_epoch,
             partition.partition_epoch,
         ):
-            return {*partition.isr}
-        return {*partition.isr, *pending.isr}
+            return ()
+        return pending.isr
 
     def write(self) -> None:
         number = self.random.choice(PARTITIONS)
@@ -188,7 +192,7 @@ class World:
         """Let a leader propose the replicas that have its whole log as the ISR."""
         number = self.random.choice(PARTITIONS)
         leader, partition = self.leader(number), self.partition(number)
-        if leader is None:
+        if leader is None or self.pending_isr(number):
             return
         isr = [
             each
@@ -451,7 +455,7 @@ class World:
                 )
 
     def heal(self) -> None:
-        """End all faults; each partition with an in-sync or eligible replica gets a leader."""
+        """End all faults, and change the controller: no partition waits for an available leader."""
         self.network.clear()
         for broker in self.brokers.values():
             if not broker.is_up or broker.failed:
@@ -459,6 +463,10 @@ class World:
                 self.start(broker)
             elif self.image.brokers[broker.id].fenced:
                 self.unfence(broker)
+        controller = self.cluster.controller
+        controller.activate(self.image, controller.next_offset, 0)
+        while controller.unfinished:
+            self.apply(controller.finish_changes().records)
         for number in PARTITIONS:
             partition = self.partition(number)
             if partition.leader == NO_LEADER and (partition.isr or partition.elr):

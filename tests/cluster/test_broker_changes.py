@@ -261,3 +261,16 @@ def test_heartbeat_failed_directory_of_a_stopping_broker_changes_each_partition_
     cluster.replay(records)
     assert cluster.image.brokers[1].directories == (uuid(602),)
     assert cluster.image.brokers[1].in_controlled_shutdown
+
+
+def test_fence_broker_with_many_partitions_takes_several_runs_and_fences_it_last() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create("t", partitions=250, replicas=3)
+    sizes: list[int] = []
+    while not cluster.image.brokers[1].fenced:
+        result = cluster.controller.fence_broker(1, 100)
+        cluster.take(result)
+        sizes.append(len(result.records))
+        in_sync = {*cluster.image.partition_index.isr_members(1)}
+        assert not (cluster.image.brokers[1].fenced and in_sync)
+    assert sizes == [100, 100, 51]
