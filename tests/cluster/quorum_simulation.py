@@ -22,8 +22,11 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteResponse,
 )
 from barnabas.cluster.quorum.raft_state import Entry, Ready, Timeouts
+from barnabas.cluster.quorum.voter_changes import add_voter, remove_voter
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
-from barnabas.protocol.errors import ErrorCode
+from barnabas.cluster.quorum.voters_history import VotersHistory
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records.control_records import VotersRecord
 from tests.cluster.states import uuid
 
 TIMEOUTS = Timeouts(election_ms=1000, fetch_ms=2000, backoff_max_ms=1000)
@@ -41,6 +44,11 @@ class Replica:
         self.synced = 0  # entries that survive a loss of power
         self.core: RaftCore | None = None
         self.life = 0
+        self.history: VotersHistory | None = None
+
+    @property
+    def synced_end_offset(self) -> int:
+        return self.log[self.synced - 1].next_offset if self.synced else 0
 
     @property
     def end_offset(self) -> int:
@@ -57,15 +65,18 @@ class Simulation:
         loss: float = 0.0,
         core_type: type[RaftCore] = RaftCore,
         sync_chance: float = 1.0,
+        spare: int = 0,
     ) -> None:
+        """Make a simulation; `spare` replicas are observers at first."""
         self.random = random.Random(seed)
         self.core_type = core_type
         self.now_ms = 0
         self.loss = loss
         self.sync_chance = sync_chance
         self.cut: set[int] = set()
-        self.replicas = {node: Replica(node) for node in range(1, size + 1)}
-        self.voters = VoterSet.of(*(Voter(ReplicaKey(node, uuid(node))) for node in self.replicas))
+        self.replicas = {node: Replica(node) for node in range(1, size + spare + 1)}
+        self.locals = {node: Voter(ReplicaKey(node, uuid(node))) for node in self.replicas}
+        self.voters = VoterSet.of(*(self.locals[node] for node in range(1, size + 1)))
         self.committed: list[Entry] = []
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[int, int], int] = {}
@@ -94,16 +105,21 @@ class Simulation:
             if not starts or entry.epoch > starts[-1][0]:
                 starts.append((entry.epoch, entry.base_offset))
         replica.life += 1
+        replica.history = VotersHistory(self.voters, 1)
+        for entry in replica.log:
+            replica.history.take(entry.control, entry.base_offset)
+        stated = replica.history.latest
         replica.core = self.core_type(
-            local=self.voters.voters[node],
-            voters=self.voters,
-            voters_offset=0,
+            local=self.locals[node],
+            voters=stated.voters,
+            voters_offset=stated.offset,
             kraft_version=1,
             state=replica.state,
             log=EpochHistory(starts, replica.end_offset),
             random=self.random.randrange,
             timeouts=TIMEOUTS,
         )
+        replica.core.use_voters(stated)
         replica.core.start(self.now_ms)
         self.settle(replica)
         life = replica.life
@@ -130,6 +146,7 @@ class Simulation:
         core = replica.core
         if core is None or replica.life != life:
             return
+        self._check_stated_voters(replica, core)
         wakeup = core.wakeup_ms()
         if wakeup is not None and wakeup <= self.now_ms:
             core.tick(self.now_ms)
@@ -165,8 +182,12 @@ class Simulation:
             while replica.log and replica.log[-1].base_offset >= ready.truncate_to:
                 replica.log.pop()
             replica.synced = min(replica.synced, len(replica.log))
+            self.truncated(replica, core, ready.truncate_to)
             assert replica.end_offset == ready.truncate_to
         replica.log += ready.entries
+        for entry in ready.entries:
+            self._check_voters(replica, entry)
+            self._follow_voters(replica, entry)
         assert replica.end_offset == core.log_end_offset
         if core.is_leader:
             self._check_leader(replica, core)
@@ -197,6 +218,11 @@ class Simulation:
             assert vote == new.voted.id, "voted twice in an epoch"
 
     def _check_committed(self, replica: Replica, high_watermark: int) -> None:
+        if replica.core is not None and replica.core.is_leader:
+            voters = replica.core.voters
+            ends = [self.replicas[node].synced_end_offset for node in voters.voters]
+            durable = sum(end >= high_watermark for end in ends)
+            assert durable >= voters.majority, "committed without a majority of the voters"
         entries = [entry for entry in replica.log if entry.next_offset <= high_watermark]
         known = min(len(entries), len(self.committed))
         assert entries[:known] == self.committed[:known], "a committed record changed"
@@ -277,9 +303,64 @@ class Simulation:
         if core.on_fetch_response(response, self.now_ms) and entries:
             replica.log += entries
             replica.synced = len(replica.log)
+            for entry in entries:
+                self._follow_voters(replica, entry)
+                if entry.control and replica.history is not None:
+                    core.use_voters(replica.history.latest)
             batches = [(entry.epoch, entry.base_offset, entry.next_offset) for entry in entries]
             self.appended(replica, entries)
             core.on_appended(batches, response.high_watermark)
+
+    def truncated(self, replica: Replica, core: RaftCore, offset: int) -> None:
+        """The voters are those of the log that is left."""
+        if replica.history is not None:
+            replica.history.truncate(offset)
+            core.use_voters(replica.history.latest)
+
+    def _follow_voters(self, replica: Replica, entry: Entry) -> None:
+        if replica.history is not None:
+            replica.history.take(entry.control, entry.base_offset)
+
+    def _check_voters(self, replica: Replica, entry: Entry) -> None:
+        """A leader changes one voter at a time, after the change before it is committed."""
+        assert replica.history is not None
+        before, _, offset, _ = replica.history.latest
+        for message in entry.control:
+            if isinstance(message, VotersRecord):
+                ids = VoterSet.from_record(message).voters.keys()
+                assert len(ids ^ before.voters.keys()) <= 1, "two voters changed at once"
+                end = self.committed[-1].next_offset if self.committed else 0
+                changed = ids != before.voters.keys()
+                assert not changed or offset < end, "two changes of voters are uncommitted"
+
+    def _check_stated_voters(self, replica: Replica, core: RaftCore) -> None:
+        history = VotersHistory(self.voters, 1)
+        for entry in replica.log:
+            history.take(entry.control, entry.base_offset)
+        assert core.voters.voters.keys() == history.latest.voters.voters.keys(), "unstated voters"
+
+    def change_voters(self, node: int) -> bool:
+        """Let the leader add or remove a voter; return False when it refuses."""
+        for replica in self.replicas.values():
+            core = replica.core
+            if core is None or not core.is_leader or replica.id in self.cut:
+                continue
+            try:
+                if node in core.voters.voters:
+                    self.remove(core, ReplicaKey(node, uuid(node)))
+                else:
+                    self.add(core, self.locals[node])
+            except KafkaError:
+                return False
+            self.settle(replica)
+            return True
+        return False
+
+    def add(self, core: RaftCore, voter: Voter) -> None:
+        add_voter(core, voter, self.now_ms)
+
+    def remove(self, core: RaftCore, key: ReplicaKey) -> None:
+        remove_voter(core, key, self.now_ms)
 
     def appended(self, replica: Replica, entries: list[Entry]) -> None:
         """Entries from the leader are in the log of a replica."""

@@ -18,6 +18,7 @@ from barnabas.cluster.quorum.raft_messages import (
 )
 from barnabas.cluster.quorum.raft_state import QuorumDataLossError, Role, Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters_history import StatedVoters
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.control_records import (
     KRaftVersionRecord,
@@ -74,7 +75,7 @@ def test_upgrade_kraft_version_appends_the_configured_voters() -> None:
     lone = core(kraft_version=0)
     (opening,) = lone.take_ready().entries
     assert [type(message) for message in opening.control] == [LeaderChangeMessage]
-    entry = lone.upgrade_kraft_version(1, 5)
+    entry = lone.upgrade_kraft_version(1, lone.voters, 5)
     assert entry.base_offset == opening.next_offset
     assert entry.control == (KRaftVersionRecord(kraft_version=1), lone.voters.record())
     assert (lone.kraft_version, lone.voters_offset) == (1, entry.base_offset + 1)
@@ -288,7 +289,7 @@ def test_follower_downloads_a_snapshot_and_continues_after_it() -> None:
     assert not replica.on_fetch_response(FetchResponse(1, 2, snapshot=snapshot), 10)
     assert replica.take_ready().fetch_snapshot == snapshot
     assert replica.fetch_request() is None
-    replica.on_snapshot_installed(snapshot, replica.voters, 1)
+    replica.on_snapshot_installed(snapshot, StatedVoters(replica.voters, 1))
     request = replica.fetch_request()
     assert request is not None
     assert (request.offset, request.last_epoch) == (10, 1)

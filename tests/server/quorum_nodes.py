@@ -37,7 +37,10 @@ class QuorumNodes:
         nursery: trio.Nursery,
         voter_ids: Iterable[int] = (1, 2, 3),
         config: Mapping[str, str] | None = None,
+        *,
+        is_static: bool = False,
     ) -> None:
+        self._is_static = is_static
         self.running: dict[int, Node] = {}
         self._directory = directory
         self._nursery = nursery
@@ -74,15 +77,21 @@ class QuorumNodes:
             "node.id": str(node_id),
             "process.roles": roles,
             "listeners": ",".join(listeners[role] for role in roles.split(",")),
-            "controller.quorum.bootstrap.servers": self.bootstrap,
+            **self._discovery(),
             "log.dirs": str(self._format(node_id)),
             **self._config,
         }
 
+    def _discovery(self) -> dict[str, str]:
+        if not self._is_static:
+            return {"controller.quorum.bootstrap.servers": self.bootstrap}
+        voters = (f"{v.key.id}@127.0.0.1:{self.ports(v.key.id)[1]}" for v in self.voters)
+        return {"controller.quorum.voters": ",".join(voters)}
+
     def _format(self, node_id: int) -> Path:
         directory = self._directory / str(node_id)
         if not (directory / "meta.properties").exists():
-            is_voter = node_id in self.voters.voters
+            is_voter = node_id in self.voters.voters and not self._is_static
             directory_id = self._directory_ids.setdefault(node_id, Uuid.random())
             format_directory(directory, voters=self.voters if is_voter else None, now_ms=0)
             properties = MetaProperties(CLUSTER_ID, node_id, directory_id)

@@ -26,6 +26,8 @@ from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
 from barnabas.cluster.metadata.record_versions import encode_at, records_at
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Entry, Ready
+from barnabas.cluster.quorum.voter_changes import upgraded_voters
+from barnabas.cluster.quorum.voters import Voter
 from barnabas.cluster.quorum.voters_history import VotersHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
@@ -103,12 +105,18 @@ class ControllerStateMachine:
         timestamp_ms: int = 0,
         bootstrap: Sequence[Message] = (),
         open_transaction: Sequence[Message] | None = None,
+        voters_history: VotersHistory | None = None,
     ) -> None:
         self.core = core
         self.controller = controller
         self.image = image
         self.timestamp_ms = timestamp_ms
-        self.voters_history = VotersHistory(core.voters, core.kraft_version, core.voters_offset)
+        self.voters_history = voters_history or VotersHistory(
+            core.voters, core.kraft_version, core.voters_offset
+        )
+        core.use_voters(self.voters_history.latest)
+        self.reported_voters: dict[int, Voter] = {}
+        """The voters as they reported themselves to this leader, under kraft.version 0."""
         self._bootstrap = bootstrap
         self._transaction = MetadataTransaction(open_transaction)
         self.loaded_end_offset = core.log_end_offset
@@ -133,7 +141,8 @@ class ControllerStateMachine:
         self._prepare(now_ms)
         result = self.controller.handle(request, version)
         if result.kraft_version is not None:
-            self.core.upgrade_kraft_version(result.kraft_version, now_ms)
+            voters = upgraded_voters(self.core, self.reported_voters, result.kraft_version)
+            self.core.upgrade_kraft_version(result.kraft_version, voters, now_ms)
         self._append_result(result, now_ms)
         self._tasks.observe(result.records, now_ms)
         waiting = _Waiting(self.core.epoch, self.core.log_end_offset, token, result.response)
@@ -193,7 +202,7 @@ class ControllerStateMachine:
         for entry in entries:
             if entry.control:
                 self.voters_history.take(entry.control, entry.base_offset)
-                self.core.use_voters(*self.voters_history.latest)
+                self.core.use_voters(self.voters_history.latest)
             if entry.records:
                 stated = [decode_metadata_record(value) for value in entry.records]
                 records = self._transaction.take(stated, entry.next_offset)
@@ -233,11 +242,8 @@ class ControllerStateMachine:
         image, offset = loader.image(), loader.epochs.end_offset
         self._appended.clear()
         self._transaction = MetadataTransaction(loader.open_transaction)
-        if loader.voters is not None:
-            self.voters_history = VotersHistory(
-                loader.voters, loader.kraft_version, loader.voters_offset
-            )
-            self.core.use_voters(*self.voters_history.latest)
+        self.voters_history = loader.history
+        self.core.use_voters(loader.history.latest)
         batch = CommittedBatch(image, difference(self.image, image), loader.last_timestamp_ms)
         self._appended.append(_AppendedBatch(loader.epochs.last_epoch, offset, batch))
         self.loaded_end_offset = offset
@@ -307,7 +313,7 @@ class ControllerStateMachine:
             self._appended.pop()
         self._transaction.truncate(offset)
         self.voters_history.truncate(offset)
-        self.core.use_voters(*self.voters_history.latest)
+        self.core.use_voters(self.voters_history.latest)
 
     def _latest_image(self) -> MetadataImage:
         """Return the image after all records in the log, committed or not."""

@@ -12,11 +12,11 @@ from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, de
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
 from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.cluster.quorum.voters_history import VotersHistory
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.compression import Buffer
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.control_records import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -28,16 +28,14 @@ from barnabas.protocol.records.metadata_records import (
 class MetadataLoader:
     """Reads a snapshot, and then batches of the log in order.
 
-    `epochs` has the end of the log and its leader epochs. `voters_offset` is the offset of the
-    record with `voters`, -1 when only a snapshot has them.
+    `epochs` has the end of the log and its leader epochs, `history` the voters by offset, from
+    `static_voters` on where the log states none.
     """
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, static_voters: VoterSet | None = None) -> None:
         self.delta = MetadataDelta(image)
         self.epochs = EpochHistory([], 0)
-        self.voters: VoterSet | None = None
-        self.voters_offset = BOOTSTRAP_VOTERS_OFFSET
-        self.kraft_version = 0
+        self.history = VotersHistory(static_voters or VoterSet.of(), 0)
         self.last_timestamp_ms = 0
         self._transaction: list[Message] | None = None
 
@@ -46,11 +44,11 @@ class MetadataLoader:
         for record in snapshot.records:
             self.delta.replay(record)
         self.epochs.truncate_to_snapshot(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
-        self.voters, self.kraft_version = snapshot.voters, snapshot.kraft_version
         self.last_timestamp_ms = snapshot.last_timestamp_ms
-        if snapshot_id.end_offset > 0:
-            # A later snapshot repeats the voters of an earlier record.
-            self.voters_offset = snapshot_id.end_offset - 1
+        if snapshot.voters is not None:
+            # A snapshot of the log repeats the voters of an earlier record.
+            offset = max(snapshot_id.end_offset - 1, BOOTSTRAP_VOTERS_OFFSET)
+            self.history = VotersHistory(snapshot.voters, snapshot.kraft_version, offset)
 
     def load_batches(self, data: Buffer) -> None:
         """Replay the batches of `data` that were not read before.
@@ -80,10 +78,8 @@ class MetadataLoader:
         return self._transaction
 
     def _take_control(self, message: Message | None, offset: int) -> None:
-        if isinstance(message, KRaftVersionRecord):
-            self.kraft_version = message.kraft_version
-        elif isinstance(message, VotersRecord):
-            self.voters, self.voters_offset = VoterSet.from_record(message), offset
+        if message is not None:
+            self.history.take([message], offset)
 
     def _take(self, record: Message) -> None:
         if isinstance(record, BeginTransactionRecord):

@@ -10,7 +10,10 @@ that cannot win from disturbing the leader (KIP-996). Source: `KafkaRaftClient`,
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import attrs
+
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
+from barnabas.cluster.quorum.epoch_records import leader_change
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
@@ -34,12 +37,14 @@ from barnabas.cluster.quorum.raft_validation import (
     announcement_error,
     fetch_error,
     leader_only_error,
+    needs_snapshot,
     vote_error,
 )
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters_history import StatedVoters
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from barnabas.protocol.records.control_records import KRaftVersionRecord
 from barnabas.protocol.types import ZERO_UUID
 
 BOOTSTRAP_VOTERS_OFFSET: Final = -1
@@ -76,6 +81,7 @@ class RaftCore:
         self.voters = voters
         self.voters_offset = voters_offset
         self.kraft_version = kraft_version
+        self._previous_voters = VoterSet.of()
         self.state = state
         self.log = log
         self.role = Role.UNATTACHED
@@ -122,6 +128,12 @@ class RaftCore:
         return self.voters.is_voter(self.local.key)
 
     @property
+    def _may_campaign(self) -> bool:
+        """True for a voter, and for one whose removal may not be committed: others may need it."""
+        was_voter = self._previous_voters.is_voter(self.local.key)
+        return self.is_voter or (was_voter and self.voters_offset >= self.high_watermark)
+
+    @property
     def log_end_offset(self) -> int:
         """The offset of the next record."""
         return self.log.end_offset
@@ -146,11 +158,20 @@ class RaftCore:
     def wakeup_ms(self) -> int | None:
         """Return when `tick` is due next; None when time changes nothing."""
         if self.role is Role.LEADER:
-            return None if self._is_single_voter else min(self._deadline_ms, self._begin_epoch_ms)
-        due = self._deadline_ms if self.is_voter else None
+            return None if self._is_single_voter else self._leader_wakeup_ms()
+        is_timed = self._may_campaign or self.role is Role.RESIGNED
+        due = self._deadline_ms if is_timed else None
         if self._failed_requests:
             return self._retry_ms if due is None else min(due, self._retry_ms)
         return due
+
+    @property
+    def _is_removed(self) -> bool:
+        """True when this leader has removed itself from the voters, and that is committed."""
+        return not self.is_voter and self.voters_offset < self.high_watermark
+
+    def _leader_wakeup_ms(self) -> int:
+        return 0 if self._is_removed else min(self._deadline_ms, self._begin_epoch_ms)
 
     def take_ready(self) -> Ready:
         """Return the effects since the last call."""
@@ -181,10 +202,12 @@ class RaftCore:
             return
         if self._failed_requests and now_ms >= self._retry_ms:
             self._retry_vote_requests()
-        if now_ms < self._deadline_ms or not self.is_voter:
+        if now_ms < self._deadline_ms:
             return
         if self.role is Role.RESIGNED:
             self._leave_epoch(now_ms)
+        elif not self._may_campaign:
+            return
         elif self.role is Role.PROSPECTIVE:
             self._lose(now_ms)
         else:
@@ -193,7 +216,7 @@ class RaftCore:
     def _tick_leader(self, now_ms: int) -> None:
         if self._is_single_voter:
             return
-        if now_ms >= self._deadline_ms:
+        if self._is_removed or now_ms >= self._deadline_ms:
             self.resign(now_ms)
         elif now_ms >= self._begin_epoch_ms:
             self._announce(now_ms)
@@ -223,7 +246,8 @@ class RaftCore:
 
     def _request_votes(self, now_ms: int, *, pre_vote: bool) -> None:
         self._elections += 1
-        self._granted, self._refused = {self.local.key.id}, set()
+        self._granted = {self.local.key.id} if self.is_voter else set()
+        self._refused = set()
         self._failed_requests = set()
         self._deadline_ms = now_ms + self._election_timeout()
         for voter in self.voters:
@@ -334,7 +358,7 @@ class RaftCore:
         The survivors notice this at the same instant; they campaign one after the other, in the
         order of their ids, so that the votes are not split.
         """
-        if self.role is not Role.FOLLOWER or not self.is_voter or self._is_leader_gone:
+        if self.role is not Role.FOLLOWER or not self._may_campaign or self._is_leader_gone:
             return
         self._is_leader_gone = True
         self._has_fetched = False  # it may grant pre-votes of the others
@@ -355,15 +379,12 @@ class RaftCore:
         self._set_state(QuorumState(epoch=self.epoch, leader_id=self.local.key.id))
         self.epoch_start_offset = self.log.end_offset
         self._progress = QuorumProgress(self.local.key, self.voters.replica_keys, now_ms)
-        self._deadline_ms = now_ms + self._majority_timeout()
+        self._deadline_ms = now_ms + self._timeouts.majority_ms
         self._ready.leadership = (self.local.key.id, self.epoch)
-        control = (self._leader_change(), *self._voters_to_state())
+        change = leader_change(self.local.key.id, self.voters, self._granted)
+        control = (change, *self._voters_to_state())
         self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
         self._announce(now_ms)
-
-    def _majority_timeout(self) -> int:
-        """Return the ms without a fetch from a majority that depose a leader (KAFKA-15489)."""
-        return self._timeouts.fetch_ms * 3 // 2
 
     def _announce(self, now_ms: int) -> None:
         """Announce the leader to the voters that have not fetched for half a fetch timeout."""
@@ -383,15 +404,30 @@ class RaftCore:
         self._require_leadership()
         return self._append(Entry(self.log.end_offset, self.epoch, now_ms, tuple(records)))
 
-    def upgrade_kraft_version(self, version: int, now_ms: int) -> Entry:
+    def upgrade_kraft_version(self, version: int, voters: VoterSet, now_ms: int) -> Entry:
         """Append a higher kraft.version, and the voters, which the log states from then on.
 
         Raises KafkaError (NOT_CONTROLLER) when this replica does not lead.
         Source: `LeaderState.maybeAppendUpgradedKRaftVersion`.
         """
         self._require_leadership()
-        self.kraft_version, self.voters_offset = version, self.log.end_offset + 1
-        control = (KRaftVersionRecord(kraft_version=version), self.voters.record())
+        self.kraft_version = version
+        record = KRaftVersionRecord(kraft_version=version)
+        return self._append_voters(voters, (record, voters.record()), now_ms)
+
+    def change_voters(self, voters: VoterSet, now_ms: int) -> Entry:
+        """Append a set of voters, which counts at once (`voter_changes` has the checks).
+
+        Raises KafkaError (NOT_CONTROLLER) when this replica does not lead.
+        """
+        self._require_leadership()
+        return self._append_voters(voters, (voters.record(),), now_ms)
+
+    def _append_voters(self, voters: VoterSet, control: tuple[Message, ...], now_ms: int) -> Entry:
+        self._previous_voters, self.voters = self.voters, voters
+        self.voters_offset = self.log.end_offset + len(control) - 1
+        self._progress.follow(voters, now_ms)
+        self._extend_deadline()
         return self._append(Entry(self.log.end_offset, self.epoch, now_ms, control=control))
 
     def _require_leadership(self) -> None:
@@ -424,22 +460,15 @@ class RaftCore:
         error = fetch_error(request, self.epoch, is_leader=self.is_leader)
         if error is not ErrorCode.NONE:
             return FetchResponse(self.epoch, self.leader_id, error)
-        high_watermark = self.leader_high_watermark
-        if self._needs_snapshot(request):
+        reply = FetchResponse(self.epoch, self.leader_id, high_watermark=self.leader_high_watermark)
+        if needs_snapshot(request, self.log.log_start):
             self._note_contact(request.replica, now_ms)
-            return FetchResponse(
-                self.epoch,
-                self.leader_id,
-                high_watermark=high_watermark,
-                snapshot=self.log.log_start,
-            )
+            return attrs.evolve(reply, snapshot=self.log.log_start)
         end = self.log.end_of(request.last_epoch)
         is_empty = request.offset == 0 and request.last_epoch == 0
         if not is_empty and (end.epoch != request.last_epoch or end.offset < request.offset):
             self._note_contact(request.replica, now_ms)
-            return FetchResponse(
-                self.epoch, self.leader_id, high_watermark=high_watermark, diverging=end
-            )
+            return attrs.evolve(reply, diverging=end)
         self._note_progress(request, now_ms)
         return FetchResponse(self.epoch, self.leader_id, high_watermark=self.leader_high_watermark)
 
@@ -449,14 +478,6 @@ class RaftCore:
         if error is ErrorCode.NONE:
             self._note_contact(replica, now_ms)
         return error
-
-    def _needs_snapshot(self, request: FetchRequest) -> bool:
-        start = self.log.log_start
-        if start is None or start.offset == 0:
-            return False
-        if request.offset < start.offset or request.last_epoch < start.epoch:
-            return True
-        return request.offset == start.offset and request.last_epoch != start.epoch
 
     def _note_contact(self, replica: ReplicaKey, now_ms: int) -> None:
         """Count the contact with a voter towards the majority that keeps this leader."""
@@ -478,8 +499,9 @@ class RaftCore:
 
     def _extend_deadline(self) -> None:
         """Set the deadline by the latest fetches that make a majority with this replica."""
-        fetched_ms = self._progress.majority_fetched_ms(self.voters)
-        self._deadline_ms = fetched_ms + self._majority_timeout()
+        if not self._is_single_voter:
+            fetched_ms = self._progress.majority_fetched_ms(self.voters)
+            self._deadline_ms = fetched_ms + self._timeouts.majority_ms
 
     def _advance_high_watermark(self) -> None:
         """Commit what a majority has durably, once that includes a record of this epoch."""
@@ -513,20 +535,12 @@ class RaftCore:
         error = announcement_error(request, self.epoch)
         if error is ErrorCode.NONE:
             self._learn_epoch(request.epoch, request.leader_id, now_ms)
-            if self.role is Role.FOLLOWER and self.is_voter:
+            if self.role is Role.FOLLOWER and self._may_campaign:
                 self._has_fetched = False  # the leader is gone, so pre-votes may be granted
-                self._deadline_ms = now_ms + self._succession_delay(request.preferred)
+                self._deadline_ms = now_ms + self._timeouts.succession_ms(
+                    request.preferred, self.local.key.id
+                )
         return error
-
-    def _succession_delay(self, preferred: Sequence[ReplicaKey]) -> int:
-        longest = self._timeouts.backoff_max_ms
-        ids = [candidate.id for candidate in preferred]
-        if self.local.key.id not in ids:
-            return longest
-        position = ids.index(self.local.key.id)
-        if position == 0:
-            return 0
-        return min(longest, (longest >> (len(preferred) - 1)) << (position - 1))
 
     def fetch_request(self) -> FetchRequest | None:
         """Return the next fetch; None while this replica does not fetch.
@@ -580,9 +594,9 @@ class RaftCore:
         self.log.truncate(end_offset)
         self._ready.truncate_to = end_offset
 
-    def use_voters(self, voters: VoterSet, kraft_version: int, offset: int) -> None:
-        """Follow the voters that the log states, at `offset`; they count before they commit."""
-        self.voters, self.kraft_version, self.voters_offset = voters, kraft_version, offset
+    def use_voters(self, stated: StatedVoters) -> None:
+        """Follow the voters that the log states; they count before they are committed."""
+        self.voters, self.kraft_version, self.voters_offset, self._previous_voters = stated
 
     def on_appended(self, batches: Iterable[tuple[int, int, int]], high_watermark: int) -> None:
         """Fetched batches (epoch, base offset, next offset) are in the log, and durable."""
@@ -590,13 +604,10 @@ class RaftCore:
             self.log.extend(epoch, base_offset, next_offset)
         self._raise_high_watermark(min(high_watermark, self.log.end_offset))
 
-    def on_snapshot_installed(
-        self, snapshot: OffsetAndEpoch, voters: VoterSet, kraft_version: int
-    ) -> None:
+    def on_snapshot_installed(self, snapshot: OffsetAndEpoch, stated: StatedVoters) -> None:
         """The snapshot of the leader is durable, and replaces the whole log."""
         self.log.truncate_to_snapshot(snapshot)
-        self.voters, self.kraft_version = voters, kraft_version
-        self.voters_offset = snapshot.offset - 1
+        self.use_voters(stated)
         self._snapshot = None
         self._raise_high_watermark(snapshot.offset)
 
@@ -671,24 +682,13 @@ class RaftCore:
             self.high_watermark = offset
             self._ready.high_watermark = offset
 
-    def _leader_change(self) -> LeaderChangeMessage:
-        """Return the first record of an epoch, in version 0 without directories as Kafka 4.3."""
-        voter = LeaderChangeMessage.Voter
-        return LeaderChangeMessage(
-            leader_id=self.local.key.id,
-            voters=[voter(voter_id=key.id) for key in self.voters.replica_keys],
-            granting_voters=[voter(voter_id=voter_id) for voter_id in sorted(self._granted)],
-        )
-
-    def _voters_to_state(self) -> list[Message]:
-        """Return the records of voters that are not in the log, or whose leader has moved.
-
-        Source: `LeaderState.appendStartOfEpochControlRecords`.
-        """
+    def _voters_to_state(self) -> tuple[Message, ...]:
+        """Return the records of voters that are not in the log, or whose leader has moved."""
         if self.kraft_version == 0:
-            return []
-        moved = self.voters.voters[self.local.key.id] != self.local
+            return ()
+        moved = self.voters.voters.get(self.local.key.id, self.local) != self.local
         if self.voters_offset != BOOTSTRAP_VOTERS_OFFSET and not moved:
-            return []
+            return ()
         self.voters = VoterSet({**self.voters.voters, self.local.key.id: self.local})
-        return [KRaftVersionRecord(kraft_version=self.kraft_version), self.voters.record()]
+        self.voters_offset = self.log.end_offset + 2  # after the leader change and the version
+        return KRaftVersionRecord(kraft_version=self.kraft_version), self.voters.record()

@@ -29,6 +29,15 @@ class QuorumProgress:
         """Return the progress of an observer; changes of it are kept."""
         return self._observers.setdefault(key, Progress())
 
+    def follow(self, voters: VoterSet, now_ms: int) -> None:
+        """Take over the progress of observers that became voters, and the other way round."""
+        for key in voters.replica_keys:
+            if key.id not in self._voters:
+                progress = self._voters[key.id] = self._observers.pop(key, Progress())
+                progress.fetched_ms = max(progress.fetched_ms, now_ms)
+        for voter_id in self._voters.keys() - voters.voters.keys() - {self._local.id}:
+            del self._voters[voter_id]
+
     def known(self, key: ReplicaKey, voters: VoterSet) -> Progress:
         """Return the progress of any replica; unknown values are -1."""
         if voters.is_voter(key):

@@ -1,12 +1,14 @@
 """The values that the Raft core holds and returns: roles, timeouts, entries, effects, progress."""
 
 import enum
+from collections.abc import Sequence
 
 import attrs
 
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import Outgoing
+from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.protocol.messages_base import Message
 
 
@@ -36,6 +38,22 @@ class Timeouts:
     fetch_ms: int = 2000
     backoff_max_ms: int = 1000
     retry_backoff_ms: int = 20
+
+    @property
+    def majority_ms(self) -> int:
+        """The time without a fetch from a majority that deposes a leader (KAFKA-15489)."""
+        return self.fetch_ms * 3 // 2
+
+    def succession_ms(self, preferred: Sequence[ReplicaKey], local_id: int) -> int:
+        """Return the delay of a replica among the successors of a leader that resigned."""
+        longest = self.backoff_max_ms
+        ids = [candidate.id for candidate in preferred]
+        if local_id not in ids:
+            return longest
+        position = ids.index(local_id)
+        if position == 0:
+            return 0
+        return min(longest, (longest >> (len(ids) - 1)) << (position - 1))
 
 
 @attrs.frozen(slots=True)

@@ -3,6 +3,7 @@
 Each function returns the error to answer, or NONE.
 """
 
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
@@ -41,3 +42,12 @@ def fetch_error(request: FetchRequest, epoch: int, *, is_leader: bool) -> ErrorC
     if request.offset < 0 or not 0 <= request.last_epoch <= max(request.epoch, 0):
         return ErrorCode.INVALID_REQUEST
     return leader_only_error(request.epoch, epoch, is_leader=is_leader)
+
+
+def needs_snapshot(request: FetchRequest, log_start: OffsetAndEpoch | None) -> bool:
+    """True when a replica lacks records that only the snapshot at the start of the log has."""
+    if log_start is None or log_start.offset == 0:
+        return False
+    if request.offset < log_start.offset or request.last_epoch < log_start.epoch:
+        return True
+    return request.offset == log_start.offset and request.last_epoch != log_start.epoch

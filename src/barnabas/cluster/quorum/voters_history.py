@@ -5,6 +5,7 @@ offset, and a truncation restores the earlier ones (Kafka's `KRaftControlRecordS
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import attrs
 
@@ -13,35 +14,50 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.control_records import KRaftVersionRecord, VotersRecord
 
 
-@attrs.frozen(slots=True)
-class _Stated:
-    offset: int
+class StatedVoters(NamedTuple):
+    """The voters at some offset, and the kraft.version.
+
+    `offset` is that of their record, -1 when only the bootstrap snapshot has them. `previous` are
+    the voters before it.
+    """
+
     voters: VoterSet
     kraft_version: int
+    offset: int = -1
+    previous: VoterSet = VoterSet.of()
+
+
+@attrs.frozen(slots=True)
+class _Stated:
+    """The state from the record at `offset` on."""
+
+    offset: int
+    state: StatedVoters
 
 
 class VotersHistory:
     """The voters by offset; `voters` are those at the start of the log, stated at `offset`."""
 
     def __init__(self, voters: VoterSet, kraft_version: int, offset: int = -1) -> None:
-        self._stated = [_Stated(offset, voters, kraft_version)]
+        self._stated = [_Stated(offset, StatedVoters(voters, kraft_version, offset))]
 
     @property
-    def latest(self) -> tuple[VoterSet, int, int]:
-        """The voters, the kraft.version and the offset of the record that stated them last."""
-        latest = self._stated[-1]
-        return latest.voters, latest.kraft_version, latest.offset
+    def latest(self) -> StatedVoters:
+        """The voters at the end of the log."""
+        return self._stated[-1].state
 
     def take(self, control: Iterable[Message], base_offset: int) -> None:
         """Note the control records of a batch."""
         for offset, message in enumerate(control, base_offset):
-            latest = self._stated[-1]
+            latest = self.latest
             if isinstance(message, KRaftVersionRecord):
-                version = message.kraft_version
-                self._stated.append(_Stated(offset, latest.voters, version))
+                state = latest._replace(kraft_version=message.kraft_version)
+                self._stated.append(_Stated(offset, state))
             elif isinstance(message, VotersRecord):
                 voters = VoterSet.from_record(message)
-                self._stated.append(_Stated(offset, voters, latest.kraft_version))
+                version = latest.kraft_version
+                state = StatedVoters(voters, version, offset, latest.voters)
+                self._stated.append(_Stated(offset, state))
 
     def truncate(self, offset: int) -> None:
         """Drop the records at `offset` and above."""
@@ -54,7 +70,7 @@ class VotersHistory:
             if stated.offset >= end_offset:
                 break
             found = stated
-        return found.voters, found.kraft_version
+        return found.state.voters, found.state.kraft_version
 
     def trim(self, end_offset: int) -> None:
         """Drop the history that a snapshot at `end_offset` replaces."""

@@ -12,6 +12,7 @@ from barnabas.cluster.metadata.metadata_snapshot import (
     SnapshotId,
     decode_snapshot,
 )
+from barnabas.cluster.quorum.voters import static_voters
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager, PartitionLog
 from barnabas.protocol.errors import ProtocolError
@@ -38,6 +39,9 @@ class MetadataLog:
             segment_ms=config.get_int("metadata.log.segment.ms"),
             is_deleted=False,  # snapshots decide what is deleted
         )
+        self._static_voters = static_voters(
+            config.get("controller.quorum.voters"), config.controller_listener_names[0]
+        )
         self._log = PartitionLog(self._volume, METADATA_TOPIC, 0, log_config)
         self.directory = Path(self._log.directory)
 
@@ -61,7 +65,7 @@ class MetadataLog:
 
     def read_again(self, image: MetadataImage) -> MetadataLoader:
         """Read the latest snapshot and the records after it; see `load`."""
-        loader, log = MetadataLoader(image), self._log
+        loader, log = MetadataLoader(image, self._static_voters), self._log
         found = self._latest_snapshot()
         if found is not None:
             loader.load_snapshot(*found)

@@ -33,10 +33,13 @@ from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Timeouts
-from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter, static_voters
+from barnabas.cluster.quorum.raft_validation import leader_only_error
+from barnabas.cluster.quorum.voter_upkeep import next_upkeep
+from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.apis import API
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -55,6 +58,7 @@ from barnabas.server.quorum.quorum_addresses import QuorumAddresses
 from barnabas.server.quorum.quorum_files import read_quorum_state
 from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
+from barnabas.server.quorum.voter_changes_shell import VoterChanges
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager
@@ -107,6 +111,7 @@ class Quorum:
             timestamp_ms=loader.last_timestamp_ms,
             bootstrap=[] if loader.image().features else log.bootstrap_records(),
             open_transaction=loader.open_transaction,
+            voters_history=loader.history,
         )
         self.publisher = MetadataPublisher(self._machine.image)
         self.addresses = QuorumAddresses(
@@ -130,6 +135,14 @@ class Quorum:
             deliver=self._deliver,
             peers=self._peers,
             must_sync=config.is_controller,
+        )
+        self.voter_changes = VoterChanges(
+            self.core,
+            self.raft,
+            self._peers,
+            self._machine.reported_voters,
+            listener_name=config.controller_listener_names[0],
+            now_ms=self.now_ms,
         )
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
@@ -196,6 +209,7 @@ class Quorum:
             await nursery.start(self._peers.run, self.raft)
             nursery.start_soon(self.raft.run)
             if config.is_controller:
+                nursery.start_soon(self._keep_voter_current)
                 nursery.start_soon(self._register_controller, channel)
                 await trio.lowlevel.checkpoint()  # the controller registers before the broker
             if config.is_broker:
@@ -233,6 +247,37 @@ class Quorum:
         self.lifecycle.ready_to_unfence()
         await self.lifecycle.wait_for(BrokerState.RUNNING)
 
+    async def _keep_voter_current(self) -> None:
+        """Update this node's entry among the voters, or join them, at intervals."""
+        config = self._setup.settings.current
+        interval_ms = config.get_int("controller.quorum.fetch.timeout.ms")
+        auto_join = config.get_bool("controller.quorum.auto.join.enable")
+        reported_epoch = -1
+        while True:
+            await trio.sleep(interval_ms / 1000)
+            request = next_upkeep(self.core, self.cluster_id, interval_ms, auto_join=auto_join)
+            # Without a record of the voters, each leader gets one report.
+            is_reported = self.core.kraft_version == 0 and reported_epoch == self.core.epoch
+            if request is None or is_reported:
+                continue
+            epoch = self.core.epoch
+            response = await self._peers.send_upkeep(request, API[request.API_KEY].response_type)
+            error_code = getattr(response, "error_code", None)
+            if error_code == ErrorCode.NONE:
+                reported_epoch = epoch
+            elif error_code is not None:
+                logger.info(
+                    "voter request refused request=%s error=%s",
+                    type(request).__name__,
+                    ErrorCode(error_code).name,
+                )
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Raise KafkaError unless this node leads the quorum in this epoch."""
+        error = leader_only_error(epoch, self.core.epoch, is_leader=self.core.is_leader)
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+
     async def resign(self) -> None:
         """Hand the leadership to another voter, if this node leads; return when one leads."""
         if self.core.is_leader and len(self.core.voters) > 1:
@@ -257,18 +302,16 @@ class Quorum:
         node_id = self._setup.node_id
         local = Voter(ReplicaKey(node_id, log.directory_id), self._setup.controller_endpoints)
         config = self._setup.settings.current
-        voters = loader.voters or static_voters(
-            config.get("controller.quorum.voters"), config.controller_listener_names[0]
-        )
-        if not len(voters) and not config.get("controller.quorum.bootstrap.servers"):
+        stated = loader.history.latest
+        if not len(stated.voters) and not config.get("controller.quorum.bootstrap.servers"):
             raise StartupError(
                 f"{log.directory} names no voters: set controller.quorum.bootstrap.servers"
             )
         return RaftCore(
             local=local,
-            voters=voters,
-            voters_offset=loader.voters_offset,
-            kraft_version=loader.kraft_version,
+            voters=stated.voters,
+            voters_offset=stated.offset,
+            kraft_version=stated.kraft_version,
             state=state,
             log=loader.epochs,
             random=random.randrange,

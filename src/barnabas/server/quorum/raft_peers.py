@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import trio
 
+from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION
+from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum import raft_wire
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft import RaftCore
@@ -27,6 +29,7 @@ from barnabas.cluster.quorum.raft_messages import (
 )
 from barnabas.cluster.quorum.raft_wire import FetchLimits
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from barnabas.protocol.messages.fetch import FetchResponse
@@ -211,6 +214,37 @@ class RaftPeers:
             address,
             _name(error_code),
         )
+
+    async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int] | None:
+        """Return the kraft.versions that a replica supports; None when it does not answer."""
+        from barnabas.client.failures import Address, ClientError
+
+        request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="1")
+        try:
+            response = await self._ask(
+                Address(endpoint.host, endpoint.port), request, ApiVersionsResponse
+            )
+        except ClientError as error:
+            logger.warning("cannot reach a new voter error=%s", error)
+            return None
+        for feature in response.supported_features:
+            if feature.name == KRAFT_VERSION:
+                return feature.min_version, feature.max_version
+        return 0, 0
+
+    async def send_upkeep(self, request: Message, answer: type[R]) -> R | None:
+        """Send a request to the leader; None when it cannot be reached."""
+        from barnabas.client.failures import ClientError
+
+        leader_id = self._core.leader_id
+        address = None if leader_id is None else self._addresses.of_node(leader_id)
+        if address is None:
+            return None
+        try:
+            return await self._ask(address, request, answer)
+        except ClientError as error:
+            logger.debug("quorum request failed address=%s error=%s", address, error)
+            return None
 
     # Snapshots
 

@@ -168,6 +168,17 @@ class RaftShell:
         while core.leader_id in (None, core.local.key.id):
             await self._settled.wait()
 
+    async def wait_committed(self, entry: Entry) -> None:
+        """Return when an entry is committed.
+
+        Raises KafkaError NOT_LEADER_OR_FOLLOWER when this replica no longer leads its epoch.
+        """
+        core = self._core
+        while core.high_watermark < entry.next_offset:
+            if not core.is_leader or core.epoch != entry.epoch:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The leader is another node")
+            await self._moved.wait()
+
     # Effects
 
     async def _settle(self) -> None:
@@ -401,8 +412,7 @@ class RaftShell:
             self._log.restart_at(snapshot.offset)
         self._appended_offset = self._flushed_offset = snapshot.offset
         loader = self._read_again()
-        voters = loader.voters or self._core.voters
-        self._core.on_snapshot_installed(snapshot, voters, loader.kraft_version)
+        self._core.on_snapshot_installed(snapshot, loader.history.latest)
         logger.info("installed snapshot offset=%d epoch=%d", snapshot.offset, snapshot.epoch)
 
     def _read_again(self) -> MetadataLoader:
