@@ -1,8 +1,8 @@
 """Requests of a replica about itself: update its entry among the voters, or join them.
 
 A voter whose endpoints or versions differ from its record asks the leader to update the record.
-With `controller.quorum.auto.join.enable`, a controller that is not a voter joins: it first removes the
-voter with its id and another directory, which was its replaced disk (KIP-1186).
+With `controller.quorum.auto.join.enable`, a controller that is not a voter joins: it first removes
+the voter with its id and another directory, which was its replaced disk (KIP-1186).
 """
 
 from barnabas.cluster.quorum.raft import RaftCore
