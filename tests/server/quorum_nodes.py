@@ -67,7 +67,8 @@ class QuorumNodes:
         """The controller listeners of the voters."""
         return ",".join(f"127.0.0.1:{self.ports(voter.key.id)[1]}" for voter in self.voters)
 
-    def _properties(self, node_id: int, roles: str) -> dict[str, str]:
+    def properties(self, node_id: int, roles: str) -> dict[str, str]:
+        """Return the configuration of a node; its directory is formatted."""
         broker, controller = self.ports(node_id)
         listeners = {
             "broker": f"PLAINTEXT://127.0.0.1:{broker}",
@@ -105,7 +106,7 @@ class QuorumNodes:
                 starting.start_soon(self._start, node_id, roles)
 
     async def _start(self, node_id: int, roles: str) -> None:
-        node = Node(NodeConfig.load(None, self._properties(node_id, roles)))
+        node = Node(NodeConfig.load(None, self.properties(node_id, roles)))
         scope = self._scopes[node_id] = trio.CancelScope()
 
         async def run(task_status: "trio.TaskStatus[Node]") -> None:
