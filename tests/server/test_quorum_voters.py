@@ -67,7 +67,7 @@ def test_voters_are_added_and_the_leader_removes_itself(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,))
-            with trio.fail_after(15):
+            with trio.fail_after(30):
                 await nodes.start(1)
                 await nodes.start(2, 3)
                 assert await add(nodes, 1, 2) == 0
@@ -91,7 +91,7 @@ def test_added_voter_counts_for_the_majority(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,))
-            with trio.fail_after(15):
+            with trio.fail_after(30):
                 await nodes.start(1)
                 await nodes.start(2, roles="controller")
                 assert await add(nodes, 1, 2) == 0
@@ -112,10 +112,10 @@ def test_controller_joins_by_itself(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             config = {
                 "controller.quorum.auto.join.enable": "true",
-                "controller.quorum.fetch.timeout.ms": "300",
+                "controller.quorum.fetch.timeout.ms": "1000",
             }
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1,), config=config)
-            with trio.fail_after(15):
+            with trio.fail_after(30):
                 await nodes.start(1)
                 await nodes.start(2, roles="controller")
                 await nodes.eventually(lambda: voter_ids(nodes, 1) == [1, 2])
@@ -130,10 +130,10 @@ def test_static_voters_elect_a_leader_and_upgrade_to_dynamic_ones(tmp_path: Path
             nodes = QuorumNodes(
                 tmp_path,
                 nursery,
-                config={"controller.quorum.fetch.timeout.ms": "300"},
+                config={"controller.quorum.fetch.timeout.ms": "1000"},
                 is_static=True,
             )
-            with trio.fail_after(15):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3)
                 leader = nodes.running[nodes.leader_id].quorum
                 assert leader.core.kraft_version == 0

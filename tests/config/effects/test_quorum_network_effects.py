@@ -130,6 +130,6 @@ def test_controller_becomes_a_voter_only_with_auto_join(tmp_path: Path) -> None:
 
         config = {
             "controller.quorum.auto.join.enable": enabled,
-            "controller.quorum.fetch.timeout.ms": "300",
+            "controller.quorum.fetch.timeout.ms": "1000",
         }
         run(tmp_path / enabled, config, body)
