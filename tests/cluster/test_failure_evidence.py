@@ -110,6 +110,19 @@ def test_evidence_broker_that_accepts_again_is_alive() -> None:
     assert not evidence.gone
 
 
+def test_unreachable_broker_is_one_that_has_ended_or_just_closed_its_connection() -> None:
+    evidence = watching()
+    assert evidence.unreachable(1000) == set()
+    evidence.on_closed(KEY, 1000)
+    assert evidence.unreachable(1100) == {KEY}
+    assert evidence.unreachable(1101) == set()  # neither accepted nor refused: it may be slow
+    kill(watched := watching(), 1000)
+    assert watched.unreachable(60_000) == {KEY}
+    evidence.take_due(1000)
+    evidence.on_connected(KEY, 1010)
+    assert evidence.unreachable(1020) == set()
+
+
 def test_evidence_of_the_next_incarnation_waits_for_the_hold_off() -> None:
     evidence = watching()
     kill(evidence, 1000)

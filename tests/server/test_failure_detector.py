@@ -113,3 +113,19 @@ def test_detector_reports_again_to_a_new_controller() -> None:
         detector.report_again()
 
     assert observe(scenario) == [2, 2]
+
+
+def test_reachable_image_shows_an_ended_broker_as_fenced() -> None:
+    """Clients look for another leader before the controller's change is committed."""
+    seen: list[bool] = []
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        image = broker.image()
+        seen.append(detector.reachable(image) is image)
+        await broker.kill()
+        await trio.sleep(0.3)
+        shown = detector.reachable(image)
+        seen.append(shown.brokers[2].fenced and not shown.brokers[1].fenced)
+
+    observe(scenario)
+    assert seen == [True, True]

@@ -125,6 +125,15 @@ class FailureEvidence:
         """The registrations whose process has ended."""
         return frozenset(self._gone)
 
+    def unreachable(self, now_ms: int) -> set[SessionKey]:
+        """Return the registrations that have ended, or have just closed their connection."""
+        closed = {
+            key
+            for key, watch in self._watches.items()
+            if watch.closed_ms is not None and now_ms - watch.closed_ms <= _REFUSALS_WITHIN_MS
+        }
+        return closed | self._gone
+
     def take_due(self, now_ms: int) -> list[tuple[SessionKey, BrokerAddress]]:
         """Return the brokers to connect to now."""
         due: list[tuple[SessionKey, BrokerAddress]] = []

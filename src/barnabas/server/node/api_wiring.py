@@ -132,7 +132,7 @@ def _metadata_services(node: "Node") -> MetadataServices:
     from barnabas.server.coordinators.auto_topics import create_topics
 
     return MetadataServices(
-        image=lambda: node.quorum.image,
+        image=lambda: node.image_for_clients,
         kraft_version=lambda: node.quorum.core.kraft_version,
         settings=node.settings,
         controller_versions=lambda: node.channel.controller_versions(),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from barnabas.log import LogManager
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+    from barnabas.server.quorum.failure_detector import FailureDetector
     from barnabas.server.quorum.quorum import Quorum
     from barnabas.server.replication.replica_fetcher import ReplicaFetchers
     from barnabas.server.storage.background_tasks import BackgroundTasks
@@ -91,6 +92,7 @@ class Node:
         )
         self.dispatchers: dict[ListenerKind, Dispatcher] = {}
         self.listeners: list[Listener] = []
+        self._detector: FailureDetector | None = None
         self._stopping = trio.Event()
         self.disks_lost = trio.Event()
 
@@ -103,6 +105,11 @@ class Node:
     def image(self) -> "MetadataImage":
         """The committed metadata that this node has."""
         return self.quorum.image
+
+    @property
+    def image_for_clients(self) -> "MetadataImage":
+        """The committed metadata, in which brokers that have just ended count as fenced."""
+        return self.image if self._detector is None else self._detector.reachable(self.image)
 
     def now_ms(self) -> int:
         """Return the wall clock, in ms since 1970."""
@@ -319,7 +326,7 @@ class Node:
         from barnabas.server.quorum.failure_detector import FailureDetector
 
         quorum = self.quorum
-        detector = FailureDetector(
+        detector = self._detector = FailureDetector(
             self.node_id,
             self.config.inter_broker_listener_name,
             now_ms=quorum.now_ms,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+import attrs
 import trio
 
 from barnabas.cluster.controller.failure_evidence import BrokerAddress, FailureEvidence
@@ -65,6 +66,20 @@ class FailureDetector:
         """Watch the unfenced brokers of a new image."""
         if delta.brokers:
             self.follow(image)
+
+    def reachable(self, image: MetadataImage) -> MetadataImage:
+        """Return the image with brokers that have just ended as fenced ones.
+
+        Clients get it: they look for the next leader at once, instead of connecting again and again
+        until the controller's change is committed.
+        """
+        fenced = {
+            key.broker_id: attrs.evolve(broker, fenced=True)
+            for key in self._evidence.unreachable(self._now_ms())
+            if (broker := image.brokers.get(key.broker_id)) is not None
+            and broker.epoch == key.epoch
+        }
+        return attrs.evolve(image, brokers={**image.brokers, **fenced}) if fenced else image
 
     def report_again(self) -> None:
         """Report the brokers that are known to have ended to a new active controller."""
