@@ -1,9 +1,9 @@
-"""A broker of barnabas beside Apache Kafka, which leads the quorum: replicas are equal as files."""
+"""Brokers of barnabas and of Apache Kafka in one cluster: their replicas are equal as files."""
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -12,16 +12,34 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.cluster_layout import free_ports
-from barnabas.testing.process import NodeProcess
+from barnabas.testing.process import ClusterProcess, NodeProcess
+from compat_tests import jars
 from compat_tests.cluster.clusters import KafkaCluster, KafkaNode
 
 pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
 
 TOPIC = "mixed"
-KAFKA, BARNABAS = 1, 2
+FIRST, SECOND = 1, 2  # the node with the controller, and the broker that joins it
 # A killed broker's session ends soon, so that the test does not wait for it.
 CONFIG = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 EPOCHS = "leader-epoch-checkpoint"
+
+
+def broker_properties(cluster: ClusterProcess, data: Path, port: int) -> dict[str, str]:
+    """Return the properties of a broker of Apache Kafka whose controller is barnabas."""
+    listener = f"PLAINTEXT://127.0.0.1:{port}"
+    return {
+        **CONFIG,
+        "process.roles": "broker",
+        "node.id": str(SECOND),
+        "controller.quorum.bootstrap.servers": (
+            f"127.0.0.1:{cluster.layout.plan.nodes[0].controller_port}"
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "log.dirs": str(data),
+    }
 
 
 def property_of(file: Path, name: str) -> str:
@@ -31,13 +49,13 @@ def property_of(file: Path, name: str) -> str:
 
 def new_broker(kafka: KafkaCluster, data: Path) -> NodeProcess:
     """Return a broker of barnabas that joins the cluster, with a formatted directory."""
-    node = kafka.nodes[KAFKA]
+    node = kafka.nodes[FIRST]
     assert isinstance(node, KafkaNode)
     (port,) = free_ports(1)
     properties = {
         **CONFIG,
         "process.roles": "broker",
-        "node.id": str(BARNABAS),
+        "node.id": str(SECOND),
         "controller.quorum.bootstrap.servers": property_of(
             node.file, "controller.quorum.bootstrap.servers"
         ),
@@ -47,7 +65,7 @@ def new_broker(kafka: KafkaCluster, data: Path) -> NodeProcess:
     }
     file = data.with_suffix(".properties")
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    cluster_id = property_of(kafka.directory(KAFKA) / "meta.properties", "cluster.id")
+    cluster_id = property_of(kafka.directory(FIRST) / "meta.properties", "cluster.id")
     command = ["format", "--cluster-id", cluster_id, "--config", str(file)]
     subprocess.run(
         [sys.executable, "-m", "barnabas", *command, "--no-initial-controllers"], check=True
@@ -57,30 +75,43 @@ def new_broker(kafka: KafkaCluster, data: Path) -> NodeProcess:
 
 @attrs.frozen
 class Mixed:
-    """Apache Kafka as node 1, the controller and a broker; barnabas as node 2, a broker."""
+    """Two brokers; `bootstrap` has both addresses, `quorum` that of the one with the controller."""
 
-    kafka: KafkaCluster
-    barnabas: NodeProcess
-
-    @property
-    def bootstrap(self) -> str:
-        return f"{self.kafka.bootstrap},{self.barnabas.bootstrap}"
+    quorum: str
+    bootstrap: str
+    directories: tuple[Path, Path]
 
     def states(self) -> list[tuple[int, list[int]]]:
-        """Return leader and ISR of each partition, as Apache Kafka has them."""
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
+        """Return leader and ISR of each partition, as the controller's node has them."""
+        admin = AdminClient({"bootstrap.servers": self.quorum})
         try:
             found = admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions
         except KafkaException:
             return []
         return [(each.leader, sorted(each.isrs)) for each in found.values()]
 
-    def files(self, partition: int) -> list[tuple[bytes, list[str]]]:
+    def create(self) -> None:
+        """Create a topic of which each broker leads one partition."""
+        admin = AdminClient({"bootstrap.servers": self.quorum})
+        new = NewTopic(TOPIC, 2, replica_assignment=[[FIRST, SECOND], [SECOND, FIRST]])
+        admin.create_topics([new])[TOPIC].result(20)
+        wait_for(lambda: [leader for leader, _ in self.states()] == [FIRST, SECOND])
+
+    def equal_records(self) -> bytes:
+        """Return the records of both partitions, which are equal on both brokers."""
+        records = b""
+        for partition in range(2):
+            wait_for(
+                lambda number=partition: len({len(one) for one, _ in self._files(number)}) == 1
+            )
+            first, second = self._files(partition)
+            assert first == second
+            records += first[0]
+        return records
+
+    def _files(self, partition: int) -> list[tuple[bytes, list[str]]]:
         """Return the records and the leader epochs of each replica."""
-        directories = [
-            self.kafka.directory(KAFKA) / f"{TOPIC}-{partition}",
-            self.barnabas.data / f"{TOPIC}-{partition}",
-        ]
+        directories = [root / f"{TOPIC}-{partition}" for root in self.directories]
         return [
             (
                 b"".join(file.read_bytes() for file in sorted(directory.glob("*.log"))),
@@ -88,17 +119,6 @@ class Mixed:
             )
             for directory in directories
         ]
-
-
-@pytest.fixture
-def mixed(tmp_path: Path) -> Iterator[Mixed]:
-    kafka = KafkaCluster(CONFIG, nodes=1)
-    try:
-        kafka.start()
-        with new_broker(kafka, tmp_path / "node-2") as barnabas:
-            yield Mixed(kafka, barnabas)
-    finally:
-        kafka.close()
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 30) -> None:
@@ -124,24 +144,46 @@ def produce(mixed: Mixed, prefix: str, count: int = 2000) -> list[bytes]:
     return acked
 
 
-def test_barnabas_and_apache_kafka_replicate_each_other(mixed: Mixed) -> None:
-    admin = AdminClient({"bootstrap.servers": mixed.kafka.bootstrap})
-    new = NewTopic(TOPIC, 2, replica_assignment=[[KAFKA, BARNABAS], [BARNABAS, KAFKA]])
-    admin.create_topics([new])[TOPIC].result(20)
-    acked = produce(mixed, "both")
-    assert [leader for leader, _ in mixed.states()] == [KAFKA, BARNABAS]
-    mixed.barnabas.kill()
-    wait_for(lambda: mixed.states() == [(KAFKA, [KAFKA])] * 2)
-    acked += produce(mixed, "kafka")
-    mixed.barnabas.start()
-    wait_for(lambda: [isr for _, isr in mixed.states()] == [[KAFKA, BARNABAS]] * 2)
-    acked += produce(mixed, "again")
-
+def test_broker_of_barnabas_replicates_in_a_cluster_of_apache_kafka(tmp_path: Path) -> None:
+    kafka = KafkaCluster(CONFIG, nodes=1)
+    try:
+        kafka.start()
+        with new_broker(kafka, tmp_path / "node-2") as barnabas:
+            both = f"{kafka.bootstrap},{barnabas.bootstrap}"
+            mixed = Mixed(kafka.bootstrap, both, (kafka.directory(FIRST), barnabas.data))
+            mixed.create()
+            acked = produce(mixed, "both")
+            barnabas.kill()
+            wait_for(lambda: mixed.states() == [(FIRST, [FIRST])] * 2)
+            acked += produce(mixed, "kafka")
+            barnabas.start()
+            wait_for(lambda: [isr for _, isr in mixed.states()] == [[FIRST, SECOND]] * 2)
+            acked += produce(mixed, "again")
+            records = mixed.equal_records()
+    finally:
+        kafka.close()
     assert len(acked) == 6000
-    records = b""
-    for partition in range(2):
-        wait_for(lambda number=partition: len({len(each[0]) for each in mixed.files(number)}) == 1)
-        kafka, barnabas = mixed.files(partition)
-        assert kafka == barnabas
-        records += kafka[0]
+    assert [value for value in acked if records.count(value) != 1] == []
+
+
+def test_broker_of_apache_kafka_replicates_in_a_cluster_of_barnabas(tmp_path: Path) -> None:
+    with ClusterProcess(1) as cluster:
+        node = cluster.nodes[FIRST]
+        (port,) = free_ports(1)
+        broker = KafkaNode(
+            broker_properties(cluster, tmp_path / "kafka", port), tmp_path / "kafka", port
+        )
+        cluster_id = property_of(node.data / "meta.properties", "cluster.id")
+        identity = ("-t", cluster_id, "-c", str(broker.file), "--no-initial-controllers")
+        jars.java("kafka.tools.StorageTool", "format", *identity)
+        try:
+            broker.start()
+            both = f"{cluster.bootstrap},127.0.0.1:{port}"
+            mixed = Mixed(cluster.bootstrap, both, (node.data, tmp_path / "kafka"))
+            mixed.create()
+            acked = produce(mixed, "both")
+            records = mixed.equal_records()
+        finally:
+            broker.kill()
+    assert len(acked) == 2000
     assert [value for value in acked if records.count(value) != 1] == []
