@@ -84,7 +84,7 @@ def with_nodes(path: Path, test: Callable[[QuorumNodes], Awaitable[None]]) -> No
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(path, nursery, config=CONFIG)
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 await nodes.start(1, 2, 3)
                 await test(nodes)
             nursery.cancel_scope.cancel()
@@ -213,7 +213,7 @@ def test_admin_request_survives_the_end_of_the_controller(tmp_path: Path) -> Non
             started = trio.current_time()
             answer = await connection.ask(create, CreateTopicsResponse)
             assert [each.error_code for each in answer.topics] == [0]
-            assert trio.current_time() - started < 5
+            assert trio.current_time() - started < 10
             nursery.cancel_scope.cancel()
 
     with_nodes(tmp_path, test)
