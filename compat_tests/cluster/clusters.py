@@ -106,8 +106,11 @@ class ProxiedCluster(BarnabasCluster):
     def __init__(self) -> None:
         super().__init__()
         routes: list[Route] = []
-        for node in self.processes.layout.plan.nodes:
-            clients, quorum = free_ports(2)
+        nodes = self.processes.layout.plan.nodes
+        advertised = {port for node in nodes for port in (node.port, node.controller_port)}
+        actual = iter(free_ports(2 * len(nodes), excluding=advertised))
+        for node in nodes:
+            clients, quorum = next(actual), next(actual)
             of_node = {
                 "PLAINTEXT": Route(node_id=node.node_id, advertised=node.port, actual=clients),
                 "CONTROLLER": Route(
