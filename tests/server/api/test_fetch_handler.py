@@ -365,3 +365,22 @@ def test_follower_serves_neither_old_clients_nor_replicas(broker: DataBroker, re
     asked = request("replicated", replica_id=replica)
     answer = ask(broker, asked, 10 if replica < 0 else 12)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# Throttled replication
+
+
+@pytest.mark.parametrize(("isr", "is_held_back"), [((1,), True), ((1, 2), False)])
+def test_throttled_follower_outside_the_isr_waits_while_the_rate_is_exceeded(
+    broker: DataBroker, isr: tuple[int, ...], *, is_held_back: bool
+) -> None:
+    broker.append(b"a" * 2000, topic="replicated")
+    quota = broker.replicas.leader_quota
+    quota.throttle("replicated", None)
+    quota.rate = 1000
+    lead(broker, 1, isr=isr)
+    assert len(follow(broker, 0).records) > 2000
+    again = follow(broker, 0)
+    assert (again.error_code, not len(again.records)) == (0, is_held_back)
+    broker.clock_ms += 12_000
+    assert len(follow(broker, 0).records) > 2000

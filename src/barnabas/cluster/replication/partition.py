@@ -458,7 +458,7 @@ class Partition:
         return log.end_offset_for_epoch(epoch)
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start to `before_offset` (-1: the high watermark); return the new log start.
+        """Delete the records below `before_offset` (-1: the high watermark); return that offset.
 
         Raises KafkaError POLICY_VIOLATION without the delete policy, and OFFSET_OUT_OF_RANGE below
         0 or above the high watermark.
@@ -481,7 +481,7 @@ class Partition:
         if offset > log.log_start_offset:
             log.advance_log_start(offset)
             self.notify()
-        return log.log_start_offset
+        return offset
 
     def apply_retention(self, now_ms: int) -> int:
         """Delete segments by the topic's retention; return their number."""

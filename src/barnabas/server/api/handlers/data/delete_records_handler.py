@@ -1,11 +1,17 @@
 """DeleteRecords: move the start of logs (versions 0-2).
 
-The new start offsets are in the checkpoint before the response, so they survive a restart.
+The new start offsets are in the checkpoint before the response, so they survive a restart; the
+response waits until the live followers have deleted the records, too.
 """
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.server.api.handler_services import DataContext
+from barnabas.server.replication.deletion_wait import (
+    NO_LOW_WATERMARK,
+    Deletion,
+    wait_for_deletions,
+)
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -15,12 +21,13 @@ async def delete_records(
     context: DataContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Delete the records of each partition; each has its own result."""
+    deletions: list[Deletion] = []
     response = DeleteRecordsResponse(
         topics=[
             TopicResult(
                 name=topic.name,
                 partitions=[
-                    _delete(context, topic.name, asked.partition_index, asked.offset)
+                    _delete(context, topic.name, asked.partition_index, asked.offset, deletions)
                     for asked in topic.partitions
                 ],
             )
@@ -28,10 +35,15 @@ async def delete_records(
         ]
     )
     await context.services.checkpoint_log_starts()
+    await wait_for_deletions(deletions, request.timeout_ms)
     return response
 
 
-def _delete(context: DataContext, topic: str, number: int, offset: int) -> PartitionResult:
+def _delete(
+    context: DataContext, topic: str, number: int, offset: int, deletions: list[Deletion]
+) -> PartitionResult:
+    """Delete on the leader, and add what to wait for to `deletions`."""
+    result = PartitionResult(partition_index=number, low_watermark=NO_LOW_WATERMARK)
     try:
         partition = context.services.replicas.partition(topic, number)
         if partition.is_internal:
@@ -39,7 +51,9 @@ def _delete(context: DataContext, topic: str, number: int, offset: int) -> Parti
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Cannot delete records of internal topic {topic}",
             )
-        low_watermark = partition.delete_records(offset)
+        deleted_to = partition.delete_records(offset)
     except KafkaError as error:
-        return PartitionResult(partition_index=number, low_watermark=-1, error_code=error.code)
-    return PartitionResult(partition_index=number, low_watermark=low_watermark)
+        result.error_code = error.code
+        return result
+    deletions.append(Deletion(partition, deleted_to, result))
+    return result

@@ -19,6 +19,7 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.leader_throttle import LeaderThrottle
 from barnabas.server.api.handlers.data.read_replica import (
     client_rack,
     finder,
@@ -154,6 +155,7 @@ class Fetching:
         "_request",
         "_session",
         "_size",
+        "_throttle",
         "_watch",
     )
 
@@ -170,6 +172,7 @@ class Fetching:
             self._replica = request.replica_state.replica_id
             self._replica_epoch = request.replica_state.replica_epoch
         self._find = finder(context, self._by_id, is_consumer=self._replica < 0)
+        self._throttle = LeaderThrottle.of(context.services.replicas, self._replica)
         self._client_rack = client_rack(context, request, is_consumer=self._replica < 0)
         limit: int = context.services.settings.current.get("fetch.max.bytes")
         self._max_bytes = min(request.max_bytes, limit)
@@ -319,7 +322,10 @@ class Fetching:
             )
             answer.high_watermark = log.high_watermark
         if offset < end:
-            self._fill(fetched, partition, answer, end)
+            if self._throttle is not None and self._throttle.holds_back(partition):
+                fetched.has_more = True
+            else:
+                self._fill(fetched, partition, answer, end)
         return answer
 
     def _fill(
@@ -406,6 +412,8 @@ class Fetching:
     def response(self) -> FetchResponse:
         """Return the response with what was read so far."""
         request, session = self._request, self._session
+        if self._throttle is not None:
+            self._throttle.count(self._looked_at.values())
         answered: Iterable[FetchedPartition] = self._looked_at.values()
         session_id = NO_SESSION
         if session is not None:
