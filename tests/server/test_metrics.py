@@ -29,7 +29,8 @@ def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 def fake_node() -> Any:
     route = SimpleNamespace(name="Produce", version=13, requests=5, seconds=0.25, errors=1)
-    topic = SimpleNamespace(partitions={0: None, 1: None})
+    leaders = (SimpleNamespace(leader=1), SimpleNamespace(leader=-1))
+    topic = SimpleNamespace(partitions=dict(enumerate(leaders)))
     node = SimpleNamespace(
         ready=True,
         dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
@@ -38,6 +39,12 @@ def fake_node() -> Any:
         disk=SimpleNamespace(fsyncs=3),
         quorum=SimpleNamespace(publisher=SimpleNamespace(failures={"replicas": 2})),
         logs=SimpleNamespace(volumes=[]),
+        replicas=SimpleNamespace(
+            partitions=lambda: iter(()),
+            fetchers=SimpleNamespace(cores={}),
+            isr_expands=5,
+            isr_shrinks=6,
+        ),
         records=SimpleNamespace(requested=9, waiting=1, starts=2),
         groups=SimpleNamespace(
             TOPIC="__consumer_offsets", failures=4, rebalance_causes=rebalance_causes
@@ -105,6 +112,9 @@ async def test_http_endpoint_metrics_have_the_values_of_the_node() -> None:
         assert "barnabas_connections 2.0" in lines
         assert "barnabas_partitions 2.0" in lines
         assert "barnabas_metadata_offset 42.0" in lines
+        assert "barnabas_offline_partitions 1.0" in lines
+        assert "barnabas_isr_expands_total 5.0" in lines
+        assert "barnabas_isr_shrinks_total 6.0" in lines
         assert any(line.startswith("process_resident_memory_bytes") for line in lines)
 
     await with_endpoint(fake_node(), ask)

@@ -16,8 +16,8 @@ SEEDS = 40
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("barnabas").setLevel(logging.CRITICAL)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "barnabas")
 
 
 def run_seeds(count: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from barnabas.cluster.metadata.image import MetadataImage
+    from barnabas.cluster.replication import ReplicaManager
     from barnabas.log import LogManager
     from barnabas.server.api.dispatch import Dispatcher
     from barnabas.server.api.registry import ListenerKind
@@ -28,6 +29,7 @@ class MeteredParts(Protocol):
     transport: "Transport"
     quorum: "Quorum"
     logs: "LogManager"
+    replicas: "ReplicaManager"
     disk: "DiskThreads"
     records: "RecordWorker"
     groups: "GroupCoordinator"
