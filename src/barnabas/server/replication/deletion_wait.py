@@ -69,12 +69,12 @@ async def wait_for_deletions(deletions: Iterable[Deletion], timeout_ms: int) -> 
     if not waiting:
         return
     for partition in waiting:
-        partition.listeners.add(waiter)
+        partition.listeners[waiter] = None
     try:
         with trio.move_on_after(max(0, timeout_ms) / 1000):
             await waiter.done.wait()
     finally:
         for partition in waiting:
-            partition.listeners.discard(waiter)
+            partition.listeners.pop(waiter, None)
     for deletion in waiter.open:
         deletion.time_out()
