@@ -37,7 +37,7 @@ def create(
 
 
 def partition(topic: str = "t", number: int = 0) -> Any:
-    return SimpleNamespace(topic=topic, topic_id=b"id", partition=number, listeners=set())
+    return SimpleNamespace(topic=topic, topic_id=b"id", partition=number, listeners={})
 
 
 def answer(**changes: Any) -> Any:
@@ -94,7 +94,7 @@ def test_fetch_session_forgotten_partition_has_no_listener() -> None:
     assert followed.listeners == {session.watch}
     session.forget(("t", 0))
     session.forget(("t", 7))
-    assert followed.listeners == set()
+    assert followed.listeners == {}
     assert session.take_dirty() == []
     assert not session.partitions
 
@@ -182,7 +182,7 @@ def test_fetch_session_cache_evicts_the_oldest_stale_session() -> None:
     newcomer = create(cache, now_ms=NOW_MS + EVICTION_MS + 1)
     assert newcomer is not None
     assert cache.get(second.id) is None
-    assert followed.listeners == set()
+    assert followed.listeners == {}
     assert cache.get(first.id) is first
     assert cache.evictions == 1
 

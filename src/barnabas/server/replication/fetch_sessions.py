@@ -87,8 +87,10 @@ class FetchedPartition:
             or answer.preferred_read_replica != -1
             or answer.diverging_epoch.epoch >= 0
         )
-        self.high_watermark = -1 if answer.error_code else answer.high_watermark
-        self.log_start_offset = answer.log_start_offset
+        # A follower that diverges truncates its log, and does not take the rest of the answer.
+        is_taken = not answer.error_code and answer.diverging_epoch.epoch < 0
+        self.high_watermark = answer.high_watermark if is_taken else -1
+        self.log_start_offset = answer.log_start_offset if is_taken else -1
         return must
 
 

@@ -18,7 +18,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.server.api.handler_services import DataContext
 from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
-from barnabas.server.api.handlers.data.current_leader import current_leader
+from barnabas.server.api.handlers.data.fetch_leaders import add_leaders
 from barnabas.server.api.handlers.data.leader_throttle import LeaderThrottle
 from barnabas.server.api.handlers.data.read_replica import (
     client_rack,
@@ -425,7 +425,7 @@ class Fetching:
             session_id = self._start_session()
         response = FetchResponse(session_id=session_id, responses=self._by_topic(answered))
         if self._is_due and self._context.version >= _ENDPOINTS_VERSION:
-            self._add_leaders(response, answered)
+            add_leaders(self._context, response, answered)
         for fetched in self._looked_at.values():
             fetched.answer = None  # a session would keep its files open
         return response
@@ -482,27 +482,3 @@ class Fetching:
                 made.topic = topic  # pyright: ignore[reportAttributeAccessIssue]
             topics.append(made)
         return topics
-
-    def _add_leaders(self, response: FetchResponse, answered: Iterable[FetchedPartition]) -> None:
-        """Add the leader for partitions of the wrong broker (KIP-951)."""
-        topics = self._context.services.replicas.image.topics_by_id
-        endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
-        for fetched in answered:
-            answer = fetched.answer
-            topic = topics.get(fetched.key[0])  # pyright: ignore[reportArgumentType]
-            if topic is None or answer.error_code not in (
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                ErrorCode.FENCED_LEADER_EPOCH,
-            ):
-                continue
-            leader, epoch, endpoint, rack = current_leader(
-                self._context, topic.name, fetched.key[1]
-            )
-            answer.current_leader = FetchResponse.LeaderIdAndEpoch(
-                leader_id=leader, leader_epoch=epoch
-            )
-            if endpoint is not None:
-                endpoints[leader] = FetchResponse.NodeEndpoint(
-                    node_id=leader, host=endpoint.host, port=endpoint.port, rack=rack
-                )
-        response.node_endpoints = list(endpoints.values())
