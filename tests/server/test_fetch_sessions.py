@@ -91,7 +91,7 @@ def test_fetch_session_forgotten_partition_has_no_listener() -> None:
     assert session is not None
     followed = partition()
     session.watch.follow(session.partitions["t", 0], followed)
-    assert followed.listeners == {session.watch}
+    assert followed.listeners == {session.watch: None}
     session.forget(("t", 0))
     session.forget(("t", 7))
     assert followed.listeners == {}
@@ -105,7 +105,7 @@ def test_fetch_session_recreated_partition_replaces_the_old_one() -> None:
     old, new = partition(), partition()
     watch.follow(fetched, old)
     watch.follow(fetched, new)
-    assert (old.listeners, new.listeners) == (set(), {watch})
+    assert (old.listeners, new.listeners) == ({}, {watch: None})
     watch.partition_changed(new)
     assert watch.dirty == {(b"id", 0)}
 
