@@ -100,7 +100,7 @@ def test_fetch_session_forgotten_partition_has_no_listener() -> None:
 
 
 def test_fetch_session_recreated_partition_replaces_the_old_one() -> None:
-    watch = Watch(by_id=True)
+    watch = Watch({}, by_id=True, is_follower=False)
     fetched = FetchedPartition((b"id", 0), asked())
     old, new = partition(), partition()
     watch.follow(fetched, old)
@@ -111,7 +111,7 @@ def test_fetch_session_recreated_partition_replaces_the_old_one() -> None:
 
 
 def test_fetch_session_change_wakes_the_parked_request() -> None:
-    watch = Watch(by_id=False)
+    watch = Watch({}, by_id=False, is_follower=False)
     woken: list[str] = []
     watch.partition_changed(partition())
     watch.wake = lambda: woken.append("up")

@@ -12,9 +12,9 @@ from barnabas.cluster.replication import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.types import Uuid
-from barnabas.server.api.handlers.data.fetch_handler import fetch
+from barnabas.server.api.handlers.data.fetch_handler import Fetching, begin_fetch, fetch
 from barnabas.testing.batches import NOW_MS, batch
-from tests.server.api.data_broker import DataBroker
+from tests.server.api.data_broker import DataBroker, context
 
 BY_NAME, BY_ID = 12, 13
 
@@ -384,3 +384,47 @@ def test_throttled_follower_outside_the_isr_waits_while_the_rate_is_exceeded(
     assert (again.error_code, not len(again.records)) == (0, is_held_back)
     broker.clock_ms += 12_000
     assert len(follow(broker, 0).records) > 2000
+
+
+# What wakes a parked fetch
+
+
+@pytest.mark.parametrize("is_follower", [True, False])
+def test_parked_fetch_is_woken_only_by_what_its_reader_sees(
+    broker: DataBroker, *, is_follower: bool
+) -> None:
+    """A follower by records in the log, a consumer by the high watermark."""
+
+    async def test() -> None:
+        asked = request(broker.topic_id("replicated"), max_wait_ms=60_000)
+        if is_follower:
+            asked.replica_state = FetchRequest.ReplicaState(replica_id=2)
+        fetching = begin_fetch(context_of(broker, asked), asked)
+        assert isinstance(fetching, Fetching)
+        wakes: list[int] = []
+        watch = fetching.start_watching()
+        watch.wake = lambda: wakes.append(broker.partition("replicated").log.high_watermark)
+        broker.append(b"a", topic="replicated")
+        follow(broker, 1, last_epoch=0)
+        assert wakes == ([0, 1] if is_follower else [1])
+        fetching.stop_watching()
+
+    trio.run(test)
+
+
+def test_parked_fetch_of_a_follower_is_not_woken_by_the_high_watermark(broker: DataBroker) -> None:
+    broker.append(b"a", topic="replicated")
+    asked = request(broker.topic_id("replicated"), 1, max_wait_ms=60_000)
+    asked.replica_state = FetchRequest.ReplicaState(replica_id=3)
+    lead(broker, 1, replicas=(1, 2, 3), isr=(1, 2))
+    fetching = begin_fetch(context_of(broker, asked), asked)
+    assert isinstance(fetching, Fetching)
+    watch = fetching.start_watching()
+    watch.wake = pytest.fail
+    follow(broker, 1, last_epoch=0)
+    assert broker.partition("replicated").log.high_watermark == 1
+    assert watch.dirty  # so that the next response has the high watermark
+
+
+def context_of(broker: DataBroker, asked: FetchRequest) -> Any:
+    return context(broker.services, asked, 17, broker.connection)

@@ -95,21 +95,45 @@ class FetchedPartition:
 
 
 class Watch:
-    """Listens to partitions: changed ones are in `dirty`, and `wake` is called if it is set."""
+    """Listens to the partitions of a fetch: changed ones are in `dirty`.
 
-    __slots__ = ("by_id", "dirty", "wake")
+    `wake` is called, if it is set, when the reader of a partition gets something new: records, or
+    an error. Followers read to the log end, consumers to the high watermark; so an append does not
+    wake consumers, and the high watermark does not wake followers.
+    """
 
-    def __init__(self, *, by_id: bool) -> None:
+    __slots__ = ("by_id", "dirty", "is_follower", "leader_only", "partitions", "wake")
+
+    def __init__(
+        self, partitions: "dict[Key, FetchedPartition]", *, by_id: bool, is_follower: bool
+    ) -> None:
+        self.partitions = partitions
         self.by_id = by_id
+        self.is_follower = is_follower
+        self.leader_only = True
         self.dirty: set[Key] = set()
         self.wake: Callable[[], None] | None = None
 
     def partition_changed(self, partition: "Partition") -> None:
-        """Mark the partition as dirty and wake the parked request."""
+        """Mark the partition as dirty and wake the parked request if it has something new."""
         topic = partition.topic_id if self.by_id else partition.topic
-        self.dirty.add((topic, partition.partition))
+        key = (topic, partition.partition)
+        self.dirty.add(key)
         if self.wake is not None:
-            self.wake()
+            fetched = self.partitions.get(key)
+            if fetched is None or self._has_news(partition, fetched.requested):
+                self.wake()
+
+    def _has_news(self, partition: "Partition", requested: Any) -> bool:
+        epoch: int = requested.current_leader_epoch
+        is_wrong = self.leader_only and not partition.is_leader
+        if is_wrong or partition.deleted or 0 <= epoch != partition.leader_epoch:
+            return True
+        if not partition.is_open:
+            return False
+        log, offset = partition.log, requested.fetch_offset
+        end = log.log_end_offset if self.is_follower else log.high_watermark
+        return bool(offset < end or offset < log.log_start_offset)
 
     def follow(self, fetched: FetchedPartition, partition: "Partition | None") -> None:
         """Listen to the partition of `fetched`, instead of the one before."""
@@ -144,7 +168,7 @@ class FetchSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.fetch_time: FetchTime | None = None  # of a follower
         self.partitions: dict[Key, FetchedPartition] = {}
-        self.watch = Watch(by_id=by_id)
+        self.watch = Watch(self.partitions, by_id=by_id, is_follower=privileged)
         self._turns = 0
 
     @property

@@ -21,6 +21,7 @@ from barnabas.server.api.handlers.data.aborted_transactions import aborted_in
 from barnabas.server.api.handlers.data.fetch_leaders import add_leaders
 from barnabas.server.api.handlers.data.leader_throttle import LeaderThrottle
 from barnabas.server.api.handlers.data.read_replica import (
+    FOLLOWERS_VERSION,
     client_rack,
     finder,
     preferred_read_replica,
@@ -222,10 +223,12 @@ class Fetching:
         """Listen to the partitions; a session already does."""
         watch = self._watch
         if watch is None:
-            watch = self._watch = Watch(by_id=self._by_id)
+            is_follower = self._replica >= 0
+            watch = self._watch = Watch(self._looked_at, by_id=self._by_id, is_follower=is_follower)
             for fetched in self._looked_at.values():
                 if fetched.partition is not None:
                     fetched.partition.listeners[watch] = None
+        watch.leader_only = self._replica >= 0 or self._context.version < FOLLOWERS_VERSION
         return watch
 
     def stop_watching(self) -> None:

@@ -1,4 +1,4 @@
-"""The leaders of partitions that a Fetch asked the wrong broker for (KIP-951)."""
+"""The leaders of partitions that a Fetch requested from the wrong broker (KIP-951)."""
 
 from collections.abc import Iterable
 

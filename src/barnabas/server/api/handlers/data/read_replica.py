@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
 
 
-_FOLLOWERS_VERSION: Final = 11
+FOLLOWERS_VERSION: Final = 11
 
 
 def finder(context: DataContext, by_id: bool, *, is_consumer: bool) -> Callable[..., "Partition"]:
     """Return what finds a partition: one that is led here, or for a consumer also a follower's."""
     replicas = context.services.replicas
-    if is_consumer and context.version >= _FOLLOWERS_VERSION:
+    if is_consumer and context.version >= FOLLOWERS_VERSION:
         return replicas.replica
     return replicas.partition_by_id if by_id else replicas.partition
 
