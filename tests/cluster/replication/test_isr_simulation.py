@@ -16,12 +16,11 @@ from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
 from barnabas.cluster.replication.isr_state import IsrState
 from barnabas.cluster.replication.leader_state import LeaderState
-from barnabas.protocol.errors import ErrorCode
 from barnabas.server.api.handlers.data.fetch_handler import Fetching
 from barnabas.server.replication.fetch_sessions import FetchedPartition
 from tests.cluster.replication.isr_simulation import Violation, run
 
-SEEDS = 8
+SEEDS = 16
 SEEDS_MAX = 600
 
 
