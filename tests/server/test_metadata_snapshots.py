@@ -4,13 +4,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot, metadata_batch
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BeginTransactionRecord,
-    FeatureLevelRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
     TopicRecord,
@@ -114,14 +112,13 @@ def test_start_aborts_the_open_transaction_of_an_earlier_controller(tmp_path: Pa
         assert topics(node) == {"before", "after"}
 
 
-def test_start_fences_the_other_brokers_of_the_log(tmp_path: Path) -> None:
+def test_start_fences_the_other_brokers_of_the_log_after_their_session(tmp_path: Path) -> None:
     with Node(tmp_path) as node:
         create(node, "before")
         assert node.server is not None
         topic_id = node.server.image.topics_by_name["before"].id
     point = RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=1)
     other = RegisterBrokerRecord(broker_id=2, broker_epoch=7, end_points=[point], fenced=False)
-    eligible = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
     led = PartitionChangeRecord(
         topic_id=topic_id,
         partition_id=0,
@@ -130,10 +127,11 @@ def test_start_fences_the_other_brokers_of_the_log(tmp_path: Path) -> None:
         leader=2,
         eligible_leader_replicas=[1],
     )
-    leave(tmp_path, other, eligible, led)
-    with Node(tmp_path) as node:
+    leave(tmp_path, other, led)
+    with Node(tmp_path, config={"broker.session.timeout.ms": "1000"}) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        wait_until(lambda: list(admin.list_topics(timeout=10).brokers) == [1])
         create(node, "after")
-        found = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10)
-        assert list(found.brokers) == [1]
+        found = admin.list_topics(timeout=10)
         for topic in ("before", "after"):
             assert {each.leader for each in found.topics[topic].partitions.values()} == {1}
