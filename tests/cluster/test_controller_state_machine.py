@@ -15,6 +15,8 @@ from barnabas.cluster.controller.controller_state_machine import (
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.metadata_loader import MetadataLoader
+from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
@@ -456,3 +458,23 @@ def test_activation_finishes_the_changes_of_the_controller_before() -> None:
     controller.activate(controller.image, machine.core.log_end_offset, 10_000)
     tick_until(machine, 11_200)
     assert not leads(machine, 1)
+
+
+def test_snapshot_of_the_leader_is_published_as_one_change() -> None:
+    machine = machine_of(3)
+    core = machine.core
+    core.on_begin_quorum_epoch(BeginQuorumEpoch(1, 2, 2), 0)
+    snapshot = OffsetAndEpoch(40, 2)
+    core.on_fetch_response(FetchResponse(2, 2, snapshot=snapshot), 0)
+    voters = VoterSet.of(*core.voters, Voter(ReplicaKey(4, uuid(4))))
+    loader = MetadataLoader(MetadataImage(cluster_id=CLUSTER_ID))
+    loader.load_snapshot(Snapshot(list(BOOTSTRAP), 1, voters, 77), SnapshotId(40, 2))
+    machine.install(loader)
+    core.on_snapshot_installed(snapshot, loader.history.latest)
+    (batch,) = machine.take_effects(0).committed
+    assert batch.delta.features == {METADATA_VERSION: 30}
+    assert (batch.image.offset, batch.image.features) == (39, {METADATA_VERSION: 30})
+    assert core.voters == voters
+    assert (core.log_end_offset, core.high_watermark) == (40, 40)
+    assert machine.snapshot().voters == voters
+    assert machine.take_effects(0).committed == []

@@ -17,6 +17,7 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteResponse,
 )
 from barnabas.cluster.quorum.raft_state import QuorumDataLossError, Role, Timeouts
+from barnabas.cluster.quorum.voter_changes import add_voter, remove_voter
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.cluster.quorum.voters_history import StatedVoters
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -511,3 +512,46 @@ def heal(simulation: Simulation) -> None:
     for node, replica in simulation.replicas.items():
         if replica.core is None:
             simulation.start(node)
+
+
+def test_leader_that_removed_itself_leads_until_the_commit_and_then_follows() -> None:
+    leader = leading()
+    leader.on_flushed(leader.log_end_offset)
+    leader.on_fetch(fetch(2, leader.epoch, leader.log_end_offset, leader.epoch), 5000)
+    leader.take_ready()
+    epoch = leader.epoch
+    entry = remove_voter(leader, leader.local.key, 5000)
+    leader.on_flushed(entry.next_offset)
+    leader.on_fetch(fetch(2, epoch, entry.next_offset, epoch), 5000)
+    leader.tick(5000)
+    assert leader.is_leader, "one of two voters has the change"
+    leader.on_fetch(fetch(3, epoch, entry.next_offset, epoch), 5001)
+    leader.tick(5001)
+    assert leader.role is Role.RESIGNED
+    leader.tick(5001)
+    assert (leader.role, leader.epoch) == (Role.UNATTACHED, epoch + 1)
+    assert not leader.is_voter
+
+
+def test_voters_change_only_one_at_a_time_after_the_commit() -> None:
+    leader = leading()
+    with pytest.raises(KafkaError) as early:
+        remove_voter(leader, ReplicaKey(3, uuid(3)), 5000)
+    assert early.value.code is ErrorCode.REQUEST_TIMED_OUT
+    leader.on_flushed(leader.log_end_offset)
+    leader.on_fetch(fetch(2, leader.epoch, leader.log_end_offset, leader.epoch), 5000)
+    with pytest.raises(KafkaError) as unknown:
+        remove_voter(leader, ReplicaKey(3, uuid(9)), 5000)
+    assert unknown.value.code is ErrorCode.VOTER_NOT_FOUND
+    with pytest.raises(KafkaError) as lagging:
+        add_voter(leader, voter(4), 5000)
+    assert lagging.value.code is ErrorCode.REQUEST_TIMED_OUT
+    remove_voter(leader, ReplicaKey(3, uuid(3)), 5000)
+    with pytest.raises(KafkaError) as second:
+        remove_voter(leader, ReplicaKey(2, uuid(2)), 5000)
+    assert second.value.code is ErrorCode.REQUEST_TIMED_OUT
+    leader.on_fetch(fetch(4, leader.epoch, leader.log_end_offset, leader.epoch), 5000)
+    leader.on_flushed(leader.log_end_offset)
+    leader.on_fetch(fetch(2, leader.epoch, leader.log_end_offset, leader.epoch), 5000)
+    assert add_voter(leader, voter(4), 5000).control == (leader.voters.record(),)
+    assert [key.id for key in leader.voters.replica_keys] == [1, 2, 4]

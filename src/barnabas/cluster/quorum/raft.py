@@ -216,7 +216,10 @@ class RaftCore:
     def _tick_leader(self, now_ms: int) -> None:
         if self._is_single_voter:
             return
-        if self._is_removed or now_ms >= self._deadline_ms:
+        if self._is_removed:
+            self.resign(now_ms)
+            self._deadline_ms = now_ms  # an observer has no reason to wait for candidates
+        elif now_ms >= self._deadline_ms:
             self.resign(now_ms)
         elif now_ms >= self._begin_epoch_ms:
             self._announce(now_ms)

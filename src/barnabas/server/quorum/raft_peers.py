@@ -28,7 +28,7 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteResponse,
 )
 from barnabas.cluster.quorum.raft_wire import FetchLimits
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import EncodingError, ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
@@ -147,7 +147,16 @@ class RaftPeers:
         except ClientError as error:
             logger.debug("quorum request failed to=%d error=%s", message.to, error)
             self._core.on_request_failed(message, self._now_ms())
+        except EncodingError as error:
+            self._take_old_voter(message, error)
         self._shell.wake()
+
+    def _take_old_voter(self, message: Outgoing, error: EncodingError) -> None:
+        """Count a voter whose version has no pre-votes as one that grants them."""
+        if not isinstance(message, VoteRequest) or not message.pre_vote:
+            raise error
+        granted = VoteResponse(message, message.to, message.epoch, None, True)
+        self._core.on_vote_response(granted, self._now_ms())
 
     async def _request_vote(self, message: VoteRequest, address: "Address") -> None:
         request = raft_wire.vote_request(message, self._settings.cluster_id)
