@@ -555,3 +555,19 @@ def test_voters_change_only_one_at_a_time_after_the_commit() -> None:
     leader.on_fetch(fetch(2, leader.epoch, leader.log_end_offset, leader.epoch), 5000)
     assert add_voter(leader, voter(4), 5000).control == (leader.voters.record(),)
     assert [key.id for key in leader.voters.replica_keys] == [1, 2, 4]
+
+
+def test_prospective_refused_by_a_voter_that_still_follows_asks_again_soon() -> None:
+    replica = following(epochs=[(4, 0)], end=3)
+    replica.on_leader_unreachable(1000)
+    replica.tick(replica.wakeup_ms() or 0)
+    requests = [each for each in replica.take_ready().messages if isinstance(each, VoteRequest)]
+    asked = next(each for each in requests if each.to == 3)
+    assert asked.pre_vote
+    replica.on_vote_response(VoteResponse(asked, 3, replica.epoch, 2, granted=False), 1100)
+    due = replica.wakeup_ms()
+    assert due is not None
+    assert due <= 1300
+    replica.tick(due)
+    again = [each for each in replica.take_ready().messages if isinstance(each, VoteRequest)]
+    assert 3 in {each.to for each in again}

@@ -50,8 +50,8 @@ from barnabas.protocol.types import ZERO_UUID
 BOOTSTRAP_VOTERS_OFFSET: Final = -1
 """The offset of voters that only the bootstrap snapshot has."""
 
-_LOST_ELECTION_MS: Final = (50, 200)
-"""A candidate that has lost waits a random time in this range, in ms, before its next attempt."""
+_PRE_VOTES_MAX: Final = 5
+"""The pre-votes in quick succession when the leader's process has ended."""
 
 _SUCCESSION_STEP_MS: Final = 50
 """The delay of each further voter, in ms, when several notice at once that the leader is gone."""
@@ -99,7 +99,7 @@ class RaftCore:
         self._elections = 0
         self._has_fetched = False  # from the current leader
         self._is_leader_gone = False  # its process has ended
-        self._snapshot: OffsetAndEpoch | None = None  # being downloaded
+        self.snapshot_in_progress: OffsetAndEpoch | None = None  # being downloaded
         self._ready = Ready()
         if log.last_epoch > state.epoch:
             # The log has records of this epoch, so the state file was lost.
@@ -208,7 +208,7 @@ class RaftCore:
             self._leave_epoch(now_ms)
         elif not self._may_campaign:
             return
-        elif self.role is Role.PROSPECTIVE:
+        elif self.role is Role.PROSPECTIVE and not self._asks_again:
             self._lose(now_ms)
         else:
             self._prospect(now_ms)
@@ -333,6 +333,11 @@ class RaftCore:
         (self._granted if response.granted else self._refused).add(response.voter_id)
         self._failed_requests.discard(response.voter_id)
         self._count_votes(now_ms)
+        if self.role is Role.PROSPECTIVE and self._asks_again and not response.granted:
+            # The voter has not noticed yet that the leader is gone.
+            self._deadline_ms = min(
+                self._deadline_ms, now_ms + self._timeouts.lost_ms(self._random)
+            )
 
     def _count_votes(self, now_ms: int) -> None:
         if len(self._granted) >= self.voters.majority:
@@ -347,13 +352,16 @@ class RaftCore:
         """Wait before the next attempt, so that another replica can win or the leader be found."""
         self._failed_requests = set()
         if self.role is Role.CANDIDATE:
-            shortest, longest = _LOST_ELECTION_MS
-            self._deadline_ms = now_ms + shortest + self._random(longest - shortest)
+            self._deadline_ms = now_ms + self._timeouts.lost_ms(self._random)
         elif self.leader_id is not None:
             self._follow(now_ms)
         else:
             self.role = Role.UNATTACHED
             self._deadline_ms = now_ms + self._election_timeout()
+
+    @property
+    def _asks_again(self) -> bool:
+        return self._is_leader_gone and self._elections < _PRE_VOTES_MAX
 
     def on_leader_unreachable(self, now_ms: int) -> None:
         """The leader's process has ended: its connection was reset, and new ones are refused.
@@ -518,7 +526,7 @@ class RaftCore:
         """Fetch from the leader of the epoch."""
         self.role = Role.FOLLOWER
         self._has_fetched = self._is_leader_gone = False
-        self._snapshot = None
+        self.snapshot_in_progress = None
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
 
     def on_begin_quorum_epoch(self, request: BeginQuorumEpoch, now_ms: int) -> ErrorCode:
@@ -550,7 +558,7 @@ class RaftCore:
 
         Without a known leader, the fetch goes to a bootstrap server, whose response names one.
         """
-        if self.role is Role.FOLLOWER and self._snapshot is None:
+        if self.role is Role.FOLLOWER and self.snapshot_in_progress is None:
             to = self.leader_id
         elif self.role is Role.UNATTACHED:
             to = None
@@ -575,7 +583,7 @@ class RaftCore:
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
         self._elections, self._has_fetched = 0, True
         if response.snapshot is not None:
-            self._snapshot = self._ready.fetch_snapshot = response.snapshot
+            self.snapshot_in_progress = self._ready.fetch_snapshot = response.snapshot
             return False
         if response.diverging is not None:
             self._truncate(response.diverging)
@@ -611,22 +619,17 @@ class RaftCore:
         """The snapshot of the leader is durable, and replaces the whole log."""
         self.log.truncate_to_snapshot(snapshot)
         self.use_voters(stated)
-        self._snapshot = None
+        self.snapshot_in_progress = None
         self._raise_high_watermark(snapshot.offset)
 
     def on_snapshot_failed(self) -> None:
         """The download failed, for example with SNAPSHOT_NOT_FOUND: fetch again."""
-        self._snapshot = None
+        self.snapshot_in_progress = None
 
     def on_snapshot_chunk(self, now_ms: int) -> None:
         """A part of the snapshot came: the leader is alive."""
         if self.role is Role.FOLLOWER:
             self._deadline_ms = now_ms + self._timeouts.fetch_ms
-
-    @property
-    def snapshot_in_progress(self) -> OffsetAndEpoch | None:
-        """The snapshot of the leader that replaces this log; None without one."""
-        return self._snapshot
 
     # Epochs
 

@@ -1,7 +1,8 @@
 """The values that the Raft core holds and returns: roles, timeouts, entries, effects, progress."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 
@@ -10,6 +11,8 @@ from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import Outgoing
 from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.protocol.messages_base import Message
+
+_LOST_ELECTION_MS: Final = (50, 200)
 
 
 class Role(enum.Enum):
@@ -43,6 +46,11 @@ class Timeouts:
     def majority_ms(self) -> int:
         """The time without a fetch from a majority that deposes a leader (KAFKA-15489)."""
         return self.fetch_ms * 3 // 2
+
+    def lost_ms(self, random: Callable[[int], int]) -> int:
+        """Return the random wait of a candidate that has lost, before its next attempt."""
+        shortest, longest = _LOST_ELECTION_MS
+        return shortest + random(longest - shortest)
 
     def succession_ms(self, preferred: Sequence[ReplicaKey], local_id: int) -> int:
         """Return the delay of a replica among the successors of a leader that resigned."""
