@@ -273,3 +273,14 @@ def test_consumer_reads_from_the_replica_of_its_rack(tmp_path: Path) -> None:
         )
         (topic,) = broker.ask(fetch_handler.fetch, request, 17).responses
         assert topic.partitions[0].preferred_read_replica == replica
+
+
+@observes("replica.lag.time.max.ms")
+def test_follower_leaves_the_isr_when_it_lags_for_too_long(tmp_path: Path) -> None:
+    for lag_ms, is_lagging in ((500, True), (30_000, False)):
+        broker = DataBroker(tmp_path / str(lag_ms), replica_lag_time_max_ms=str(lag_ms))
+        broker.append(b"v", topic="replicated")
+        broker.clock_ms += 600
+        broker.replicas.check_isrs()
+        request = broker.replicas.isr_manager.poll(1, broker.clock_ms)
+        assert (request is not None) is is_lagging

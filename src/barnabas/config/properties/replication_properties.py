@@ -49,9 +49,9 @@ PROPERTIES: tuple[P, ...] = (
       "Replicas of a topic that is created without a replication factor.",
       has_effect=True),
     P("replica.lag.time.max.ms", LONG, 30000, HIGH,
-      "Milliseconds behind the end of the leader's log after which a follower leaves the in- "
-      "sync replicas.",
-      is_checked=True),
+      "Milliseconds behind the end of the leader's log after which a follower leaves the "
+      "in-sync replicas.",
+      has_effect=True),
     P("replica.socket.timeout.ms", INT, 30000, HIGH,
       "Milliseconds that a follower waits for an answer of its leader; not below "
       "replica.fetch.wait.max.ms.",
