@@ -333,8 +333,8 @@ class RaftCore:
         (self._granted if response.granted else self._refused).add(response.voter_id)
         self._failed_requests.discard(response.voter_id)
         self._count_votes(now_ms)
-        if self.role is Role.PROSPECTIVE and self._asks_again and not response.granted:
-            # The voter has not noticed yet that the leader is gone.
+        if self._asks_again and not response.granted:
+            # The voter may not know yet that the leader is gone, or it voted for itself.
             self._deadline_ms = min(
                 self._deadline_ms, now_ms + self._timeouts.lost_ms(self._random)
             )
