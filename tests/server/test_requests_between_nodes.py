@@ -52,6 +52,10 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 )
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.messages.remove_raft_voter import (
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -193,8 +197,11 @@ def test_admin_requests_to_any_broker_are_answered_by_the_controller(tmp_path: P
             unknown = UnregisterBrokerRequest(broker_id=77)
             refused = await connection.ask(unknown, UnregisterBrokerResponse)
             assert refused.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+            no_voter = RemoveRaftVoterRequest(cluster_id=None, voter_id=77)
+            not_found = await connection.ask(no_voter, RemoveRaftVoterResponse)
+            assert not_found.error_code == ErrorCode.VOTER_NOT_FOUND
             ranges = connection.versions.ranges
-            assert ranges.keys() >= {19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64}
+            assert ranges.keys() >= {19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81}
             nursery.cancel_scope.cancel()
         assert requests(nodes, leader, ENVELOPE, "broker") == 0
 

@@ -1,14 +1,15 @@
 """Requests that a broker forwards to the active controller.
 
 CreateTopics, DeleteTopics, CreatePartitions, AlterPartitionReassignments,
-ListPartitionReassignments, ElectLeaders, UpdateFeatures, UnregisterBroker and DescribeQuorum. A
-change is committed before its response arrives.
+ListPartitionReassignments, ElectLeaders, UpdateFeatures, UnregisterBroker, DescribeQuorum,
+AddRaftVoter and RemoveRaftVoter. A change is committed before its response arrives.
 """
 
 from typing import TypeVar
 
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
@@ -20,6 +21,7 @@ from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features import UpdateFeaturesRequest
 from barnabas.protocol.messages_base import Message
@@ -37,6 +39,8 @@ ForwardedRequest = (
     | UpdateFeaturesRequest
     | UnregisterBrokerRequest
     | DescribeQuorumRequest
+    | AddRaftVoterRequest
+    | RemoveRaftVoterRequest
 )
 
 
