@@ -60,13 +60,19 @@ def answer(message: Any, version: int, kind: ListenerKind = "broker") -> tuple[i
 
 
 def handlers_in_source() -> set[str]:
-    """Return the public functions that take a request context, without importing their modules."""
+    """Return the public functions that take a request context, without importing their modules.
+
+    One that its own module calls is a part of a handler.
+    """
     found: set[str] = set()
     for module in Path(str(handlers.__file__)).parent.glob("*/*_handler*.py"):
-        for node in ast.parse(module.read_text()).body:
+        tree = ast.parse(module.read_text())
+        called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        for node in tree.body:
             if (
                 isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 and not node.name.startswith("_")
+                and node.name not in called
                 and len(node.args.args) == 2
                 and "Context" in ast.unparse(node.args.args[0])
             ):
