@@ -88,10 +88,17 @@ def test_watch_silent_leader_is_left_to_the_session_timeout(host: Host) -> None:
     assert seconds_until_gone(host, "silent") == []
 
 
-def test_watch_leader_never_reached_again_is_reported_rarely(host: Host) -> None:
+def test_watch_leader_never_reached_is_reported_rarely(host: Host) -> None:
+    host.state = "refuses"
     seconds = seconds_until_gone(host, "refuses", times=100)
     assert len(seconds) == 4
     assert min(b - a for a, b in itertools.pairwise(seconds)) >= 30
+
+
+def test_watch_leader_reached_once_is_reported_each_second(host: Host) -> None:
+    seconds = seconds_until_gone(host, "refuses", times=10)
+    assert len(seconds) == 10
+    assert all(1 <= b - a < 2 for a, b in itertools.pairwise(seconds))
 
 
 def test_watch_leader_reached_in_between_is_reported_at_once(host: Host) -> None:

@@ -20,6 +20,7 @@ _PAUSE_S = 0.3
 
 # An instance that was never reached may be advertised at a wrong address: its processes run on.
 _UNREACHED_PAUSE_S = 30.0
+_AGAIN_PAUSE_S = 1.0
 
 
 class LeaderWatch:
@@ -29,11 +30,13 @@ class LeaderWatch:
         self._tls = tls
         self._reported: dict[InstanceAddress, float] = {}
         """When an instance was last reported as gone, until it is reached again."""
+        self._reached: set[InstanceAddress] = set()
 
     async def wait_gone(self, leader: InstanceAddress) -> None:
         """Return when an instance refuses connections.
 
-        An instance that was not reached since the last time is reported again after a long pause.
+        An instance that was not reached since the last time is reported again after a pause, a
+        long one when it was never reached.
         """
         refusals = 0
         while refusals < _REFUSALS:
@@ -42,7 +45,8 @@ class LeaderWatch:
             await trio.sleep(_REFUSED_PAUSE_S if is_refused else _PAUSE_S)
         since = self._reported.get(leader)
         if since is not None:
-            await trio.sleep_until(since + _UNREACHED_PAUSE_S)
+            pause_s = _AGAIN_PAUSE_S if leader in self._reached else _UNREACHED_PAUSE_S
+            await trio.sleep_until(since + pause_s)
         self._reported[leader] = trio.current_time()
 
     async def _hold(self, leader: InstanceAddress) -> bool:
@@ -56,6 +60,7 @@ class LeaderWatch:
         if stream is None:
             return False
         self._reported.pop(leader, None)
+        self._reached.add(leader)
         try:
             while await stream.receive_some():
                 pass
