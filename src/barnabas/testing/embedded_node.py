@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -130,7 +131,8 @@ class Node:
         thread, token = self._thread, self._token
         if thread is None or token is None:
             return
-        token.run_sync_soon(action)  # pyright: ignore[reportArgumentType]
+        with suppress(trio.RunFinishedError):  # the node has ended by an error
+            token.run_sync_soon(action)  # pyright: ignore[reportArgumentType]
         thread.join(_STOP_TIMEOUT_S)
         if thread.is_alive():
             raise RuntimeError(f"the node did not stop within {_STOP_TIMEOUT_S:.0f} s")
