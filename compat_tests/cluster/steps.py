@@ -298,10 +298,11 @@ def suspend_controller(cluster: TrialCluster, seconds: float) -> list[Figure]:
     )
 
 
-def cut_leader(cluster: ProxiedCluster, seconds: float = 12) -> list[Figure]:
+def cut_leader(cluster: ProxiedCluster, seconds: float = 18) -> list[Figure]:
     """Step 7: a leader is cut off from the other nodes, and not from its clients (P2, P3).
 
-    It must not ack: the others elect a leader after the session timeout. After the cut it follows.
+    It must not ack: the others elect a leader after the session timeout, which begins with the next
+    controller where the leader was the active one. After the cut it follows.
     """
     topic = create_topic(cluster, 1)
     with Pinger(cluster.bootstrap, topic, 1, interval_s=0.005) as pinger:
