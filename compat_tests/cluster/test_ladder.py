@@ -65,11 +65,12 @@ def test_suspended_controller_loses_nothing(cluster: TrialCluster) -> None:
     steps.suspend_controller(cluster, 5)
 
 
-def test_leader_that_is_cut_off_acks_nothing_false() -> None:
+@pytest.mark.parametrize("is_controller", [True, False], ids=["controller", "broker only"])
+def test_leader_that_is_cut_off_acks_nothing_false(*, is_controller: bool) -> None:
     trial = ProxiedCluster()
     try:
         trial.start()
-        steps.cut_leader(trial)
+        steps.cut_leader(trial, is_controller=is_controller)
     finally:
         trial.close()
 
