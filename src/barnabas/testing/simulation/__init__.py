@@ -10,7 +10,21 @@ heals it, and checks that it comes to rest. An invariant that does not hold rais
 `python -m barnabas.testing.simulation --seed N` prints what happens in a seed.
 """
 
+from barnabas.testing.simulation.attached_client import ClientCore, attach
+from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
+from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import InvariantError
 from barnabas.testing.simulation.runner import Simulation, SimulationTypes, prepare, run
 
-__all__ = ["InvariantError", "Simulation", "SimulationTypes", "prepare", "run"]
+__all__ = [
+    "ClientCore",
+    "Failure",
+    "InvariantError",
+    "SimProduce",
+    "SimProduced",
+    "Simulation",
+    "SimulationTypes",
+    "attach",
+    "prepare",
+    "run",
+]

@@ -30,7 +30,7 @@ class Acknowledged:
     batch: bytes
 
 
-class _Client:
+class SimClient:
     """A client that reads the metadata of a random running broker, and so may have an old image."""
 
     def __init__(self, cluster: SimCluster, number: int) -> None:
@@ -38,6 +38,10 @@ class _Client:
         self.process = Process(cluster.world, CLIENT_ID_BASE + number)
         self.process.start()
         self.is_stopped = False
+
+    def start(self) -> None:
+        """Begin to send requests."""
+        raise NotImplementedError
 
     def image(self) -> MetadataImage | None:
         """Return the metadata of a random running broker."""
@@ -49,7 +53,7 @@ class _Client:
         return self.process.world.random.choice(images) if images else None
 
 
-class SimProducer(_Client):
+class SimProducer(SimClient):
     """A producer with acks=all and one batch in flight; every value is written at most once."""
 
     def __init__(
@@ -107,7 +111,7 @@ class SimProducer(_Client):
         self.process.after_ms(_RETRY_MS, self._next)
 
 
-class SimConsumer(_Client):
+class SimConsumer(SimClient):
     """A consumer of one partition, from its start; it checks P2 with what it reads."""
 
     def __init__(

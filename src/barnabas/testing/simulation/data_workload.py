@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.testing.simulation.data_clients import SimConsumer, SimProducer
@@ -98,6 +99,19 @@ class DataWorkload:
         """Stop the producers."""
         for producer in self.producers:
             producer.is_stopped = True
+
+    def values(self, topic: str, partition: int) -> list[bytes]:
+        """Return the values of a partition's committed records, as its leader has them."""
+        image = next(node.image for node in self.cluster.nodes.values() if node.image is not None)
+        found = image.partition(topic, partition)
+        log = None if found is None else self.invariants.disks[found.leader].get(topic, partition)
+        batches = [] if log is None else log.batches
+        return [
+            record.value or b""
+            for header, data in batches
+            if log is not None and header.next_offset <= log.high_watermark
+            for record in read_records(data, 0, header)
+        ]
 
     def check_end(self) -> None:
         """After a rest: full ISRs, equal replicas, and every acknowledged batch in its place."""

@@ -14,6 +14,7 @@ from barnabas.config import NodeConfig
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.admin_clients import AdminClient
+from barnabas.testing.simulation.data_clients import SimClient
 from barnabas.testing.simulation.data_workload import DataWorkload
 from barnabas.testing.simulation.faults import LOSING_POWER, Fault, draw_faults
 from barnabas.testing.simulation.network import Network
@@ -48,6 +49,11 @@ class Simulation:
     admins: list[AdminClient]
     data: DataWorkload
     invariants: QuorumInvariants
+    attached: list[SimClient] = attrs.field(factory=list[SimClient])
+
+    def values(self, topic: str, partition: int) -> list[bytes]:
+        """Return the values of the records that are committed in a partition, in their order."""
+        return self.data.values(topic, partition)
 
 
 def prepare(
@@ -110,6 +116,8 @@ def run(simulation: Simulation) -> Simulation:
     for admin in simulation.admins:
         admin.start()
     simulation.data.start()
+    for client in simulation.attached:
+        client.start()
     world.run(_CALM_BEFORE_MS)
     cluster.schedule(simulation.faults)
     world.run(simulation.options.seconds * 1000)
@@ -118,6 +126,8 @@ def run(simulation: Simulation) -> Simulation:
     for admin in simulation.admins:
         admin.is_stopped = True
     simulation.data.stop()
+    for client in simulation.attached:
+        client.is_stopped = True
     world.run(_CALM_AFTER_MS)
     check_liveness(simulation)
     return simulation
