@@ -19,7 +19,6 @@ from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.image_difference import difference
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
@@ -244,6 +243,8 @@ class ControllerStateMachine:
         self._transaction = MetadataTransaction(loader.open_transaction)
         self.voters_history = loader.history
         self.core.use_voters(loader.history.latest)
+        from barnabas.cluster.metadata.image_difference import difference
+
         batch = CommittedBatch(image, difference(self.image, image), loader.last_timestamp_ms)
         self._appended.append(_AppendedBatch(loader.epochs.last_epoch, offset, batch))
         self.loaded_end_offset = offset

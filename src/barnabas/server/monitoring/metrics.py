@@ -80,10 +80,16 @@ class Metrics:
         yield from self._connections()
         yield from self._state()
         if self._is_broker:
+            yield from self._replication()
             yield from self._coordinators()
             yield from self._record_helper()
             yield from self._cleaner()
             yield from self._scrubber()
+
+    def _replication(self) -> Iterator[Any]:
+        from barnabas.server.monitoring.replication_metrics import replication_families
+
+        return replication_families(self._parts.replicas, self._parts.image)
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily

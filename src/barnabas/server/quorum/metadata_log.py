@@ -19,7 +19,9 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.node.startup_checks import StartupError
-from barnabas.server.quorum.snapshot_download import PART_SUFFIX
+
+PART_SUFFIX: Final = ".part"
+"""Follows the name of a snapshot that is not complete."""
 
 _READ_BYTES: Final = 1 << 20
 

@@ -34,7 +34,6 @@ from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.raft_validation import leader_only_error
-from barnabas.cluster.quorum.voter_upkeep import next_upkeep
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
@@ -255,6 +254,8 @@ class Quorum:
         reported_epoch = -1
         while True:
             await trio.sleep(interval_ms / 1000)
+            from barnabas.cluster.quorum.voter_upkeep import next_upkeep
+
             request = next_upkeep(self.core, self.cluster_id, interval_ms, auto_join=auto_join)
             # Without a record of the voters, each leader gets one report.
             is_reported = self.core.kraft_version == 0 and reported_epoch == self.core.epoch

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_wire import LeaderState
 from barnabas.cluster.quorum.voters import LeaderAddress
 
 if TYPE_CHECKING:
     from barnabas.client.failures import Address
+    from barnabas.cluster.quorum.raft_wire import LeaderState
 
 
 class NodeEndpoint(Protocol):
@@ -70,8 +70,10 @@ class QuorumAddresses:
         ]
         return [address for address in dict.fromkeys([*voters, *configured]) if address != own]
 
-    def leader_state(self) -> LeaderState:
+    def leader_state(self) -> "LeaderState":
         """Return the epoch, the leader and its address, for a response."""
+        from barnabas.cluster.quorum.raft_wire import LeaderState
+
         core = self._core
         endpoint = None if core.leader_id is None else self.endpoint(core.leader_id)
         return LeaderState(core.epoch, core.leader_id, endpoint)

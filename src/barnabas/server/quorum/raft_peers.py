@@ -16,7 +16,6 @@ import trio
 
 from barnabas.cluster.metadata.feature_levels import KRAFT_VERSION
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.quorum import raft_wire
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
@@ -27,24 +26,17 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from barnabas.cluster.quorum.raft_wire import FetchLimits
 from barnabas.protocol.errors import EncodingError, ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
-from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
-from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.protocol.messages.fetch_snapshot import (
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-)
-from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError
-from barnabas.server.quorum.snapshot_download import SnapshotDownload
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
     from barnabas.client.failures import Address
+    from barnabas.protocol.messages.fetch_snapshot import (
+        FetchSnapshotRequest,
+    )
     from barnabas.server.quorum.quorum_addresses import QuorumAddresses
     from barnabas.server.quorum.raft_shell import RaftShell
     from barnabas.server.storage.disk_threads import DiskThreads
@@ -159,6 +151,9 @@ class RaftPeers:
         self._core.on_vote_response(granted, self._now_ms())
 
     async def _request_vote(self, message: VoteRequest, address: "Address") -> None:
+        from barnabas.cluster.quorum import raft_wire
+        from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
+
         request = raft_wire.vote_request(message, self._settings.cluster_id)
         response = await self._ask(address, request, VoteAnswer)
         self._addresses.learn(response.node_endpoints)
@@ -172,6 +167,10 @@ class RaftPeers:
     async def _announce(
         self, message: BeginQuorumEpoch | EndQuorumEpoch, address: "Address"
     ) -> None:
+        from barnabas.cluster.quorum import raft_wire
+        from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+        from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+
         cluster_id, own = self._settings.cluster_id, self._core.local.endpoints
         response: BeginQuorumEpochResponse | EndQuorumEpochResponse
         if isinstance(message, BeginQuorumEpoch):
@@ -259,6 +258,8 @@ class RaftPeers:
 
     async def _download(self, snapshot: OffsetAndEpoch) -> None:
         from barnabas.client.failures import ClientError
+        from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+        from barnabas.server.quorum.snapshot_download import SnapshotDownload
 
         leader_id, settings = self._core.leader_id, self._settings
         address = None if leader_id is None else self._addresses.of_node(leader_id)
@@ -324,8 +325,10 @@ class RaftPeers:
     async def _fetch(self, request: FetchRequest, address: "Address", is_leader: bool) -> bool:
         """Send a fetch and pass on its response; return False when it failed."""
         from barnabas.client.failures import BrokerRefusedError, ClientError
+        from barnabas.cluster.quorum import raft_wire
+        from barnabas.protocol.messages.fetch import FetchResponse
 
-        limits = FetchLimits(
+        limits = raft_wire.FetchLimits(
             self._settings.fetch_bytes_max, _FETCH_WAIT_MS, self._shell.high_watermark
         )
         sent = raft_wire.fetch_request(request, self._settings.cluster_id, limits)

@@ -18,7 +18,6 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
-from barnabas.cluster.quorum.fetched_batches import FetchedBatch, read_fetched
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
@@ -30,8 +29,6 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteResponse,
 )
 from barnabas.cluster.quorum.raft_state import Entry, QuorumDataLossError, Ready
-from barnabas.cluster.quorum.raft_wire import FetchLimits
-from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -39,6 +36,9 @@ from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.quorum_files import write_quorum_state
 
 if TYPE_CHECKING:
+    from barnabas.cluster.quorum.fetched_batches import FetchedBatch
+    from barnabas.cluster.quorum.raft_wire import FetchLimits
+    from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
     from barnabas.server.quorum.metadata_log import MetadataLog
     from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
     from barnabas.server.storage.disk_threads import DiskThreads
@@ -287,7 +287,7 @@ class RaftShell:
         return error
 
     async def answer_fetch(
-        self, request: FetchRequest, limits: FetchLimits
+        self, request: FetchRequest, limits: "FetchLimits"
     ) -> tuple[FetchResponse, bytes]:
         """Return the response to a replica, and its records.
 
@@ -356,6 +356,8 @@ class RaftShell:
             self._append_fetched(fetched)
 
     def _append_fetched(self, fetched: _Fetched) -> None:
+        from barnabas.cluster.quorum.fetched_batches import read_fetched
+
         try:
             batches = read_fetched(fetched.records, fetched.request.offset, fetched.request.epoch)
         except (ProtocolError, KafkaError) as error:
@@ -366,7 +368,7 @@ class RaftShell:
                 self._append(batch.data, batch.entry.next_offset)
         self._replicate(batches, fetched.response.high_watermark)
 
-    def _replicate(self, batches: list[FetchedBatch], high_watermark: int) -> None:
+    def _replicate(self, batches: "list[FetchedBatch]", high_watermark: int) -> None:
         self._machine.replicate(batch.entry for batch in batches)
         ends = (
             (each.entry.epoch, each.entry.base_offset, each.entry.next_offset) for each in batches
@@ -375,8 +377,10 @@ class RaftShell:
 
     # Snapshots of the leader
 
-    def answer_snapshot(self, part: SnapshotPart) -> SnapshotBytes:
+    def answer_snapshot(self, part: "SnapshotPart") -> "SnapshotBytes":
         """Return the bytes of a snapshot that another replica asks for."""
+        from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes
+
         error = self._core.on_fetch_snapshot(part.replica, part.epoch, self._now_ms())
         self.wake()
         if error is not ErrorCode.NONE:

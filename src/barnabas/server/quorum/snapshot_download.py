@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum import snapshot_wire
@@ -20,13 +20,12 @@ from barnabas.protocol.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
+from barnabas.server.quorum.metadata_log import PART_SUFFIX
 
 if TYPE_CHECKING:
     from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
-
-PART_SUFFIX: Final = ".part"
 
 Ask = Callable[[FetchSnapshotRequest], Awaitable[FetchSnapshotResponse]]
 
