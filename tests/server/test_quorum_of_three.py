@@ -92,6 +92,43 @@ def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
     trio.run(main)
 
 
+def test_leader_that_stops_after_all_other_voters_does_not_wait(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3, roles="controller")
+            leader = nodes.running[nodes.leader_id]
+            for node_id in set(nodes.running) - {nodes.leader_id}:
+                await nodes.kill(node_id)
+            assert leader.quorum.core.is_leader
+            with trio.fail_after(3):
+                await leader.quorum.resign()
+            assert leader.quorum.core.leader_id is None
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_leader_that_stops_together_with_another_voter_does_not_wait(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3, roles="controller")
+            leader = nodes.running[nodes.leader_id]
+            first, second = set(nodes.running) - {nodes.leader_id}
+            await nodes.kill(first)
+            assert leader.quorum.core.is_leader
+            with trio.fail_after(3):
+                async with trio.open_nursery() as stopping:
+                    stopping.start_soon(leader.quorum.resign)
+                    await nodes.kill(second)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
 def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:

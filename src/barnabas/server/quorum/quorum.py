@@ -10,7 +10,7 @@ The broker registers over the controller channel, as a broker on its own would.
 
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -280,10 +280,21 @@ class Quorum:
             raise KafkaError(error)
 
     async def resign(self) -> None:
-        """Hand the leadership to another voter, if this node leads; return when one leads."""
-        if self.core.is_leader and len(self.core.voters) > 1:
-            with trio.move_on_after(_RESIGNATION_S):
-                await self.raft.resign()
+        """Hand the leadership to another voter, if this node leads.
+
+        Return when another voter leads, when no other voter accepts connections, or after 5 s.
+        """
+        if not self.core.is_leader or len(self.core.voters) == 1:
+            return
+        with trio.move_on_after(_RESIGNATION_S):
+            async with trio.open_nursery() as nursery:
+
+                async def end_with(wait: Callable[[], Awaitable[None]]) -> None:
+                    await wait()
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(end_with, self.raft.resign)
+                nursery.start_soon(end_with, self._peers.wait_until_gone)
 
     def _unregistered(self) -> BrokerIdentity:
         return BrokerIdentity(self._setup.node_id, self._incarnation_id, self._directory_ids())

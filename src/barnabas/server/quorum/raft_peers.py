@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 _FETCH_WAIT_MS: Final = 500
 _RECONNECT_S: Final = (0.02, 0.2)
 """The shortest and the longest time between attempts to connect to one replica."""
+_GONE_CHECK_S: Final = 0.05
 
 R = TypeVar("R", bound=Message)
 
@@ -253,6 +254,27 @@ class RaftPeers:
         except ClientError as error:
             logger.debug("quorum request failed address=%s error=%s", address, error)
             return None
+
+    async def wait_until_gone(self) -> None:
+        """Return when each other voter has refused or reset a connection since this call."""
+        async with trio.open_nursery() as nursery:
+            for voter in self._core.voters:
+                if voter.key.id != self._core.local.key.id:
+                    nursery.start_soon(self._wait_until_voter_gone, voter.key.id)
+
+    async def _wait_until_voter_gone(self, voter_id: int) -> None:
+        from barnabas.client.failures import BrokerGoneError, ClientError
+
+        while True:
+            address = self._addresses.of_node(voter_id)
+            try:
+                if address is not None:
+                    await self._connections().connection(address)  # an open one counts
+            except BrokerGoneError:
+                return
+            except ClientError as error:
+                logger.debug("quorum connection failed to=%d error=%s", voter_id, error)
+            await trio.sleep(_GONE_CHECK_S)
 
     # Snapshots
 
