@@ -34,9 +34,7 @@ from barnabas.server.node.startup_checks import DisksLostError
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
     from barnabas.client.failures import Address
-    from barnabas.protocol.messages.fetch_snapshot import (
-        FetchSnapshotRequest,
-    )
+    from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest
     from barnabas.server.quorum.quorum_addresses import QuorumAddresses
     from barnabas.server.quorum.raft_shell import RaftShell
     from barnabas.server.storage.disk_threads import DiskThreads
@@ -289,7 +287,7 @@ class RaftPeers:
             self._shell.snapshot_failed()
             return
 
-        async def ask(request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+        async def ask(request: "FetchSnapshotRequest") -> FetchSnapshotResponse:
             return await self._ask(address, request, FetchSnapshotResponse)
 
         download = SnapshotDownload(
