@@ -1,5 +1,7 @@
 """`FetcherCore`: what a follower sends to a leader and what it does with the responses."""
 
+import logging
+
 import pytest
 
 from barnabas.cluster.replication.fetcher_core import FetcherCore
@@ -268,6 +270,15 @@ def test_fenced_partition_waits_for_the_next_epoch() -> None:
     assert state_of(core, follower) is FetchState.FAILED
     core.follow(follower, 1)
     assert state_of(core, follower) is FetchState.FETCHING
+
+
+def test_fenced_partition_is_logged_as_information(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "barnabas")
+    _, follower = pair()
+    core = following(follower)
+    answer_with(core, refusal(ErrorCode.FENCED_LEADER_EPOCH))
+    assert [each.levelname for each in caplog.records] == ["INFO"]
+    assert "partition failed" not in caplog.text
 
 
 @pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR])

@@ -117,11 +117,8 @@ class FetcherCore:
         self._throttled.pop(followed.key, None)
         self._out_of_range.pop(followed.key, None)
 
-    def _fail(
-        self, followed: FollowedPartition, reason: object, level: int = logging.ERROR
-    ) -> None:
-        logger.log(
-            level,
+    def _fail(self, followed: FollowedPartition, reason: object) -> None:
+        logger.error(
             "partition failed, waiting for the next leader epoch partition=%s leader_epoch=%d"
             " error=%s",
             followed,
@@ -371,7 +368,12 @@ class FetcherCore:
     def _on_error(self, followed: FollowedPartition, code: int, now_ms: int) -> None:
         """Handle the leader's error for one partition."""
         if code == ErrorCode.FENCED_LEADER_EPOCH:
-            self._fail(followed, "the leader has a later epoch", logging.INFO)
+            logger.info(
+                "leader has a later epoch, waiting for it partition=%s leader_epoch=%d",
+                followed,
+                followed.leader_epoch,
+            )
+            self._leave(followed, FetchState.FAILED)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             followed.leader_end = None
             self._leave(followed, FetchState.OUT_OF_RANGE)
