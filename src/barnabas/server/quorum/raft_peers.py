@@ -278,7 +278,9 @@ class RaftPeers:
 
     async def _download(self, snapshot: OffsetAndEpoch) -> None:
         from barnabas.client.failures import ClientError
-        from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+        from barnabas.protocol.messages.fetch_snapshot import (
+            FetchSnapshotResponse,
+        )
         from barnabas.server.quorum.snapshot_download import SnapshotDownload
 
         leader_id, settings = self._core.leader_id, self._settings
