@@ -128,7 +128,8 @@ def test_start_fences_the_other_brokers_of_the_log_after_their_session(tmp_path:
         eligible_leader_replicas=[1],
     )
     leave(tmp_path, other, led)
-    with Node(tmp_path, config={"broker.session.timeout.ms": "1000"}) as node:
+    times = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
+    with Node(tmp_path, config=times) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         wait_until(lambda: list(admin.list_topics(timeout=10).brokers) == [1])
         create(node, "after")
