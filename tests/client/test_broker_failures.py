@@ -23,6 +23,7 @@ from barnabas.client import (
 from barnabas.client.admin_calls import create_topic, describe_topic, list_offset
 from barnabas.client.broker_connection import BrokerConnection, open_connection
 from barnabas.client.core.api_negotiation import ApiTable
+from barnabas.client.failures import BrokerRefusedError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -89,6 +90,17 @@ def test_connection_to_an_unknown_host_says_so() -> None:
             with pytest.raises(BrokerGoneError) as gone:
                 await open_connection(Address("no.such.host.invalid", 1), ClientConfig(()), nursery)
             assert "no.such.host.invalid:1" in str(gone.value)
+
+    run(test)
+
+
+@pytest.mark.parametrize("host", [".kafka", "kafka..example", "k" * 64])
+def test_connection_to_an_invalid_host_name_fails(host: str) -> None:
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            with pytest.raises(BrokerGoneError, match="host name is invalid") as gone:
+                await open_connection(Address(host, 9092), ClientConfig(()), nursery)
+            assert not isinstance(gone.value, BrokerRefusedError)
 
     run(test)
 

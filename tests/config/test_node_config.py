@@ -168,6 +168,8 @@ class TestListeners:
             ({"listeners": "PLAINTEXT"}, "NAME://host:port"),
             ({"listeners": "PLAINTEXT://a:99999"}, "port from 0 to 65535"),
             ({"listeners": "PLAINTEXT://::1:9092"}, "NAME://host:port"),
+            ({"listeners": "PLAINTEXT://.kafka:9092"}, ".kafka is not a host name"),
+            ({"listeners": f"PLAINTEXT://{'k' * 64}:9092"}, "must have 1 to 63 characters"),
             ({"listeners": "FOO://:9092,CONTROLLER://:9093"}, "FOO has no security protocol"),
             ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is in the list twice"),
             ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "port 1 is in the list twice"),

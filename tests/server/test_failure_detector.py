@@ -35,10 +35,10 @@ class Broker:
                     self.connections.append(await listener.accept())
                     self.accepted.set()
 
-    def image(self, fenced: bool = False) -> MetadataImage:
+    def image(self, fenced: bool = False, host: str = "127.0.0.1") -> MetadataImage:
         """Return metadata with broker 1, the detector's own, and this broker as 2."""
         image = Cluster(brokers=2).image
-        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self.port)
+        endpoint = Endpoint("PLAINTEXT", host, self.port)
         broker = attrs.evolve(image.brokers[2], endpoints={"PLAINTEXT": endpoint}, fenced=fenced)
         return attrs.evolve(image, brokers={**image.brokers, 2: broker})
 
@@ -102,6 +102,14 @@ def test_detector_fenced_broker_is_not_watched() -> None:
         await trio.sleep(0.05)
         await broker.kill()
         await trio.sleep(0.3)
+
+    assert observe(scenario) == []
+
+
+def test_detector_invalid_host_name_is_not_reported() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        detector.follow(broker.image(host=".kafka"))
+        await trio.sleep(0.05)
 
     assert observe(scenario) == []
 

@@ -288,6 +288,8 @@ async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
     except OSError as error:
         failure = BrokerRefusedError if _is_refused(error) else BrokerGoneError
         raise failure(address, _connect_reason(error)) from None
+    except UnicodeError:  # a label of the host name is empty or too long
+        raise BrokerGoneError(address, "the host name is invalid") from None
     if config.tls is None:
         return stream
     import ssl

@@ -73,6 +73,12 @@ def _parse(property_name: str, text: str, protocols: Mapping[str, str]) -> Liste
             "NAME://host:port with a port from 0 to 65535, as PLAINTEXT://localhost:9092",
             name=property_name,
         )
+    if host and not bracketed and not _is_host_name(host):
+        raise ConfigError(
+            f"Invalid value {text} for configuration {property_name}: {host} is not a host name; "
+            "each label between its dots must have 1 to 63 characters",
+            name=property_name,
+        )
     name = name.upper()
     protocol = protocols.get(name)
     if protocol is None:
@@ -83,6 +89,15 @@ def _parse(property_name: str, text: str, protocols: Mapping[str, str]) -> Liste
             name=property_name,
         )
     return Listener(name, host[1:-1] if bracketed else host, int(port), protocol)
+
+
+def _is_host_name(host: str) -> bool:
+    """True when a host name can be encoded for a look-up."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def check_distinct(listeners: Iterable[Listener], text: str) -> None:

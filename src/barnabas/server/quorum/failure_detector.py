@@ -128,7 +128,7 @@ class FailureDetector:
                     address.port,
                 )
                 self._report(key)
-        except (OSError, trio.TooSlowError):
+        except (OSError, UnicodeError, trio.TooSlowError):
             evidence.on_failed(key, self._now_ms())
         else:
             evidence.on_connected(key, self._now_ms())
@@ -141,7 +141,8 @@ class FailureDetector:
 async def _open(address: BrokerAddress) -> trio.socket.SocketType:
     """Connect to the first address that answers.
 
-    Raises ConnectionRefusedError when all addresses refuse, OSError for any other failure.
+    Raises ConnectionRefusedError when all addresses refuse, UnicodeError for an invalid host name,
+    OSError for any other failure.
     """
     from barnabas.client.broker_connection import local_address
 
