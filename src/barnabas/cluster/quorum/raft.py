@@ -230,9 +230,7 @@ class RaftCore:
 
     def _election_timeout(self) -> int:
         """Return a random timeout in ms, longer after each election without a winner."""
-        spread = self._timeouts.election_ms
-        backoff = min(self._timeouts.backoff_max_ms, 50 * (1 << min(self._elections, 10)))
-        return spread + self._random(spread) + (self._random(backoff) if self._elections else 0)
+        return self._timeouts.attempt_ms(self._elections, self._random)
 
     # Elections
 

@@ -47,6 +47,13 @@ class Timeouts:
         """The time without a fetch from a majority that deposes a leader (KAFKA-15489)."""
         return self.fetch_ms * 3 // 2
 
+    def attempt_ms(self, elections: int, random: Callable[[int], int]) -> int:
+        """Return the random time in ms for one election, after `elections` without a winner."""
+        shortest = self.election_ms
+        spread = random(max(1, shortest))
+        backoff = min(self.backoff_max_ms, 50 * (1 << min(elections, 10)))
+        return shortest + spread + (random(max(1, backoff)) if elections else 0)
+
     def lost_ms(self, random: Callable[[int], int]) -> int:
         """Return the random wait of a candidate that has lost, before its next attempt."""
         shortest, longest = _LOST_ELECTION_MS
