@@ -34,6 +34,12 @@ SANS_IO = [
 EXEMPT = {
     "protocol/types.py": {"os"},  # Uuid.random, the one source of identifiers
 }
+# Modules that call ErrorCode: to catch its ValueError, or for a code of this process.
+ERROR_CODE_CALLS = {
+    "protocol/errors.py",
+    "inspect/field_tree.py",
+    "log/record_work/job_messages.py",
+}
 IMPURE = {"trio", "time", "random", "socket", "threading", "secrets", "os", "pathlib", "subprocess"}
 
 
@@ -94,6 +100,19 @@ def test_source_has_no_assert(module: Path) -> None:
     """Python drops assert under -O, so input must not be checked by assert."""
     found = [node.lineno for node in ast.walk(parsed(module)) if isinstance(node, ast.Assert)]
     assert found == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_error_code_from_the_wire_is_read_with_its_function(module: Path) -> None:
+    """`ErrorCode(number)` raises ValueError for a code of a later version."""
+    found = [
+        ast.unparse(node)
+        for node in ast.walk(parsed(module))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "ErrorCode"
+    ]
+    assert len(found) == (name(module) in ERROR_CODE_CALLS), found
 
 
 @pytest.mark.parametrize("module", SANS_IO, ids=name)

@@ -95,6 +95,13 @@ def test_lifecycle_failed_registration_is_repeated_with_growing_delays() -> None
     assert delays == [100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000]
 
 
+def test_lifecycle_unknown_error_code_is_a_failure() -> None:
+    lifecycle = lifecycle_of()
+    assert lifecycle.poll(0, 50) is not None
+    lifecycle.on_response(BrokerRegistrationResponse(error_code=150), 0)
+    assert lifecycle.last_error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_lifecycle_unregistered_in_time_gives_up() -> None:
     lifecycle = lifecycle_of()
     assert lifecycle.poll(0, 0) is not None

@@ -39,6 +39,8 @@ errors = st.sampled_from(
     [ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
 
+UNKNOWN_CODE = 150
+
 
 def carried(message: Message, version: int) -> Any:
     return type(message).decode(message.encode(version), version)
@@ -112,6 +114,25 @@ def test_fetch_response_is_carried(
     sent = FetchResponse(epoch, leader, error, high_watermark, diverging, snapshot)
     response = carried(raft_wire.fetch_response(sent, b"records", 0, LEADER), 18)
     assert raft_wire.read_fetch_response(response) == (sent, b"records")
+
+
+def test_response_with_an_unknown_error_code_is_read_as_an_unknown_server_error() -> None:
+    """A later version may have more codes than this one."""
+    unknown: Any = UNKNOWN_CODE
+    asked = VoteRequest(1, 3, ReplicaKey(2), 0, 0, False)
+    vote = raft_wire.vote_response(VoteResponse(asked, 1, 3, 2, False, unknown), LEADER)
+    read = raft_wire.read_vote_response(asked, carried(vote, 2))
+    assert read is not None
+    assert read.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    fetch = raft_wire.fetch_response(FetchResponse(3, 2, unknown), b"", 0, LEADER)
+    fetched = raft_wire.read_fetch_response(carried(fetch, 18))
+    assert fetched is not None
+    assert fetched[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
+    part = SnapshotPart(ReplicaKey(2), 3, OffsetAndEpoch(5, 1), 0, 100)
+    answer = snapshot_wire.snapshot_response(part, SnapshotBytes(unknown, 0, b""), LEADER)
+    downloaded = snapshot_wire.read_snapshot_response(part, carried(answer, 1))
+    assert downloaded is not None
+    assert downloaded[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @given(keys, epochs, ends, offsets, st.binary(), offsets)

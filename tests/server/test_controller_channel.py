@@ -316,6 +316,12 @@ def test_channel_unencodable_request_is_refused() -> None:
             call_locally(node, CreateTopicsRequest(topics=[topic]), 7)
 
 
+def test_raise_error_with_an_unknown_code_raises_unknown_server_error() -> None:
+    with pytest.raises(KafkaError) as raised:
+        raise_error(CreateTopicsResponse.CreatableTopicResult(error_code=150))
+    assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_raise_error_with_code_raises_it() -> None:
     raise_error(BrokerHeartbeatResponse())
     with pytest.raises(KafkaError) as raised:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.cli.command_errors import CliError
 from barnabas.config import ConfigError
-from barnabas.protocol.errors import EncodingError, ErrorCode
+from barnabas.protocol.errors import EncodingError, error_code
 from barnabas.protocol.messages_base import Message
 
 if TYPE_CHECKING:
@@ -42,5 +42,5 @@ def ask(client: Client, request: Message, answer: type[R]) -> R:
 def check(code: int, message: str | None, what: str) -> None:
     """Raise CliError about `what` for an error code of a response."""
     if code:
-        name = ErrorCode(code).name
+        name = error_code(code).name
         raise CliError(f"{what}: {message or name}" + (f" ({name})" if message else ""))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.cli.admin_requests import ask, check
 from barnabas.cli.command_errors import CliError
 from barnabas.cli.terminal_output import counted
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def elect(client: Client, wanted: Sequence[Candidate], *, unclean: bool) -> str:
             if not each.error_code:
                 elected += 1
             elif each.error_code != ErrorCode.ELECTION_NOT_NEEDED:
-                name = ErrorCode(each.error_code).name
+                name = error_code(each.error_code).name
                 refused.append(f"{topic.topic}-{each.partition_id}: {name}")
     if refused:
         raise CliError(

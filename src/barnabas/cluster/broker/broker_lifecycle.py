@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import attrs
 
 from barnabas.cluster.broker.broker_identity import NO_EPOCH, BrokerIdentity
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, error_code
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -131,7 +131,7 @@ class BrokerLifecycle:
 
     def on_response(self, response: LifecycleResponse, now_ms: int) -> None:
         """The controller has answered the request in flight."""
-        error = ErrorCode(response.error_code)
+        error = error_code(response.error_code)
         if error is not ErrorCode.NONE:
             self.on_failure(error, now_ms)
             return

@@ -18,7 +18,7 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteResponse,
 )
 from barnabas.cluster.quorum.voters import ReplicaKey
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages import (
     begin_quorum_epoch,
     end_quorum_epoch,
@@ -147,7 +147,7 @@ def read_vote_response(request: VoteRequest, response: vote.VoteResponse) -> Vot
         partition.leader_epoch,
         _stated(partition.leader_id),
         partition.vote_granted,
-        ErrorCode(partition.error_code),
+        error_code(partition.error_code),
     )
 
 
@@ -333,7 +333,7 @@ def read_fetch_response(response: fetch.FetchResponse) -> tuple[FetchResponse, b
     message = FetchResponse(
         partition.current_leader.leader_epoch,
         _stated(partition.current_leader.leader_id),
-        ErrorCode(partition.error_code),
+        error_code(partition.error_code),
         partition.high_watermark,
         _offset(diverging.end_offset, diverging.epoch),
         _offset(snapshot.end_offset, snapshot.epoch),

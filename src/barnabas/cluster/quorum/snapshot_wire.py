@@ -6,7 +6,7 @@ from barnabas.cluster.metadata.image import METADATA_TOPIC
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft_wire import LeaderState, only_partition
 from barnabas.cluster.quorum.voters import ReplicaKey
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
@@ -109,7 +109,7 @@ def read_snapshot_response(
     snapshot = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     leader = partition.current_leader
     leader_id = leader.leader_id if leader.leader_id >= 0 else None
-    error = ErrorCode(partition.error_code)
+    error = error_code(partition.error_code)
     is_requested = snapshot == part.snapshot and partition.position == part.position
     if error is ErrorCode.NONE and not is_requested:
         return None

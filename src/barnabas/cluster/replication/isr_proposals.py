@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.cluster.replication.isr_manager import IsrProposal, PartitionAnswer
 from barnabas.cluster.replication.isr_state import IsrState
 from barnabas.cluster.replication.leader_state import LeaderState
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, error_code
 
 if TYPE_CHECKING:
     from barnabas.cluster.replication.partition import Partition
@@ -103,7 +103,7 @@ def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAns
         partition.topic,
         partition.partition,
         list(proposal.isr),
-        ErrorCode(answer.error_code).name,
+        error_code(answer.error_code).name,
     )
     if answer.error_code in _NOT_APPLIED:
         state.isr = state.isr.rolled_back()

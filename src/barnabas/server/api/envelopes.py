@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from struct import Struct
 from typing import Final
 
-from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError, error_code
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.messages.principal import DefaultPrincipalData
@@ -42,7 +42,7 @@ def unwrap(context: AnyContext, answer: EnvelopeResponse) -> Message:
     UNSUPPORTED_VERSION when the controller does not serve the client's version, and
     UNKNOWN_SERVER_ERROR for any other error of the Envelope.
     """
-    code = ErrorCode(answer.error_code)
+    code = error_code(answer.error_code)
     if code in (ErrorCode.NOT_CONTROLLER, ErrorCode.UNSUPPORTED_VERSION):
         raise KafkaError(code, f"the controller answered {code.name}")
     if code is not ErrorCode.NONE or answer.response_data is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from barnabas.cluster.metadata.topic_names import refusal
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def create_topics(
     except KafkaError as error:
         return dict.fromkeys(names, _client_error(error.code))
     return {
-        result.name: _client_error(ErrorCode(result.error_code))
+        result.name: _client_error(error_code(result.error_code))
         for result in answer.topics
         if result.error_code
     }

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.server.coordinators.auto_topics import creatable, request_creation
 
@@ -31,7 +31,7 @@ async def create_internal_topic(
     except KafkaError as error:
         raise _not_available(name) from error
     (result,) = response.topics
-    error = ErrorCode(result.error_code)
+    error = error_code(result.error_code)
     if error is ErrorCode.INVALID_REPLICATION_FACTOR:
         logger.error(
             "cannot create topic=%s: its replication factor of %d is more than the live brokers; "

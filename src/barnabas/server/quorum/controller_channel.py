@@ -9,7 +9,7 @@ finds the active controller; `remote_controller` is the end of another node.
 from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.protocol.apis import API
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import KafkaError, error_code
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
@@ -89,5 +89,5 @@ def expect(response: Message, response_type: type[ResponseT]) -> ResponseT:
 def raise_error(response: Any) -> None:
     """Raise the KafkaError of a response whose top level has an error code."""
     if response.error_code:
-        code = ErrorCode(response.error_code)
+        code = error_code(response.error_code)
         raise KafkaError(code, getattr(response, "error_message", None) or code.name)

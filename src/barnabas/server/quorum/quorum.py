@@ -38,7 +38,7 @@ from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.apis import API
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -263,14 +263,14 @@ class Quorum:
                 continue
             epoch = self.core.epoch
             response = await self._peers.send_upkeep(request, API[request.API_KEY].response_type)
-            error_code = getattr(response, "error_code", None)
-            if error_code == ErrorCode.NONE:
+            number = getattr(response, "error_code", None)
+            if number == ErrorCode.NONE:
                 reported_epoch = epoch
-            elif error_code is not None:
+            elif number is not None:
                 logger.info(
                     "voter request refused request=%s error=%s",
                     type(request).__name__,
-                    ErrorCode(error_code).name,
+                    error_code(number).name,
                 )
 
     def check_leader_epoch(self, epoch: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import trio
 
 from barnabas.cluster.replication import ReplicaManager
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import KafkaError, error_code
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -72,5 +72,5 @@ class IsrShell:
             manager.on_failure(replicas.monotonic_ms())
             return
         if response.error_code:
-            logger.warning("ISR changes not taken error=%s", ErrorCode(response.error_code).name)
+            logger.warning("ISR changes not taken error=%s", error_code(response.error_code).name)
         manager.on_response(response, replicas.monotonic_ms())

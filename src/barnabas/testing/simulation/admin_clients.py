@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.cluster.controller.controller import ControllerRequest
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.testing.simulation.network import Failure
@@ -98,7 +98,7 @@ class AdminClient:
             return _Presence.UNKNOWN
         is_creation = isinstance(outcome, CreateTopicsResponse)
         (result,) = outcome.topics if is_creation else outcome.responses
-        error = ErrorCode(result.error_code)
+        error = error_code(result.error_code)
         if error is ErrorCode.NONE:
             self.acknowledged += 1
             return after

@@ -8,7 +8,7 @@ import logging
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.coordinator.core.routing import partition_for
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -40,7 +40,7 @@ async def find_coordinator(
     return FindCoordinatorResponse(
         error_code=found.error_code,
         # Before v4 Kafka sends "NONE" with a success.
-        error_message=found.error_message or ErrorCode(found.error_code).name,
+        error_message=found.error_message or error_code(found.error_code).name,
         node_id=found.node_id,
         host=found.host,
         port=found.port,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.coordinator.groups.committed_offsets import FetchedGroup, FetchGroup
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -193,7 +193,7 @@ def _single_group_response(
     version: int, group: FetchGroup, fetched: FetchedGroup
 ) -> OffsetFetchResponse:
     """Return the response before v8; v1 has error codes for partitions only."""
-    error = ErrorCode(fetched.error_code)
+    error = error_code(fetched.error_code)
     topics = fetched.topics
     if error and version < FETCH_TOP_LEVEL_ERROR_VERSION:
         topics = [
