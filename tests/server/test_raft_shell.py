@@ -10,11 +10,13 @@ import pytest
 import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum import raft_shell
 from barnabas.server.quorum.raft_shell import RaftShell
+from barnabas.server.quorum.snapshot_download import DownloadedSnapshot
 from tests.cluster.states import registration
 from tests.cluster.test_controller_state_machine import machine_of
 
@@ -113,3 +115,12 @@ def test_raft_shell_state_write_that_fails_raises_disks_lost(
     monkeypatch.setattr(raft_shell, "write_quorum_state", fail)
     with pytest.raises(DisksLostError, match="Input/output error"):
         trio.run(shell_of(machine_of(), MemoryLog(), Disk()).run)
+
+
+def test_raft_shell_snapshot_of_an_earlier_epoch_is_removed(tmp_path: Path) -> None:
+    part, path = tmp_path / "snapshot.part", tmp_path / "snapshot.checkpoint"
+    part.touch()
+    shell = shell_of(machine_of(), MemoryLog(), Disk())
+    shell.snapshot_downloaded(DownloadedSnapshot(OffsetAndEpoch(100, 5), part, path))
+    trio.run(run_until_idle, shell)
+    assert list(tmp_path.iterdir()) == []

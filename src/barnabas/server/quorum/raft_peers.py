@@ -86,6 +86,9 @@ class RaftPeers:
         self._settled = trio.Event()
         self._fetch_scope: trio.CancelScope | None = None
         self._fetch_sent: FetchRequest | None = None
+        self._download_scope = trio.CancelScope()
+        self._download_lock = trio.Lock()
+        self._downloads = 0
 
     async def run(
         self, shell: "RaftShell", task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -108,9 +111,11 @@ class RaftPeers:
             self._nursery.start_soon(self._exchange, message)
 
     def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """Begin to download a snapshot from the leader."""
+        """Begin to download a snapshot from the leader, in place of an earlier download."""
         if self._nursery is not None:
-            self._nursery.start_soon(self._download, snapshot)
+            self._download_scope.cancel()
+            self._download_scope = scope = trio.CancelScope()
+            self._nursery.start_soon(self._download_in, scope, snapshot)
 
     def settled(self) -> None:
         """Send the next fetch, or cancel one that is outdated."""
@@ -276,6 +281,12 @@ class RaftPeers:
 
     # Snapshots
 
+    async def _download_in(self, scope: trio.CancelScope, snapshot: OffsetAndEpoch) -> None:
+        """Download a snapshot after the earlier download has ended."""
+        with scope:
+            async with self._download_lock:
+                await self._download(snapshot)
+
     async def _download(self, snapshot: OffsetAndEpoch) -> None:
         from barnabas.client.failures import ClientError
         from barnabas.protocol.messages.fetch_snapshot import (
@@ -292,10 +303,12 @@ class RaftPeers:
         async def ask(request: "FetchSnapshotRequest") -> FetchSnapshotResponse:
             return await self._ask(address, request, FetchSnapshotResponse)
 
+        self._downloads += 1
         download = SnapshotDownload(
             self._core,
             snapshot,
             ask,
+            number=self._downloads,
             directory=settings.directory,
             disk=self._disk,
             now_ms=self._now_ms,
@@ -303,14 +316,14 @@ class RaftPeers:
             cluster_id=settings.cluster_id,
         )
         try:
-            is_complete = await download.run()
+            downloaded = await download.run()
         except ClientError as error:
             logger.warning("cannot download a snapshot address=%s error=%s", address, error)
-            is_complete = False
+            downloaded = None
         except OSError as error:
             raise DisksLostError(f"a snapshot cannot be written: {error}") from error
-        if is_complete:
-            self._shell.snapshot_downloaded(snapshot)
+        if downloaded is not None:
+            self._shell.snapshot_downloaded(downloaded)
         elif self._core.snapshot_in_progress == snapshot:
             await trio.sleep(settings.retry_backoff_s)
             self._shell.snapshot_failed()

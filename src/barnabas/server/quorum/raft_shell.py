@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
     from barnabas.server.quorum.metadata_log import MetadataLog
     from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
+    from barnabas.server.quorum.snapshot_download import DownloadedSnapshot
     from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class RaftShell:
         # The core's log end is ahead of the file's while proposals wait to be appended.
         self._appended_offset = self._flushed_offset = self._core.log_end_offset
         self._fetched: _Fetched | None = None
-        self._downloaded: OffsetAndEpoch | None = None
+        self._downloaded: DownloadedSnapshot | None = None
         self._votes: list[tuple[VoteRequest, trio.Event, list[VoteResponse]]] = []
         self._woken = trio.Event()
         self._settled = trio.Event()
@@ -397,9 +398,11 @@ class RaftShell:
             return SnapshotBytes(ErrorCode.POSITION_OUT_OF_RANGE)
         return SnapshotBytes(ErrorCode.NONE, size, data)
 
-    def snapshot_downloaded(self, snapshot: OffsetAndEpoch) -> None:
+    def snapshot_downloaded(self, downloaded: "DownloadedSnapshot") -> None:
         """A snapshot of the leader is complete on the disk."""
-        self._downloaded = snapshot
+        if self._downloaded is not None:
+            self._remove(self._downloaded)
+        self._downloaded = downloaded
         self.wake()
 
     def snapshot_failed(self) -> None:
@@ -407,17 +410,27 @@ class RaftShell:
         self._core.on_snapshot_failed()
         self.wake()
 
-    def _install(self, snapshot: OffsetAndEpoch) -> None:
-        """Replace the log and the metadata by a downloaded snapshot."""
+    def _install(self, downloaded: "DownloadedSnapshot") -> None:
+        """Replace the log and the metadata by a downloaded snapshot.
+
+        A snapshot that the core no longer waits for is removed.
+        """
         self._downloaded = None
+        snapshot = downloaded.id
         if self._core.snapshot_in_progress != snapshot:
+            self._remove(downloaded)
             return
         with _disk_failures():
+            downloaded.install()
             self._log.restart_at(snapshot.offset)
         self._appended_offset = self._flushed_offset = snapshot.offset
         loader = self._read_again()
         self._core.on_snapshot_installed(snapshot, loader.history.latest)
         logger.info("installed snapshot offset=%d epoch=%d", snapshot.offset, snapshot.epoch)
+
+    def _remove(self, downloaded: "DownloadedSnapshot") -> None:
+        with _disk_failures():
+            downloaded.remove()
 
     def _read_again(self) -> MetadataLoader:
         """Rebuild the metadata from the files."""

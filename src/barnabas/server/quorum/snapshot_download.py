@@ -1,6 +1,7 @@
 """Download a snapshot of the quorum's leader, part by part (KIP-630).
 
-The bytes go to a file `.checkpoint.part`, which is synced and renamed when it is complete.
+The bytes go to a file `.part` of this download alone. The file is checked and synced when it is
+complete; the installation renames it.
 """
 
 import logging
@@ -9,13 +10,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
+import attrs
+
+from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, decode_snapshot
 from barnabas.cluster.quorum import snapshot_wire
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.snapshot_wire import SnapshotPart
 from barnabas.log.file_operations import sync_path, write_at
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
@@ -30,8 +33,29 @@ logger = logging.getLogger(__name__)
 Ask = Callable[[FetchSnapshotRequest], Awaitable[FetchSnapshotResponse]]
 
 
+@attrs.frozen
+class DownloadedSnapshot:
+    """A snapshot that is complete, valid and durable, in a file that starts do not read yet."""
+
+    id: OffsetAndEpoch
+    part: Path
+    path: Path
+
+    def install(self) -> None:
+        """Rename the file to its final name, durably. Raises OSError."""
+        self.part.rename(self.path)
+        sync_path(self.path.parent)
+
+    def remove(self) -> None:
+        """Remove the file, because the snapshot is no longer needed. Raises OSError."""
+        self.part.unlink(missing_ok=True)
+
+
 class SnapshotDownload:
-    """One download into `directory`; `ask` sends a request to the leader."""
+    """One download into `directory`; `ask` sends a request to the leader.
+
+    The `number` distinguishes its file from those of other downloads of the same snapshot.
+    """
 
     def __init__(
         self,
@@ -39,6 +63,7 @@ class SnapshotDownload:
         snapshot: OffsetAndEpoch,
         ask: Ask,
         *,
+        number: int,
         directory: Path,
         disk: "DiskThreads",
         now_ms: Callable[[], int],
@@ -54,30 +79,43 @@ class SnapshotDownload:
         self._max_bytes = max_bytes
         self._cluster_id = cluster_id
         self._path = directory / SnapshotId(snapshot.offset, snapshot.epoch).file_name
+        self._part = Path(f"{self._path}.{number}{PART_SUFFIX}")
 
-    async def run(self) -> bool:
-        """Return True when the file is complete and durable; False when it cannot be had.
+    async def run(self) -> DownloadedSnapshot | None:
+        """Return the snapshot; None when it is unavailable or damaged.
 
         Raises ClientError when the leader cannot be reached, OSError when the disk fails.
         """
-        part = Path(f"{self._path}{PART_SUFFIX}")
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        is_valid = False
+        try:
+            is_valid = await self._write() and await self._disk.run(self._check)
+        finally:
+            if not is_valid:
+                self._part.unlink(missing_ok=True)
+        if not is_valid:
+            return None
+        logger.info("downloaded snapshot file=%s", self._path)
+        return DownloadedSnapshot(self._snapshot, self._part, self._path)
+
+    async def _write(self) -> bool:
+        """Write the file and sync it; return False when it is not complete."""
+        fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             is_complete = await self._receive(fd)
             if is_complete:
                 await self._disk.run(os.fsync, fd)
         finally:
             os.close(fd)
-        if not is_complete:
-            os.unlink(part)
-            return False
-        await self._disk.run(self._rename, part)
-        logger.info("downloaded snapshot file=%s", self._path)
-        return True
+        return is_complete
 
-    def _rename(self, part: Path) -> None:
-        part.rename(self._path)
-        sync_path(self._path.parent)
+    def _check(self) -> bool:
+        """Return True when a start can read the file."""
+        try:
+            decode_snapshot(self._part.read_bytes())
+        except ProtocolError as error:
+            logger.error("downloaded snapshot is damaged file=%s error=%s", self._path, error)
+            return False
+        return True
 
     async def _receive(self, fd: int) -> bool:
         position = 0
