@@ -5,6 +5,8 @@ With `controller.quorum.auto.join.enable`, a controller that is not a voter join
 the voter with its id and another directory, which was its replaced disk (KIP-1186).
 """
 
+import copy
+
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Role
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
@@ -42,6 +44,18 @@ def next_upkeep(
         listeners=[listener(name=e.name, host=e.host, port=e.port) for e in local.endpoints],
         ack_when_committed=False,
     )
+
+
+def oldest_form(request: UpkeepRequest) -> UpkeepRequest:
+    """Return the request for a leader whose versions cannot carry it.
+
+    AddRaftVoter v0 is always answered after the commit.
+    """
+    if not isinstance(request, AddRaftVoterRequest):
+        return request
+    older = copy.copy(request)
+    older.ack_when_committed = True
+    return older
 
 
 def _update(core: RaftCore, cluster_id: str) -> UpdateRaftVoterRequest:

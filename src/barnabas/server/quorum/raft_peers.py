@@ -34,6 +34,7 @@ from barnabas.server.node.startup_checks import DisksLostError
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
     from barnabas.client.failures import Address
+    from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
     from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest
     from barnabas.server.quorum.quorum_addresses import QuorumAddresses
     from barnabas.server.quorum.raft_shell import RaftShell
@@ -143,23 +144,18 @@ class RaftPeers:
         except ClientError as error:
             logger.debug("quorum request failed to=%d error=%s", message.to, error)
             self._core.on_request_failed(message, self._now_ms())
-        except EncodingError as error:
-            self._take_old_voter(message, error)
         self._shell.wake()
-
-    def _take_old_voter(self, message: Outgoing, error: EncodingError) -> None:
-        """Count a voter whose version has no pre-votes as one that grants them."""
-        if not isinstance(message, VoteRequest) or not message.pre_vote:
-            raise error
-        granted = VoteResponse(message, message.to, message.epoch, None, True)
-        self._core.on_vote_response(granted, self._now_ms())
 
     async def _request_vote(self, message: VoteRequest, address: "Address") -> None:
         from barnabas.cluster.quorum import raft_wire
         from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
 
         request = raft_wire.vote_request(message, self._settings.cluster_id)
-        response = await self._ask(address, request, VoteAnswer)
+        try:
+            response = await self._send(address, request, VoteAnswer)
+        except EncodingError as error:
+            self._take_old_voter(message, error)
+            return
         self._addresses.learn(response.node_endpoints)
         answer = raft_wire.read_vote_response(message, response)
         if answer is None:
@@ -167,6 +163,15 @@ class RaftPeers:
             self._core.on_request_failed(message, self._now_ms())
         else:
             self._core.on_vote_response(answer, self._now_ms())
+
+    def _take_old_voter(self, message: VoteRequest, error: EncodingError) -> None:
+        """Count a voter whose version has no pre-votes as one that grants them."""
+        if message.pre_vote:
+            granted = VoteResponse(message, message.to, message.epoch, None, True)
+            self._core.on_vote_response(granted, self._now_ms())
+        else:
+            logger.warning("vote request not sent to=%d error=%s", message.to, error)
+            self._core.on_request_failed(message, self._now_ms())
 
     async def _announce(
         self, message: BeginQuorumEpoch | EndQuorumEpoch, address: "Address"
@@ -192,6 +197,20 @@ class RaftPeers:
 
     async def _ask(self, address: "Address", request: Message, answer: type[R]) -> R:
         """Send a request and return its response. Raises ClientError."""
+        from barnabas.client.failures import UnsupportedVersionError
+
+        try:
+            return await self._send(address, request, answer)
+        except EncodingError as error:
+            raise UnsupportedVersionError(
+                f"{address} serves older versions only: {error}"
+            ) from None
+
+    async def _send(self, address: "Address", request: Message, answer: type[R]) -> R:
+        """Send a request and return its response.
+
+        Raises ClientError, and EncodingError when the peer's versions cannot carry the request.
+        """
         from barnabas.client.failures import BrokerSilentError
 
         timeout_s = self._settings.request_timeout_s
@@ -244,8 +263,8 @@ class RaftPeers:
                 return feature.min_version, feature.max_version
         return 0, 0
 
-    async def send_upkeep(self, request: Message, answer: type[R]) -> R | None:
-        """Send a request to the leader; None when it cannot be reached."""
+    async def send_upkeep(self, request: "UpkeepRequest", answer: type[R]) -> R | None:
+        """Send a request to the leader; None when it cannot be reached, or is too old for it."""
         from barnabas.client.failures import ClientError
 
         leader_id = self._core.leader_id
@@ -253,10 +272,18 @@ class RaftPeers:
         if address is None:
             return None
         try:
-            return await self._ask(address, request, answer)
+            return await self._ask_upkeep(address, request, answer)
         except ClientError as error:
             logger.debug("quorum request failed address=%s error=%s", address, error)
             return None
+
+    async def _ask_upkeep(self, address: "Address", request: "UpkeepRequest", answer: type[R]) -> R:
+        from barnabas.cluster.quorum.voter_upkeep import oldest_form
+
+        try:
+            return await self._send(address, request, answer)
+        except EncodingError:
+            return await self._ask(address, oldest_form(request), answer)
 
     async def wait_until_gone(self) -> None:
         """Return when each other voter has refused or reset a connection since this call."""

@@ -1,0 +1,156 @@
+"""The requests between replicas when a peer serves older versions."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from barnabas.client import Address
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.raft_messages import VoteRequest
+from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.update_raft_voter import (
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from barnabas.protocol.messages.vote import VoteResponse as VoteAnswer
+from barnabas.protocol.messages_base import Message
+from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
+from tests.client.harness import FakeBroker, run
+from tests.cluster.states import CLUSTER_ID, uuid
+
+LEADER_ID, OWN_ID = 1, 4
+
+
+class Core:
+    """The part of a Raft core that the connections read, and the calls that they make."""
+
+    def __init__(self) -> None:
+        self.leader_id = LEADER_ID
+        self.local = Voter(ReplicaKey(OWN_ID, uuid(OWN_ID)), (Endpoint("CONTROLLER", "h", 1),))
+        self.voters = VoterSet.of(Voter(ReplicaKey(LEADER_ID, uuid(LEADER_ID))))
+        self.calls: list[str] = []
+
+    def on_request_failed(self, message: Any, now_ms: int) -> None:
+        self.calls.append("failed")
+
+    def on_vote_response(self, response: Any, now_ms: int) -> None:
+        self.calls.append("granted" if response.granted else "refused")
+
+
+class Addresses:
+    """Knows one address, of each replica."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def of_node(self, node_id: int) -> Address:
+        return self._address
+
+    def learn(self, endpoints: Any) -> None:
+        pass
+
+
+class Shell:
+    """Never fetches."""
+
+    def fetch_request(self) -> None:
+        return None
+
+    def wake(self) -> None:
+        pass
+
+
+def serving(ranges: dict[int, tuple[int, int]], answer: Message) -> FakeBroker:
+    """Return a peer that serves these versions by api key."""
+    keys = [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in {ApiVersionsRequest.API_KEY: (0, 4), **ranges}.items()
+    ]
+    return FakeBroker(
+        lambda request, _: (
+            ApiVersionsResponse(api_keys=keys)
+            if isinstance(request, ApiVersionsRequest)
+            else answer
+        )
+    )
+
+
+def with_peers(peer: FakeBroker, test: Callable[[RaftPeers], Any]) -> Core:
+    """Run a test with the connections of a replica to a peer; return its core."""
+    core = Core()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(peer.serve)
+            settings = PeerSettings(node_id=OWN_ID, cluster_id=CLUSTER_ID, directory=Path())
+            parts: Any = core, Addresses(peer.address), settings
+            unused: Any = None
+            peers = RaftPeers(*parts, disk=unused, now_ms=lambda: 0)
+            shell: Any = Shell()
+            await nursery.start(peers.run, shell)
+            await test(peers)
+            nursery.cancel_scope.cancel()
+
+    run(main, 10)
+    return core
+
+
+def join() -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=1000,
+        voter_id=OWN_ID,
+        voter_directory_id=uuid(OWN_ID),
+        ack_when_committed=False,
+    )
+
+
+@pytest.mark.parametrize(("version", "waits_for_commit"), [(0, True), (1, False)])
+def test_join_is_sent_in_the_version_of_the_leader(version: int, waits_for_commit: bool) -> None:
+    peer = serving({AddRaftVoterRequest.API_KEY: (0, version)}, AddRaftVoterResponse())
+    found: list[AddRaftVoterResponse | None] = []
+
+    async def test(peers: RaftPeers) -> None:
+        found.append(await peers.send_upkeep(join(), AddRaftVoterResponse))
+
+    with_peers(peer, test)
+    assert found == [AddRaftVoterResponse()]
+    sent = peer.requests[-1]
+    assert isinstance(sent, AddRaftVoterRequest)
+    assert sent.ack_when_committed is waits_for_commit
+
+
+def test_upkeep_that_cannot_be_encoded_is_not_sent() -> None:
+    peer = serving({UpdateRaftVoterRequest.API_KEY: (0, 0)}, UpdateRaftVoterResponse())
+    request: UpkeepRequest = UpdateRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=1 << 40)
+    found: list[UpdateRaftVoterResponse | None] = []
+
+    async def test(peers: RaftPeers) -> None:
+        found.append(await peers.send_upkeep(request, UpdateRaftVoterResponse))
+
+    with_peers(peer, test)
+    assert found == [None]
+
+
+@pytest.mark.parametrize(
+    ("pre_vote", "epoch", "call"), [(True, 3, "granted"), (False, 1 << 40, "failed")]
+)
+def test_vote_request_that_cannot_be_encoded_is_passed_to_the_core(
+    pre_vote: bool, epoch: int, call: str
+) -> None:
+    """A voter without pre-votes counts as one that grants them."""
+    peer = serving({VoteAnswer.API_KEY: (0, 1)}, VoteAnswer())
+    message = VoteRequest(LEADER_ID, epoch, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0, pre_vote)
+
+    async def test(peers: RaftPeers) -> None:
+        peers.send(message)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+
+    assert with_peers(peer, test).calls == [call]
