@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
+from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.messages.remove_raft_voter import (
@@ -16,6 +18,7 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from barnabas.server.node.node import Node
+from barnabas.server.node.startup_checks import StartupError
 from tests.server.quorum_nodes import QuorumNodes
 from tests.server.test_quorum_of_three import create_topic
 
@@ -160,3 +163,16 @@ def test_static_voters_elect_a_leader_and_upgrade_to_dynamic_ones(tmp_path: Path
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_voter_without_the_controller_role_does_not_start(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            await Node(NodeConfig.load(None, nodes.properties(1, "broker"))).run()
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StartupError, match=r"process\.roles must contain controller"),
+        flatten_subgroups=True,
+    ):
+        trio.run(main)

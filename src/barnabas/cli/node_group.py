@@ -35,17 +35,20 @@ def serve_group(
     """Run the nodes until SIGTERM or SIGINT; return the exit code. Raises ConfigError."""
     from barnabas.server.node_group.group_plan import GroupPlanError, plan_group
     from barnabas.server.node_group.group_process import NodeGroup, run_group
+    from barnabas.server.node_group.group_voters import latest_voters
 
     host, port = address_of(listen or _DEFAULT_ADDRESS)
+    directory = (data or Path("data")).absolute()
     given = properties_of(pairs)
     try:
         plan = plan_group(
             count,
             host=host,
             port=port,
-            data=(data or Path("data")).absolute(),
+            data=directory,
             given=given,
             has_file=file is not None,
+            voters=latest_voters(directory),
         )
     except GroupPlanError as error:
         raise CliError(str(error)) from None

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
+from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_plan import GroupPlan, GroupPlanError, plan_group
 from barnabas.server.node_group.group_process import stop_order
 
@@ -12,6 +15,25 @@ from barnabas.server.node_group.group_process import stop_order
 def plan(count: int, port: int = 9092, **given: str) -> GroupPlan:
     return plan_group(
         count, host="127.0.0.1", port=port, data=Path("/data"), given=given, has_file=False
+    )
+
+
+def plan_with_voters(count: int, *voter_ids: int, port: int = 9092) -> GroupPlan:
+    """Return the plan for directories whose voters were started with --listen 127.0.0.1:9092."""
+    voters = VoterSet.of(
+        *(
+            Voter(ReplicaKey(i, Uuid.random()), (Endpoint("CONTROLLER", "127.0.0.1", 19_091 + i),))
+            for i in voter_ids
+        )
+    )
+    return plan_group(
+        count,
+        host="127.0.0.1",
+        port=port,
+        data=Path("/data"),
+        given={},
+        has_file=False,
+        voters=voters,
     )
 
 
@@ -56,6 +78,23 @@ def test_plan_that_is_impossible_is_refused(
 ) -> None:
     with pytest.raises(GroupPlanError, match=message):
         plan(count, port, **given)
+
+
+def test_plan_keeps_existing_voters_as_controllers() -> None:
+    assert [node.node_id for node in plan_with_voters(2, 1, 2).controllers] == [1, 2]
+    assert [node.node_id for node in plan_with_voters(4, 2, 3, 4).controllers] == [1, 2, 3, 4]
+
+
+def test_plan_that_leaves_out_voters_is_refused() -> None:
+    message = r"--nodes 1 leaves out the voters 2, 3: start with --nodes 3"
+    with pytest.raises(GroupPlanError, match=message):
+        plan_with_voters(1, 1, 2, 3)
+
+
+def test_plan_that_moves_one_of_several_voters_to_another_port_is_refused() -> None:
+    with pytest.raises(GroupPlanError, match="choose the port 9092 in --listen"):
+        plan_with_voters(3, 1, 2, 3, port=9192)
+    assert plan_with_voters(3, 1, port=9192).nodes[0].controller_port == 19_192
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from typing import Final
 
 import attrs
 
+from barnabas.cluster.quorum.voters import VoterSet
+
 CONTROLLER_PORT_DISTANCE: Final = 10_000
 """The distance from a node's port for clients to its port for other nodes."""
 
@@ -75,19 +77,29 @@ class GroupPlan:
 
 
 def plan_group(
-    count: int, *, host: str, port: int, data: Path, given: Mapping[str, str], has_file: bool
+    count: int,
+    *,
+    host: str,
+    port: int,
+    data: Path,
+    given: Mapping[str, str],
+    has_file: bool,
+    voters: VoterSet | None = None,
 ) -> GroupPlan:
-    """Return the plan of `count` nodes; the first one, or the first three, are voters.
+    """Return the plan of `count` nodes; the first one, or the first three, are controllers.
 
-    `given` are the properties of the command line. Without a configuration file, internal topics
-    get a replica on each of up to three nodes. Raises GroupPlanError.
+    The nodes of `voters`, which existing directories state, are controllers too. `given` are the
+    properties of the command line. Without a configuration file, internal topics get a replica on
+    each of up to three nodes. Raises GroupPlanError.
     """
     _check_ports(count, port)
+    voters = voters or VoterSet.of()
+    _check_voters(voters, count, port)
     controllers = _VOTERS_MAX if count >= _VOTERS_MAX else 1
     nodes = [
         PlannedNode(
             node_id=index + 1,
-            is_controller=index < controllers,
+            is_controller=index < controllers or index + 1 in voters.voters,
             host=host,
             port=port + index,
             controller_port=port + CONTROLLER_PORT_DISTANCE + index,
@@ -113,6 +125,27 @@ def _check_ports(count: int, port: int) -> None:
             f"--nodes {count} with port {port} needs the port {last} for a controller, above "
             f"{_PORT_MAX}: choose a port up to {port - last + _PORT_MAX}"
         )
+
+
+def _check_voters(voters: VoterSet, count: int, port: int) -> None:
+    """Raise GroupPlanError when the voters cannot find each other in the plan.
+
+    A single voter needs no other to lead, and then records its new address.
+    """
+    left_out = [voter_id for voter_id in sorted(voters.voters) if voter_id > count]
+    if left_out:
+        raise GroupPlanError(
+            f"--nodes {count} leaves out the voters {', '.join(map(str, left_out))}: start with "
+            f"--nodes {left_out[-1]}, then remove them with 'barnabas cluster voters remove'"
+        )
+    for voter in voters if len(voters) > 1 else ():
+        planned = port + CONTROLLER_PORT_DISTANCE + voter.key.id - 1
+        known = [endpoint.port for endpoint in voter.endpoints]
+        if known and planned not in known:
+            raise GroupPlanError(
+                f"the voters know node {voter.key.id} by the port {known[0]}, not {planned}: "
+                f"choose the port {port + known[0] - planned} in --listen"
+            )
 
 
 def internal_topics(replicas: int) -> dict[str, str]:

@@ -319,6 +319,11 @@ class Quorum:
             raise StartupError(
                 f"{log.directory} names no voters: set controller.quorum.bootstrap.servers"
             )
+        if not config.is_controller and stated.voters.is_voter(local.key):
+            raise StartupError(
+                f"node {node_id} is a voter of the quorum in {log.directory}, so process.roles "
+                "must contain controller; 'barnabas cluster voters remove' removes a voter"
+            )
         return RaftCore(
             local=local,
             voters=stated.voters,
