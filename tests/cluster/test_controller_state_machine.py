@@ -209,6 +209,16 @@ def test_resignation_in_the_same_event_as_the_commit_is_a_step_down() -> None:
     assert isinstance(completion.outcome, KafkaError)
 
 
+def test_reported_voters_are_forgotten_with_the_leadership() -> None:
+    machine = leading(3)
+    voter = machine.core.voters.voters[2]
+    machine.reported_voters[2] = voter
+    machine.tick(10_000)
+    assert machine.reported_voters == {2: voter}
+    depose(machine)
+    assert machine.reported_voters == {}
+
+
 def test_uncommitted_record_that_the_next_leader_commits_is_published() -> None:
     machine = leading(3)
     submit(machine, 1)

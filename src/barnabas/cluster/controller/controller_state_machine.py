@@ -284,6 +284,8 @@ class ControllerStateMachine:
         leading = self.core.epoch if self.core.is_leader else None
         if leading == self._active_epoch:
             return
+        if self._active_epoch is not None:
+            self.reported_voters.clear()  # each voter reports itself again to the next leader
         self._active_epoch = leading
         self._fail_waiting()
         self._tasks.stop()
