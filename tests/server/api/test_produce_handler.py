@@ -1,12 +1,16 @@
 """The Produce handler: which batches it appends, and how it answers for the others."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
+from barnabas.cluster.replication import Partition
+from barnabas.log.record_work import RecordWorkNeeded
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.produce import ProduceRequest
@@ -15,6 +19,7 @@ from barnabas.server.api.context import Deferred
 from barnabas.server.api.handlers.data.produce_handler import produce
 from barnabas.testing.batches import batch
 from tests.server.api.data_broker import DataBroker
+from tests.server.replication.leaderships import lead, replace_records
 
 LATEST = 13
 
@@ -179,3 +184,38 @@ def test_produce_answers_each_partition_on_its_own(broker: DataBroker) -> None:
         ("t", 0),
         ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
+
+
+def test_produce_record_replaced_while_another_partition_is_examined_is_refused(
+    broker: DataBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first append is not committed when a helper process examines the second partition."""
+    plain_append = Partition.append
+
+    def append(self: Partition, records: Any, *, done: Any, **options: Any) -> Any:
+        if self.topic == "t" and not done:
+            raise RecordWorkNeeded(Any, memoryview(records))
+        return plain_append(self, records, done=done, **options)
+
+    async def resolve(postponed: Any, _needed: RecordWorkNeeded) -> Any:
+        partition = broker.partition("replicated")
+        for leader in (2, 1):
+            lead(partition, leader)
+            if leader == 2:
+                replace_records(partition)
+        return postponed({"job": "outcome"})
+
+    monkeypatch.setattr(Partition, "append", append)
+    records: Any = SimpleNamespace(resolve=resolve)
+    broker.services = attrs.evolve(broker.services, records=records)
+    asked = request(memoryview(batch(b"mine")), "replicated", acks=-1)
+    asked.topic_data += request(memoryview(batch(b"a"))).topic_data
+
+    async def run() -> None:
+        answer = await broker.ask(produce, asked, 9)
+        assert isinstance(answer, Deferred)
+        topics = answer.response.responses
+        codes = [topic.partition_responses[0].error_code for topic in topics]
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+    trio.run(run)

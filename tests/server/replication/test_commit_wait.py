@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.replication import Partition
 from barnabas.protocol.errors import ErrorCode
-from barnabas.server.replication.commit_wait import CommitWaits
+from barnabas.server.replication.commit_wait import Appended, CommitWaits
 from barnabas.testing.batches import batch
 from tests.server.coordinators.coordinator_world import OTHER, World, run
+from tests.server.replication.leaderships import lead, replace_records
 
 NONE = ErrorCode.NONE
 
@@ -52,7 +53,8 @@ def begin(
     waits: CommitWaits, outcomes: Outcomes, *appended: tuple[Any, Partition, int], **how: Any
 ) -> None:
     how = {"timeout_ms": 1_000, **how}
-    waits.wait(appended, outcomes.settle, outcomes.finish, **how)
+    parts = [Appended(*each, each[1].leader_state) for each in appended]
+    waits.wait(parts, outcomes.settle, outcomes.finish, **how)
 
 
 def test_commit_wait_replicated_records_settle_in_the_order_of_offsets(world: World) -> None:
@@ -105,6 +107,39 @@ def test_commit_wait_lost_leadership_refuses_all(world: World) -> None:
         partition.notify()
         assert outcomes.items == [(n, ErrorCode.NOT_LEADER_OR_FOLLOWER) for n in range(3)]
         assert outcomes.done == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_commit_wait_leadership_lost_before_it_refuses_a_replaced_record(
+    world: World, *, is_back: bool
+) -> None:
+    async def test() -> None:
+        partition, outcomes = world.led("t"), Outcomes()
+        appended = Appended("a", partition, append(partition), partition.leader_state)
+        lead(partition, OTHER)
+        replace_records(partition)
+        if is_back:
+            lead(partition, 1)
+        assert partition.high_watermark > appended.last_offset
+        world.commits.wait([appended], outcomes.settle, outcomes.finish, timeout_ms=1_000)
+        assert outcomes.items == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        assert outcomes.done == 1
+        assert not partition.listeners
+
+    run(test)
+
+
+def test_commit_wait_next_epoch_of_the_same_leader_continues_it(world: World) -> None:
+    async def test() -> None:
+        partition, outcomes = world.led("t"), Outcomes()
+        offset = append(partition)
+        begin(world.commits, outcomes, ("a", partition, offset))
+        lead(partition, 1)
+        assert outcomes.items == []
+        fetched(partition, offset + 1)
+        assert outcomes.items == [("a", NONE)]
 
     run(test)
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import attrs
 
 from barnabas.cluster.replication import Partition, ReplicaManager
+from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.coordinator.core.coordinator_output import (
     Decision,
     Output,
@@ -37,7 +38,7 @@ from barnabas.protocol.records.coordinator_framing import (
 from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
 from barnabas.server.coordinators.coordinator_replay import DecodedRecord, replay_log
 from barnabas.server.coordinators.coordinator_turns import ProducerBatch, Turn, TurnQueue, Waiter
-from barnabas.server.replication.commit_wait import CommitWaits
+from barnabas.server.replication.commit_wait import Appended, CommitWaits
 from barnabas.server.replication.loop_timers import LoopTimers
 
 logger = logging.getLogger(__name__)
@@ -122,8 +123,10 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._commit_timeout_ms = commit_timeout_ms
         self._codec = codec
         self._partition: Partition | None = None
-        # The end of what this coordinator wrote or read, and up to where it is known committed.
+        # The end of what this coordinator wrote or read, the leadership in which it did, and up to
+        # where it is known committed.
         self._written = 0
+        self._leader_state: LeaderState | None = None
         self._committed = 0
         self._turns = TurnQueue(self._carry_out_turn, lambda: context.resume(self))
         self._waiters: set[Waiter] = set()
@@ -186,6 +189,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
                 return
             self._committed = min(partition.high_watermark, self._written)
         self._partition = partition
+        self._leader_state = partition.leader_state
         self.shard.loaded(self._now_ms())
         self.is_loaded = True
         self.started()
@@ -313,6 +317,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             self.TOPIC, self.index, batch, required_acks=-1, origin="coordinator"
         )
         self._written = result.last_offset + 1
+        self._leader_state = partition.leader_state
         return result.first_offset
 
     def _refuse(self, output: Output, error: ErrorCode) -> Decision | None:
@@ -335,7 +340,9 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
             _fail_replies(replies, ErrorCode.NOT_COORDINATOR)
             return
         if self._committed < self._written and (
-            partition.high_watermark >= self._written and not partition.flush_due
+            partition.leader_state is self._leader_state
+            and partition.high_watermark >= self._written
+            and not partition.flush_due
         ):
             self._committed = self._written
         if self._committed >= self._written:
@@ -353,7 +360,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         settle: Callable[[list[Any], ErrorCode], None],
         timeout_ms: int | None,
     ) -> None:
-        appended = [(content, partition, self._written - 1)]
+        appended = [Appended(content, partition, self._written - 1, self._leader_state)]
         self._context.commits.wait(appended, settle, timeout_ms=timeout_ms)
 
     def _replies_settled(self, replies: list[Reply], outcome: ErrorCode) -> None:

@@ -7,11 +7,12 @@ wait here (Kafka: DelayedProduce in a purgatory).
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
 
 from barnabas.cluster.replication import Partition
+from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.server.replication.loop_timers import LoopTimers
 
@@ -19,6 +20,20 @@ T = TypeVar("T")
 
 Settle = Callable[[T, ErrorCode], None]
 """Receives an item and its outcome, once for each item."""
+
+
+class Appended(NamedTuple, Generic[T]):
+    """Records that the leader appended, up to `last_offset`; `item` names them in their outcome.
+
+    `leader_state` is the partition's at the time of the append. The partition keeps that object
+    while it leads without interruption, also in a new epoch. Once it has followed another leader,
+    its log may have other records at these offsets.
+    """
+
+    item: T
+    partition: Partition
+    last_offset: int
+    leader_state: LeaderState | None
 
 
 class CommitWait(Generic[T]):
@@ -33,10 +48,10 @@ class CommitWait(Generic[T]):
         self._timer: Hashable | None = None
         self.replicating: list[tuple[_Part[T], _Queue]] = []
 
-    def add(self, item: T, partition: Partition, last_offset: int) -> "_Part[T]":
-        """Add records up to `last_offset` of a partition; `item` names them in their outcome."""
+    def add(self, appended: Appended[T]) -> "_Part[T]":
+        """Add the records of one partition."""
         self._open += 1
-        return _Part(self, item, partition, last_offset)
+        return _Part(self, appended)
 
     def start(self, timeout_ms: int | None) -> None:
         """Begin to wait; replication that takes longer ends with REQUEST_TIMED_OUT."""
@@ -73,19 +88,29 @@ class CommitWait(Generic[T]):
 class _Part(Generic[T]):
     """Records of one partition, and how many conditions they still have to meet."""
 
-    __slots__ = ("_item", "_wait", "last_offset", "partition", "unmet")
+    __slots__ = ("_item", "_leader_state", "_wait", "last_offset", "partition", "unmet")
 
-    def __init__(self, wait: CommitWait[T], item: T, partition: Partition, last_offset: int):
+    def __init__(self, wait: CommitWait[T], appended: Appended[T]) -> None:
         self._wait: CommitWait[T] | None = wait
-        self._item = item
-        self.partition = partition
-        self.last_offset = last_offset
+        self._item, self.partition, self.last_offset, self._leader_state = appended
         self.unmet = 1  # the end of adding it
 
     @property
     def is_settled(self) -> bool:
         """True when its outcome is known."""
         return self._wait is None
+
+    @property
+    def is_led(self) -> bool:
+        """True while the partition has led without interruption since the append."""
+        partition = self.partition
+        return partition.is_leader and partition.leader_state is self._leader_state
+
+    def acks_outcome(self) -> ErrorCode | None:
+        """Return the outcome of acks=all; None while it is open."""
+        if not self.is_led:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.partition.acks_outcome(self.last_offset)
 
     def meet(self) -> None:
         """Note that one condition is met; with the last one the records are committed."""
@@ -122,7 +147,7 @@ class _Queue:
         parts = self._parts
         while parts:
             part = parts[0]
-            outcome = None if part.is_settled else partition.acks_outcome(part.last_offset)
+            outcome = None if part.is_settled else part.acks_outcome()
             if outcome is None and not part.is_settled:
                 return
             parts.popleft()
@@ -163,7 +188,7 @@ class CommitWaits:
 
     def wait(
         self,
-        appended: Iterable[tuple[T, Partition, int]],
+        appended: Iterable[Appended[T]],
         settle: Settle[T],
         done: Callable[[], None] | None = None,
         *,
@@ -172,14 +197,18 @@ class CommitWaits:
     ) -> CommitWait[T]:
         """Call `settle` with the outcome of each item, and then `done`.
 
-        `appended` has items with their partition and last offset. The outcome is NONE, a code of
-        `Partition.acks_outcome`, REQUEST_TIMED_OUT, or KAFKA_STORAGE_ERROR when a flush fails.
-        With `replicated=False` only the disk is waited for. All of it may happen at once.
+        The outcome is NONE, a code of `Partition.acks_outcome`, REQUEST_TIMED_OUT, or
+        KAFKA_STORAGE_ERROR when a flush fails. Records whose partition lost its leadership since
+        the append get NOT_LEADER_OR_FOLLOWER, regardless of its high watermark. With
+        `replicated=False` only the disk is waited for. All of it may happen at once.
         """
         wait = CommitWait(settle, done)
-        parts = [wait.add(*each) for each in appended]
+        parts = [wait.add(each) for each in appended]
         for part in parts:
             partition = part.partition
+            if replicated and not part.is_led:
+                part.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
             if replicated and partition.log.high_watermark <= part.last_offset:
                 part.unmet += 1
                 queue = self._queue(partition)

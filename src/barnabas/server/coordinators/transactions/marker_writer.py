@@ -17,7 +17,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
-from barnabas.server.replication.commit_wait import CommitWaits
+from barnabas.server.replication.commit_wait import Appended, CommitWaits
 
 if TYPE_CHECKING:
     from barnabas.server.coordinators.group_service import GroupCoordinator
@@ -29,8 +29,8 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 Done = Callable[[WriteTxnMarkersResponse], None]
-Appended = list[tuple[PartitionResult, Partition, int]]
-"""The answers for markers that were appended, with partition and offset."""
+AppendedMarkers = list[Appended[PartitionResult]]
+"""The answers for markers that were appended."""
 
 _TV_2 = 2
 
@@ -65,7 +65,7 @@ class LocalMarkers:
 
     def write(self, request: WriteTxnMarkersRequest, done: Done) -> None:
         """Append all markers; done when they are committed, or the time is up."""
-        appended: Appended = []
+        appended: AppendedMarkers = []
         response = WriteTxnMarkersResponse(
             markers=[
                 MarkerResult(
@@ -76,7 +76,7 @@ class LocalMarkers:
         )
         self._commits.wait(appended, _settle, lambda: done(response), timeout_ms=self._timeout_ms)
 
-    def _write_marker(self, marker: Marker, appended: Appended) -> list[TopicResult]:
+    def _write_marker(self, marker: Marker, appended: AppendedMarkers) -> list[TopicResult]:
         results: list[TopicResult] = []
         for topic in marker.topics:
             result = TopicResult(name=topic.name)
@@ -87,7 +87,8 @@ class LocalMarkers:
                 except KafkaError as error:
                     answer.error_code = error.code
                 else:
-                    appended.append((answer, partition, offset))
+                    state = partition.leader_state
+                    appended.append(Appended(answer, partition, offset, state))
                 result.partitions.append(answer)
             results.append(result)
         return results

@@ -8,8 +8,7 @@ from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 from barnabas.server.api.context import Deferred
 
 if TYPE_CHECKING:
-    from barnabas.cluster.replication import Partition
-    from barnabas.server.replication.commit_wait import CommitWaits
+    from barnabas.server.replication.commit_wait import Appended, CommitWaits
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 
@@ -20,7 +19,7 @@ def resolve_when_committed(
     commits: "CommitWaits",
     request: ProduceRequest,
     response: ProduceResponse,
-    appended: Iterable[tuple[PartitionResponse, "Partition", int]],
+    appended: "Iterable[Appended[PartitionResponse]]",
 ) -> Deferred:
     """Resolve with `response` once each partition has met the request's acks.
 

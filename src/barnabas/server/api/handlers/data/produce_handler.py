@@ -35,6 +35,7 @@ from barnabas.server.api.handlers.data.transactional_produce import (
     check_transactional,
     needed_admission,
 )
+from barnabas.server.replication.commit_wait import Appended
 from barnabas.server.storage.record_worker import RecordWorkError
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ _REFUSED_BY_STATE = (
 )
 
 Answer = ProduceResponse | Deferred | None
-Appended = tuple[PartitionResponse, "Partition", int]
-"""An answer, its partition, and the last offset of the append."""
+Pending = list[Appended[PartitionResponse]]
+"""The answers whose records are not yet committed."""
 Postponed = tuple[PartitionResponse, "Partition", Any, RecordWorkNeeded]
 """An incomplete answer, its partition and records, and the work that they need."""
 
@@ -90,7 +91,7 @@ def _produce(
     acks = request.acks
     replicas = context.services.replicas
     by_id = context.version >= _TOPIC_IDS_VERSION
-    pending: list[Appended] = []
+    pending: Pending = []
     postponed: list[Postponed] = []
     failed = False
     topics: list[TopicResponse] = []
@@ -117,7 +118,7 @@ def _produce(
                 continue
             _accept(answer, info, partition)
             if _waits(partition, info, acks):
-                pending.append((answer, partition, info.last_offset))
+                pending.append(_appended(answer, partition, info))
         if by_id:
             topics.append(TopicResponse(topic_id=topic.topic_id, partition_responses=answers))
         else:
@@ -134,7 +135,7 @@ async def _append_postponed(
     request: ProduceRequest,
     admission: "Admission | None",
     postponed: "list[Postponed]",
-    pending: "list[Appended]",
+    pending: Pending,
 ) -> bool:
     """Append each batch once a helper process has examined its records; return True when one
     failed.
@@ -159,7 +160,7 @@ async def _append_postponed(
         else:
             _accept(answer, info, partition)
             if _waits(partition, info, request.acks):
-                pending.append((answer, partition, info.last_offset))
+                pending.append(_appended(answer, partition, info))
     return failed
 
 
@@ -167,7 +168,7 @@ async def _answer_later(
     context: DataContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    pending: "list[Appended]",
+    pending: Pending,
     later: Coroutine[Any, Any, bool],
     *,
     failed: bool,
@@ -180,7 +181,7 @@ def _answer(
     context: DataContext,
     request: ProduceRequest,
     response: ProduceResponse,
-    pending: "list[Appended]",
+    pending: Pending,
     *,
     failed: bool,
 ) -> Answer:
@@ -208,6 +209,13 @@ def _waits(partition: "Partition", info: "AppendInfo", acks: int) -> bool:
     return partition.flush_messages != NEVER_FLUSH or (
         acks == _ACKS_ALL and partition.log.high_watermark <= info.last_offset
     )
+
+
+def _appended(
+    answer: PartitionResponse, partition: "Partition", info: "AppendInfo"
+) -> Appended[PartitionResponse]:
+    """Return what waits to be committed, right after its append."""
+    return Appended(answer, partition, info.last_offset, partition.leader_state)
 
 
 def _append(
