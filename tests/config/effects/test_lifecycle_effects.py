@@ -92,7 +92,10 @@ def test_start_without_a_registration_is_given_up(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(LocalControllerChannel, "send", refuse)
     started = time.monotonic()
     with (
-        pytest.raises(StartupError, match=r"did not register .*REQUEST_TIMED_OUT"),
+        pytest.raises(
+            StartupError,
+            match=r"did not register .*REQUEST_TIMED_OUT\); the last known leader is node 1 \(",
+        ),
         Node(config={"initial.broker.registration.timeout.ms": "300"}),
     ):
         pass

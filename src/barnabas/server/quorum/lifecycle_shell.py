@@ -28,7 +28,7 @@ class LifecycleShell:
     """Runs a broker's lifecycle.
 
     `metadata_offset` returns the offset of the applied image, and `is_last_broker` is true when no
-    other broker is active in it.
+    other broker is active in it. `describe_leader` returns a text about the active controller.
     """
 
     def __init__(
@@ -38,12 +38,14 @@ class LifecycleShell:
         *,
         metadata_offset: Callable[[], int],
         is_last_broker: Callable[[], bool],
+        describe_leader: Callable[[], str],
         now_ms: Callable[[], int],
     ) -> None:
         self._lifecycle = lifecycle
         self._channel = channel
         self._metadata_offset = metadata_offset
         self._is_last_broker = is_last_broker
+        self._describe_leader = describe_leader
         self._now_ms = now_ms
         self._woken = trio.Event()
         self._changed = trio.Condition()
@@ -78,7 +80,8 @@ class LifecycleShell:
         error = self._lifecycle.last_error
         return StartupError(
             "the controller did not register this broker within "
-            f"initial.broker.registration.timeout.ms (last error: {error and error.name})"
+            f"initial.broker.registration.timeout.ms (last error: {error and error.name}); "
+            f"{self._describe_leader()}"
         )
 
     async def wait_for(self, state: BrokerState) -> None:

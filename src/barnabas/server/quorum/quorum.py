@@ -238,6 +238,7 @@ class Quorum:
             channel,
             metadata_offset=self._applied_offset,
             is_last_broker=self._is_last_broker,
+            describe_leader=self.addresses.describe_leader,
             now_ms=self.now_ms,
         )
         nursery.start_soon(self.lifecycle.run)

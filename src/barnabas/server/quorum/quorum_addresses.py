@@ -85,6 +85,27 @@ class QuorumAddresses:
             return None
         return LeaderAddress(state.leader_id, state.epoch, state.endpoint)
 
+    def describe_leader(self) -> str:
+        """Return the last known leader, or what to check without one, for an error message."""
+        leader = self.leader_address()
+        if leader is not None:
+            return f"the last known leader is node {_named(leader.node_id, leader.endpoint)}"
+        voters = [
+            _named(voter.key.id, *voter.endpoints[:1])
+            for voter in sorted(self._core.voters, key=lambda each: each.key.id)
+        ]
+        if not voters:
+            return "no controller answered: check controller.quorum.bootstrap.servers"
+        return (
+            f"no leader is known: check that a majority of the voters {', '.join(voters)} runs "
+            "and that their addresses can be reached"
+        )
+
+
+def _named(node_id: int, *endpoints: Endpoint) -> str:
+    """Return a node id, with its address if there is one."""
+    return " ".join([str(node_id), *(f"({each.host}:{each.port})" for each in endpoints)])
+
 
 def _parse(server: str) -> "Address":
     host, _, port = server.strip().rpartition(":")
