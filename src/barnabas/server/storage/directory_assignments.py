@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
 
+_REPLICAS_PER_REQUEST_MAX: Final = 2250
+"""As Kafka's `AssignmentsManager`: a controller refuses what does not fit into one batch."""
+
 DirectoryData = AssignReplicasToDirsRequest.DirectoryData
 TopicData = AssignReplicasToDirsRequest.TopicData
 PartitionData = AssignReplicasToDirsRequest.PartitionData
@@ -168,13 +171,29 @@ class DirectoryAssignments:
             self._quorum.lifecycle.report_offline(failed)
 
     async def _report_assignments(self) -> None:
-        reported = dict(self._unreported)
-        if not reported:
-            return
-        await self._report(reported)
-        for key, directory in reported.items():
-            if self._unreported.get(key) == directory:
-                del self._unreported[key]
+        """Report all that differs from the metadata. Raises KafkaError."""
+        self._drop_reported()
+        reported = list(self._unreported.items())
+        for start in range(0, len(reported), _REPLICAS_PER_REQUEST_MAX):
+            part = dict(reported[start : start + _REPLICAS_PER_REQUEST_MAX])
+            await self._report(part)
+            for key, directory in part.items():
+                if self._unreported.get(key) == directory:
+                    del self._unreported[key]
+
+    def _drop_reported(self) -> None:
+        """Forget the replicas that have their directory in the metadata, or were removed."""
+        node_id = self._quorum.identity.id
+        topics = self._quorum.image.topics_by_id
+        for (topic_id, number), directory in list(self._unreported.items()):
+            topic = topics.get(topic_id)
+            partition = topic.partitions.get(number) if topic is not None else None
+            if (
+                partition is None
+                or node_id not in partition.replicas
+                or partition.directory(node_id) == directory
+            ):
+                del self._unreported[topic_id, number]
 
     async def _report_until_accepted(self, assigned: dict[tuple[Uuid, int], Uuid]) -> None:
         while True:
