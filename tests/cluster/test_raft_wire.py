@@ -61,9 +61,11 @@ def test_vote_response_is_carried(
 ) -> None:
     asked = VoteRequest(1, epoch, ReplicaKey(2), 0, 0, False)
     sent = VoteResponse(asked, 1, epoch, leader, granted, error)
-    response = carried(raft_wire.vote_response(sent, LEADER), 2)
+    state = LeaderState(epoch, leader, ENDPOINT)
+    response = carried(raft_wire.vote_response(sent, state), 2)
     assert raft_wire.read_vote_response(asked, response) == sent
-    assert [each.port for each in response.node_endpoints] == [9093]
+    ports = [each.port for each in response.node_endpoints]
+    assert ports == ([] if leader is None else [9093])
 
 
 @given(ids, epochs, ids, keys)
@@ -112,7 +114,8 @@ def test_fetch_response_is_carried(
     snapshot: OffsetAndEpoch | None,
 ) -> None:
     sent = FetchResponse(epoch, leader, error, high_watermark, diverging, snapshot)
-    response = carried(raft_wire.fetch_response(sent, b"records", 0, LEADER), 18)
+    state = LeaderState(epoch, leader, ENDPOINT)
+    response = carried(raft_wire.fetch_response(sent, b"records", 0, state), 18)
     assert raft_wire.read_fetch_response(response) == (sent, b"records")
 
 

@@ -80,6 +80,12 @@ def _id(node_id: int | None) -> int:
     return _NOBODY if node_id is None else node_id
 
 
+def _reachable_id(leader_id: int | None, leader: LeaderState) -> int:
+    """Return the leader's id if its address is known: Kafka follows no leader without one."""
+    is_reachable = leader.endpoint is not None and leader.leader_id == leader_id
+    return _id(leader_id if is_reachable else None)
+
+
 def _add_endpoint(response: Any, leader: LeaderState) -> Any:
     """State the leader's address, if it is known."""
     if leader.endpoint is not None and leader.leader_id is not None:
@@ -128,7 +134,7 @@ def vote_response(message: VoteResponse, leader: LeaderState) -> vote.VoteRespon
     """Return the voter's response."""
     partition = vote.VoteResponse.PartitionData(
         error_code=message.error,
-        leader_id=_id(message.leader_id),
+        leader_id=_reachable_id(message.leader_id, leader),
         leader_epoch=message.epoch,
         vote_granted=message.granted,
     )
@@ -306,7 +312,7 @@ def fetch_response(
         high_watermark=message.high_watermark,
         log_start_offset=log_start_offset,
         current_leader=response.LeaderIdAndEpoch(
-            leader_id=_id(message.leader_id), leader_epoch=message.epoch
+            leader_id=_reachable_id(message.leader_id, leader), leader_epoch=message.epoch
         ),
         records=records,
     )

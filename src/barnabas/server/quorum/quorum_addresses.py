@@ -1,11 +1,12 @@
 """The addresses of the quorum's replicas: from the voters, from responses, from the configuration.
 
-`controller.quorum.bootstrap.servers` only helps to find the quorum. The address of the leader comes
-from the voters, or from the responses of other replicas where the voters are not known yet.
+`controller.quorum.bootstrap.servers` only helps to find the quorum. The address of the leader is
+the one that the leader itself or a response states for its epoch; before that, the one among the
+voters.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.raft import RaftCore
@@ -24,6 +25,14 @@ class NodeEndpoint(Protocol):
     port: int
 
 
+class _StatedLeader(NamedTuple):
+    """The leader of an epoch, with the endpoint that it or a response stated."""
+
+    epoch: int
+    leader_id: int
+    endpoint: Endpoint
+
+
 class QuorumAddresses:
     """Finds the controller listener of a replica; `servers` are configured as host:port."""
 
@@ -32,26 +41,48 @@ class QuorumAddresses:
         self._servers = servers
         self._listener_name = listener_name
         self._learned: dict[int, Endpoint] = {}
+        self._stated_leader: _StatedLeader | None = None
 
-    def learn(self, endpoints: Iterable[NodeEndpoint]) -> None:
-        """Note the addresses that a response states."""
+    def learn(self, epoch: int, leader_id: int | None, endpoints: Iterable[NodeEndpoint]) -> None:
+        """Note the addresses that a response states, together with an epoch and its leader."""
         for each in endpoints:
-            self._learned[each.node_id] = Endpoint(self._listener_name, each.host, each.port)
+            endpoint = Endpoint(self._listener_name, each.host, each.port)
+            self._learned[each.node_id] = endpoint
+            if each.node_id == leader_id:
+                self._note_leader(_StatedLeader(epoch, each.node_id, endpoint))
 
-    def learn_leader(self, leader_id: int, endpoints: Sequence[Endpoint]) -> None:
+    def learn_leader(self, epoch: int, leader_id: int, endpoints: Iterable[Endpoint]) -> None:
         """Note the endpoints with which a leader announces itself."""
-        for endpoint in endpoints[:1]:
+        endpoint = self._controller_endpoint(endpoints)
+        if endpoint is not None:
             self._learned[leader_id] = endpoint
+            self._note_leader(_StatedLeader(epoch, leader_id, endpoint))
+
+    def _note_leader(self, stated: _StatedLeader) -> None:
+        """Keep a statement, unless the core knows a later epoch or another leader of this one."""
+        core = self._core
+        is_other = stated.epoch == core.epoch and core.leader_id not in (None, stated.leader_id)
+        if stated.epoch >= core.epoch and not is_other:
+            self._stated_leader = stated
+
+    def _controller_endpoint(self, endpoints: Iterable[Endpoint]) -> Endpoint | None:
+        """Return the endpoint with the name of the controller listener."""
+        return next((each for each in endpoints if each.name == self._listener_name), None)
 
     def endpoint(self, node_id: int) -> Endpoint | None:
-        """Return the controller listener of a replica; None while it is unknown."""
-        core = self._core
+        """Return the controller listener of a replica; None while it is unknown.
+
+        The current leader's own statement is later than the voters in the log.
+        """
+        core, stated = self._core, self._stated_leader
         if node_id == core.local.key.id and core.local.endpoints:
-            return core.local.endpoints[0]
+            return self._controller_endpoint(core.local.endpoints) or core.local.endpoints[0]
+        is_leader = node_id == core.leader_id
+        if is_leader and stated is not None and stated[:2] == (core.epoch, node_id):
+            return stated.endpoint
         voter = core.voters.voters.get(node_id)
-        if voter is not None and voter.endpoints:
-            return voter.endpoints[0]
-        return self._learned.get(node_id)
+        found = None if voter is None else self._controller_endpoint(voter.endpoints)
+        return found or self._learned.get(node_id)
 
     def of_node(self, node_id: int) -> "Address | None":
         """Return the address for a connection to a replica."""
@@ -63,20 +94,18 @@ class QuorumAddresses:
         own_id = self._core.local.key.id
         own = self.of_node(own_id)
         configured = [_parse(server) for server in self._servers]
-        voters = [
-            _address(voter.endpoints[0].host, voter.endpoints[0].port)
-            for voter in self._core.voters
-            if voter.key.id != own_id and voter.endpoints
-        ]
+        others = [voter for voter in self._core.voters if voter.key.id != own_id]
+        endpoints = [self._controller_endpoint(voter.endpoints) for voter in others]
+        voters = [_address(each.host, each.port) for each in endpoints if each is not None]
         return [address for address in dict.fromkeys([*voters, *configured]) if address != own]
 
     def leader_state(self) -> "LeaderState":
-        """Return the epoch, the leader and its address, for a response."""
+        """Return the epoch, for a response; the leader is stated if its address is known."""
         from barnabas.cluster.quorum.raft_wire import LeaderState
 
         core = self._core
         endpoint = None if core.leader_id is None else self.endpoint(core.leader_id)
-        return LeaderState(core.epoch, core.leader_id, endpoint)
+        return LeaderState(core.epoch, None if endpoint is None else core.leader_id, endpoint)
 
     def leader_address(self) -> LeaderAddress | None:
         """Return the address of the leader; None while it is unknown."""
@@ -91,7 +120,7 @@ class QuorumAddresses:
         if leader is not None:
             return f"the last known leader is node {_named(leader.node_id, leader.endpoint)}"
         voters = [
-            _named(voter.key.id, *voter.endpoints[:1])
+            _named(voter.key.id, self._controller_endpoint(voter.endpoints))
             for voter in sorted(self._core.voters, key=lambda each: each.key.id)
         ]
         if not voters:
@@ -102,9 +131,9 @@ class QuorumAddresses:
         )
 
 
-def _named(node_id: int, *endpoints: Endpoint) -> str:
-    """Return a node id, with its address if there is one."""
-    return " ".join([str(node_id), *(f"({each.host}:{each.port})" for each in endpoints)])
+def _named(node_id: int, endpoint: Endpoint | None) -> str:
+    """Return a node id, with its address if it is known."""
+    return str(node_id) if endpoint is None else f"{node_id} ({endpoint.host}:{endpoint.port})"
 
 
 def _parse(server: str) -> "Address":

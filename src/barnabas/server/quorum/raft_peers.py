@@ -156,12 +156,12 @@ class RaftPeers:
         except EncodingError as error:
             self._take_old_voter(message, error)
             return
-        self._addresses.learn(response.node_endpoints)
         answer = raft_wire.read_vote_response(message, response)
         if answer is None:
             self._log_refusal("Vote", address, response.error_code)
             self._core.on_request_failed(message, self._now_ms())
         else:
+            self._addresses.learn(answer.epoch, answer.leader_id, response.node_endpoints)
             self._core.on_vote_response(answer, self._now_ms())
 
     def _take_old_voter(self, message: VoteRequest, error: EncodingError) -> None:
@@ -188,11 +188,11 @@ class RaftPeers:
         else:
             request = raft_wire.end_request(message, cluster_id, own)
             response = await self._ask(address, request, EndQuorumEpochResponse)
-        self._addresses.learn(response.node_endpoints)
         stated = raft_wire.read_epoch_response(response)
         if stated is None:
             self._log_refusal(type(message).__name__, address, response.error_code)
         else:
+            self._addresses.learn(*stated, response.node_endpoints)
             self._core.on_epoch(*stated, self._now_ms())
 
     async def _ask(self, address: "Address", request: Message, answer: type[R]) -> R:
@@ -402,11 +402,11 @@ class RaftPeers:
                 self._core.on_leader_unreachable(self._now_ms())
                 self._shell.wake()
             return False
-        self._addresses.learn(response.node_endpoints)
         read = raft_wire.read_fetch_response(response)
         if read is None:
             self._log_refusal("Fetch", address, response.error_code)
             return False
+        self._addresses.learn(read[0].epoch, read[0].leader_id, response.node_endpoints)
         self._shell.fetched(request, *read)
         return read[0].error is ErrorCode.NONE
 

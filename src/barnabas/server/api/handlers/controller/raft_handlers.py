@@ -43,7 +43,7 @@ async def begin_quorum_epoch(
     quorum = ctx.services
     message = raft_wire.read_begin_request(request, quorum.cluster_id, quorum.core.local.key.id)
     endpoints = [Endpoint(each.name, each.host, each.port) for each in request.leader_endpoints]
-    quorum.addresses.learn_leader(message.leader_id, endpoints)
+    quorum.addresses.learn_leader(message.epoch, message.leader_id, endpoints)
     error = await quorum.raft.follow_announcement(message)
     leader = quorum.addresses.leader_state()
     return raft_wire.epoch_response(BeginQuorumEpochResponse, error, leader)
