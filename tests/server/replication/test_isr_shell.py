@@ -111,6 +111,26 @@ def test_lagging_follower_leaves_all_isrs_in_one_request_and_returns(world: Worl
     run_shell(world, controller, test)
 
 
+def test_hung_controller_does_not_stop_the_check_of_isrs(world: World) -> None:
+    controller = Controller(delay_s=LAG_S * 100)
+
+    async def test() -> None:
+        later = led(world)[0]
+        await trio.sleep(LAG_S)
+        later.follower_fetched(OTHER, 0, 0)
+        await trio.sleep(LAG_S * 0.6)
+        assert len(controller.requests) == 1
+        state = later.leader_state
+        assert state is not None
+        assert state.isr.proposed is None
+        append(later)
+        await trio.sleep(LAG_S * 2)
+        assert state.isr.proposed == (1,)
+        assert len(controller.requests) == 1
+
+    run_shell(world, controller, test)
+
+
 @pytest.mark.parametrize("failure", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH])
 def test_request_that_failed_is_sent_again(world: World, failure: ErrorCode) -> None:
     controller = Controller(failure, failure)

@@ -1,6 +1,7 @@
 """The input and output of ISR changes: AlterPartition requests, and the periodic check."""
 
 import logging
+import math
 from collections.abc import Callable
 
 import trio
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 class IsrShell:
     """Sends the changes of ISRs to the controller, one request at a time, and finds lagging
-    followers every replica.lag.time.max.ms/2.
+    followers every replica.lag.time.max.ms/2, also while the controller does not answer.
 
     `broker_epoch` returns the epoch of this broker's registration.
     """
@@ -34,34 +35,36 @@ class IsrShell:
         self._channel = channel
         self._broker_epoch = broker_epoch
         self._woken = trio.Event()
-        self._check_at_ms = 0
         replicas.on_proposal = self._wake
 
     async def run(self) -> None:
         """Send and check until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_changes)
+            nursery.start_soon(self._check_isrs)
+
+    async def _check_isrs(self) -> None:
+        replicas = self._replicas
+        while True:
+            await trio.sleep(max(1, replicas.replica_lag_time_max_ms // 2) / 1000)
+            replicas.check_isrs()
+
+    async def _send_changes(self) -> None:
         replicas, manager = self._replicas, self._replicas.isr_manager
-        self._schedule_check()
         while True:
             self._woken = trio.Event()
             now_ms = replicas.monotonic_ms()
-            if now_ms >= self._check_at_ms:
-                replicas.check_isrs()
-                self._schedule_check()
             request = manager.poll(self._broker_epoch(), now_ms)
             if request is not None:
                 await self._send(request)
                 continue
             wakeup_ms = manager.wakeup_ms()
-            deadline_ms = min(self._check_at_ms, wakeup_ms or self._check_at_ms)
-            with trio.move_on_after(max(0, deadline_ms - now_ms) / 1000):
+            wait_ms = math.inf if wakeup_ms is None else max(0, wakeup_ms - now_ms)
+            with trio.move_on_after(wait_ms / 1000):
                 await self._woken.wait()
 
     def _wake(self) -> None:
         self._woken.set()
-
-    def _schedule_check(self) -> None:
-        now_ms = self._replicas.monotonic_ms()
-        self._check_at_ms = now_ms + max(1, self._replicas.replica_lag_time_max_ms // 2)
 
     async def _send(self, request: AlterPartitionRequest) -> None:
         manager, replicas = self._replicas.isr_manager, self._replicas
