@@ -123,6 +123,39 @@ def test_fetch_at_the_end_returns_nothing_when_its_time_is_up(broker: DataBroker
     trio.run(run, clock=MockClock(rate=0, autojump_threshold=0))
 
 
+@pytest.mark.parametrize("in_session", [False, True])
+def test_parked_fetch_after_its_time_returns_the_present_offsets(
+    broker: DataBroker, *, in_session: bool
+) -> None:
+    broker.append(b"a")
+    broker.append(b"b")
+    asked = request(offset=2, max_wait_ms=10_000)
+    if in_session:
+        first = broker.ask(fetch, request(offset=2, max_wait_ms=0, session_epoch=0), BY_NAME)
+        asked = request(
+            offset=2,
+            max_wait_ms=10_000,
+            session_id=first.session_id,
+            session_epoch=1,
+        )
+
+    async def run() -> None:
+        answers: list[Any] = []
+
+        async def collect() -> None:
+            answers.append(await broker.ask(fetch, asked, BY_NAME))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(collect)
+            await trio.sleep(5)
+            broker.partition().delete_records(1)  # nothing to read, so it is not woken
+        (answer,) = answers[0].responses[0].partitions
+        assert (answer.high_watermark, answer.log_start_offset) == (2, 1)
+        assert trio.current_time() >= 10
+
+    trio.run(run, clock=MockClock(rate=0, autojump_threshold=0))
+
+
 def test_fetch_waits_until_there_are_min_bytes(broker: DataBroker) -> None:
     broker.append(b"a" * 100)
     asked = request(min_bytes=300, max_wait_ms=5000)

@@ -333,7 +333,7 @@ class _ParkedFetch:
         self._is_woken = False
         self._watch = fetching.start_watching()
         self._watch.wake = self._wake
-        process.after_ms(wait_ms, self._end)
+        process.after_ms(wait_ms, self._time_out)
 
     def _wake(self) -> None:
         """Look again after the current event: its listeners must return quickly."""
@@ -344,6 +344,11 @@ class _ParkedFetch:
     def _look(self) -> None:
         self._is_woken = False
         if not self._is_over and self._fetching.look_again():
+            self._end()
+
+    def _time_out(self) -> None:
+        if not self._is_over:
+            self._fetching.look_again()
             self._end()
 
     def _end(self) -> None:

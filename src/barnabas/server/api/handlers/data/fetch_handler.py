@@ -114,7 +114,10 @@ def _requested_partitions(
 
 
 async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
-    """Park until there are enough bytes or `seconds` have passed."""
+    """Park until there are enough bytes or `seconds` have passed.
+
+    Then changed partitions are read once more (`DelayedFetch.onComplete`): offsets are current.
+    """
     watch = fetching.start_watching()
     task = current_task()
 
@@ -123,14 +126,17 @@ async def _wait(fetching: "Fetching", seconds: float) -> FetchResponse:
         reschedule(task)
 
     def abort(_: object) -> Abort:
-        watch.wake = None
+        if watch.wake is wake:  # else a later request of the session is parked
+            watch.wake = None
         return Abort.SUCCEEDED
 
     try:
-        with trio.move_on_after(seconds):
+        with trio.move_on_after(seconds) as limit:
             while not fetching.look_again():
                 watch.wake = wake
                 await wait_task_rescheduled(abort)
+        if limit.cancelled_caught:
+            fetching.look_again()
     finally:
         fetching.stop_watching()
     return fetching.response()
@@ -242,6 +248,8 @@ class Fetching:
     def look_again(self) -> bool:
         """Read the changed partitions; return True when the fetch is satisfied."""
         session, watch = self._session, self._watch
+        if self._is_superseded():
+            return True
         if watch is None or not watch.dirty:
             return False
         if session is not None:
@@ -254,6 +262,11 @@ class Fetching:
         for fetched in changed:
             self._look_at(fetched)
         return self.is_satisfied()
+
+    def _is_superseded(self) -> bool:
+        """True when a later request of the session has arrived: what changed is for that one."""
+        session = self._session
+        return session is not None and session.epoch != next_epoch(self._request.session_epoch)
 
     # Reading
 
@@ -420,7 +433,7 @@ class Fetching:
         answered: Iterable[FetchedPartition] = self._looked_at.values()
         session_id = NO_SESSION
         if session is not None:
-            if session.epoch != next_epoch(request.session_epoch):
+            if self._is_superseded():
                 return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
             answered = self._changed(session)
             session_id = session.id
