@@ -10,11 +10,14 @@ import trio.testing
 
 from barnabas.client import Address
 from barnabas.cluster.metadata.image import Endpoint
-from barnabas.cluster.quorum.raft_messages import VoteRequest
+from barnabas.cluster.quorum.raft_messages import FetchRequest, VoteRequest
 from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.fetch import FetchRequest as FetchMessage
+from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
@@ -53,15 +56,23 @@ class Addresses:
     def of_node(self, node_id: int) -> Address:
         return self._address
 
-    def learn(self, endpoints: Any) -> None:
+    def bootstrap(self) -> list[Address]:
+        return [self._address]
+
+    def learn(self, *stated: Any) -> None:
         pass
 
 
 class Shell:
-    """Never fetches."""
+    """Wants to fetch always, or never."""
 
-    def fetch_request(self) -> None:
-        return None
+    high_watermark = 0
+
+    def __init__(self, fetch: FetchRequest | None) -> None:
+        self._fetch = fetch
+
+    def fetch_request(self) -> FetchRequest | None:
+        return self._fetch
 
     def wake(self) -> None:
         pass
@@ -82,7 +93,9 @@ def serving(ranges: dict[int, tuple[int, int]], answer: Message) -> FakeBroker:
     )
 
 
-def with_peers(peer: FakeBroker, test: Callable[[RaftPeers], Any]) -> Core:
+def with_peers(
+    peer: FakeBroker, test: Callable[[RaftPeers], Any], fetch: FetchRequest | None = None
+) -> Core:
     """Run a test with the connections of a replica to a peer; return its core."""
     core = Core()
 
@@ -93,7 +106,7 @@ def with_peers(peer: FakeBroker, test: Callable[[RaftPeers], Any]) -> Core:
             parts: Any = core, Addresses(peer.address), settings
             unused: Any = None
             peers = RaftPeers(*parts, disk=unused, now_ms=lambda: 0)
-            shell: Any = Shell()
+            shell: Any = Shell(fetch)
             await nursery.start(peers.run, shell)
             await test(peers)
             nursery.cancel_scope.cancel()
@@ -154,3 +167,16 @@ def test_vote_request_that_cannot_be_encoded_is_passed_to_the_core(
         await trio.testing.wait_all_tasks_blocked(0.1)
 
     assert with_peers(peer, test).calls == [call]
+
+
+def test_refused_fetch_is_repeated_and_logged_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    refusal = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    peer = serving({FetchMessage.API_KEY: (4, 17)}, refusal)
+
+    async def test(peers: RaftPeers) -> None:
+        await trio.sleep(0.8)
+
+    fetch = FetchRequest(LEADER_ID, 3, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0)
+    with_peers(peer, test, fetch)
+    assert 2 <= sum(isinstance(each, FetchMessage) for each in peer.requests) <= 6
+    assert caplog.text.count("quorum request refused request=Fetch") == 1

@@ -40,14 +40,11 @@ from barnabas.config.subscriptions import ConfigSubscriptions
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
-from barnabas.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-)
+from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.node.startup_checks import StartupError
-from barnabas.server.quorum.controller_channel import ControllerChannel, raise_error
+from barnabas.server.quorum.controller_channel import ControllerChannel
 from barnabas.server.quorum.controller_host import ControllerHost
 from barnabas.server.quorum.lifecycle_shell import LifecycleShell
 from barnabas.server.quorum.metadata_log import MetadataLog
@@ -57,6 +54,7 @@ from barnabas.server.quorum.quorum_addresses import QuorumAddresses
 from barnabas.server.quorum.quorum_files import read_quorum_state
 from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
+from barnabas.server.quorum.registration_retries import ControllerRegistration
 from barnabas.server.quorum.voter_changes_shell import VoterChanges
 
 if TYPE_CHECKING:
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_REGISTRATION_RETRY_S = 1.0
 _RESIGNATION_S = 5.0
 
 
@@ -203,13 +200,14 @@ class Quorum:
         the quorum's log cannot be written.
         """
         config = self._setup.settings.current
+        registration = ControllerRegistration(self._controller_registration(), channel)
         self.raft.start()
         async with trio.open_nursery() as nursery:
             await nursery.start(self._peers.run, self.raft)
             nursery.start_soon(self.raft.run)
             if config.is_controller:
                 nursery.start_soon(self._keep_voter_current)
-                nursery.start_soon(self._register_controller, channel)
+                nursery.start_soon(registration.run)
                 await trio.lowlevel.checkpoint()  # the controller registers before the broker
             if config.is_broker:
                 await self._run_broker(channel, on_first_image, nursery)
@@ -217,7 +215,7 @@ class Quorum:
                 await self._is_caught_up.wait()
                 self._publish_first(on_first_image)
             self.publisher.subscribe(
-                "registration", lambda _, delta: self._register_again(delta, nursery, channel)
+                "registration", lambda _, delta: self._register_again(delta, nursery, registration)
             )
             task_status.started()
 
@@ -359,9 +357,8 @@ class Quorum:
         epochs = {volume.previous_broker_epoch for volume in self._setup.logs.volumes}
         return epochs.pop() if len(epochs) == 1 else NO_EPOCH
 
-    async def _register_controller(self, channel: ControllerChannel) -> None:
-        """Register this node's controller, with retries."""
-        request = ControllerRegistrationRequest(
+    def _controller_registration(self) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
             controller_id=self._setup.node_id,
             incarnation_id=self._incarnation_id,
             listeners=_listeners(
@@ -369,15 +366,9 @@ class Quorum:
             ),
             features=_features(ControllerRegistrationRequest.Feature),
         )
-        while True:
-            try:
-                return raise_error(await channel.send(request, ControllerRegistrationResponse))
-            except KafkaError as error:
-                logger.warning("cannot register the controller error=%s", error.code.name)
-                await trio.sleep(_REGISTRATION_RETRY_S)
 
     def _register_again(
-        self, delta: MetadataDelta, nursery: trio.Nursery, channel: ControllerChannel
+        self, delta: MetadataDelta, nursery: trio.Nursery, registration: ControllerRegistration
     ) -> None:
         """Register again when metadata.version changes, as the records may get more fields."""
         config = self._setup.settings.current
@@ -385,7 +376,7 @@ class Quorum:
             if config.is_broker:
                 self.lifecycle.register_again()
             if config.is_controller:
-                nursery.start_soon(self._register_controller, channel)
+                nursery.start_soon(registration.run)
 
     # Publishing
 

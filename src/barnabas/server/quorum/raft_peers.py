@@ -30,6 +30,7 @@ from barnabas.protocol.errors import EncodingError, ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.quorum.rare_log import RareLog
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
@@ -46,6 +47,8 @@ _FETCH_WAIT_MS: Final = 500
 _RECONNECT_S: Final = (0.02, 0.2)
 """The shortest and the longest time between attempts to connect to one replica."""
 _GONE_CHECK_S: Final = 0.05
+_REFUSED_PAUSE_S: Final = 1.0
+"""The longest pause between fetches that are refused; it ends when the leader changes."""
 
 R = TypeVar("R", bound=Message)
 
@@ -87,6 +90,8 @@ class RaftPeers:
         self._settled = trio.Event()
         self._fetch_scope: trio.CancelScope | None = None
         self._fetch_sent: FetchRequest | None = None
+        self._fetch_refusals = 0
+        self._log = RareLog()
         self._download_scope = trio.CancelScope()
         self._download_lock = trio.Lock()
         self._downloads = 0
@@ -239,6 +244,8 @@ class RaftPeers:
         return self._pool
 
     def _log_refusal(self, request: str, address: "Address", error_code: int) -> None:
+        if not self._log.is_due((request, address, error_code), trio.current_time()):
+            return
         logger.warning(
             "quorum request refused request=%s address=%s error=%s",
             request,
@@ -371,6 +378,9 @@ class RaftPeers:
                 self._fetch_scope, self._fetch_sent = scope, request
                 is_answered = address is not None and await self._fetch(request, address, is_leader)
                 failures = 0 if is_answered else failures + 1
+                if self._fetch_refusals:
+                    pause_s = self._settings.retry_backoff_s * 2 ** min(self._fetch_refusals, 10)
+                    await trio.sleep(min(pause_s, _REFUSED_PAUSE_S))
             self._fetch_scope = self._fetch_sent = None
             if failures:
                 await trio.sleep(self._settings.retry_backoff_s)
@@ -405,7 +415,9 @@ class RaftPeers:
         read = raft_wire.read_fetch_response(response)
         if read is None:
             self._log_refusal("Fetch", address, response.error_code)
+            self._fetch_refusals += 1
             return False
+        self._fetch_refusals = 0
         self._addresses.learn(read[0].epoch, read[0].leader_id, response.node_endpoints)
         self._shell.fetched(request, *read)
         return read[0].error is ErrorCode.NONE
