@@ -96,11 +96,8 @@ def removed_replica_stays_in_the_leader_epoch() -> Any:
 def offline_directory_may_lead() -> Any:
     """40: a replica in a failed log directory is elected."""
 
-    def careless(image: Any, partition: Any, broker_id: int, is_active: Any = None) -> bool:
-        broker = image.brokers.get(broker_id)
-        if broker is None:
-            return False
-        return broker.is_active if is_active is None else is_active(broker_id)
+    def careless(image: Any, partition: Any, broker_id: int, is_active: Any) -> bool:
+        return broker_id in image.brokers and is_active(broker_id)
 
     return patch.object(election_rules, "may_lead", careless)
 

@@ -274,3 +274,20 @@ def test_fence_broker_with_many_partitions_takes_several_runs_and_fences_it_last
         in_sync = {*cluster.image.partition_index.isr_members(1)}
         assert not (cluster.image.brokers[1].fenced and in_sync)
     assert sizes == [100, 100, 51]
+
+
+def test_fence_broker_between_its_runs_no_election_chooses_it() -> None:
+    cluster = Cluster(brokers=2)
+    topic_id = cluster.create("t", partitions=3, replicas=2).topic_id
+    cluster.replay(
+        [
+            PartitionChangeRecord(topic_id=topic_id, partition_id=n, replicas=[1, 2], leader=2)
+            for n in range(3)
+        ]
+    )
+    cluster.take(cluster.controller.fence_broker(1, 1))
+    assert not cluster.image.brokers[1].fenced
+    assert cluster.controller.balance_leaders(100).records == []
+    cluster.take(cluster.controller.fence_broker(1))
+    assert cluster.image.brokers[1].fenced
+    assert not cluster.controller.fencing

@@ -31,6 +31,10 @@ from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -488,3 +492,54 @@ def test_snapshot_of_the_leader_is_published_as_one_change() -> None:
     assert (core.log_end_offset, core.high_watermark) == (40, 40)
     assert machine.snapshot().voters == voters
     assert machine.take_effects(0).committed == []
+
+
+def joining(machine: ControllerStateMachine, broker_id: int) -> AlterPartitionRequest:
+    """Return the request of broker 2 that adds a broker to the ISRs that it is not in."""
+    brokers = machine.image.brokers
+    request = AlterPartitionRequest(broker_id=2, broker_epoch=brokers[2].epoch)
+    for topic in machine.image.topics_by_id.values():
+        data = AlterPartitionRequest.TopicData(topic_id=topic.id)
+        request.topics.append(data)
+        for number, partition in topic.partitions.items():
+            if partition.leader == 2 and broker_id not in partition.isr:
+                isr = [
+                    AlterPartitionRequest.BrokerState(
+                        broker_id=each, broker_epoch=brokers[each].epoch
+                    )
+                    for each in (*partition.isr, broker_id)
+                ]
+                data.partitions.append(
+                    AlterPartitionRequest.PartitionData(
+                        partition_index=number,
+                        leader_epoch=partition.leader_epoch,
+                        partition_epoch=partition.partition_epoch,
+                        new_isr_with_epochs=isr,
+                    )
+                )
+    return request
+
+
+def test_tick_broker_that_is_being_fenced_joins_no_isr_until_it_is_unfenced() -> None:
+    """Leaders see it as unfenced between the runs, and would add it again without end."""
+    machine = with_partitions(1200, brokers=2)
+    machine.end_session(SessionKey(1, machine.image.brokers[1].epoch), 10_000)
+    for _ in range(2):
+        machine.tick(10_000)
+        commit(machine)
+        assert not machine.image.brokers[1].fenced
+        machine.submit(joining(machine, 1), 3, "join", 10_000)
+        (answer,) = (each.outcome for each in commit(machine).completions if each.token == "join")
+        assert isinstance(answer, AlterPartitionResponse)
+        codes = {each.error_code for topic in answer.topics for each in topic.partitions}
+        assert codes == {ErrorCode.INELIGIBLE_REPLICA}
+    run_at_once(machine)
+    assert machine.image.brokers[1].fenced
+    # Once it is fenced, its next heartbeat unfences it, and it may join again.
+    machine.submit(heartbeat(machine, 1), 2, TOKEN, 10_001)
+    commit(machine)
+    assert machine.image.brokers[1].is_active
+    machine.submit(joining(machine, 1), 3, "join", 10_001)
+    (answer,) = (each.outcome for each in commit(machine).completions if each.token == "join")
+    assert isinstance(answer, AlterPartitionResponse)
+    assert {each.error_code for topic in answer.topics for each in topic.partitions} == {0}

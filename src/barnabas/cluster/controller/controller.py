@@ -131,8 +131,9 @@ class Controller:
     `now_ms` the time of the operation. `local_broker` is the broker in the same process, if there
     is one.
 
-    The log does not contain `heartbeats`, `sessions`, and `unfinished`: the brokers whose change of
-    state concerns more partitions than one run changes.
+    The log does not contain `heartbeats`, `sessions`, and the brokers whose change of state
+    concerns more partitions than one run changes: `fencing` while they are being fenced,
+    `unfinished` after other changes.
     """
 
     config: Callable[[], NodeConfig]
@@ -146,6 +147,7 @@ class Controller:
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
     sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
     unfinished: dict[SessionKey, None] = attrs.field(factory=dict[SessionKey, None])
+    fencing: set[int] = attrs.field(factory=set[int])
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -285,7 +287,8 @@ class Controller:
         for key in tuple(self.unfinished):
             broker = self.image.brokers.get(key.broker_id)
             records: list[Message] = []
-            if broker is not None and broker.epoch == key.epoch and not broker.fenced:
+            is_same = broker is not None and broker.epoch == key.epoch and not broker.fenced
+            if broker is not None and is_same and broker.id not in self.fencing:
                 records = broker_changes.finish(
                     self._context(), self.heartbeats, broker, self.next_offset, MAX_CHANGES_PER_RUN
                 )
@@ -303,6 +306,7 @@ class Controller:
         """
         self.image, self.next_offset, self.now_ms = image, next_offset, now_ms
         self.heartbeats = BrokerHeartbeats()
+        self.fencing = set()
         # The controller before this one may have ended in the middle of their changes.
         self.unfinished = {
             SessionKey(broker.id, broker.epoch): None
@@ -321,9 +325,17 @@ class Controller:
                 self.sessions.assume(SessionKey(broker.id, broker.epoch), now_ms)
 
     def fence_broker(self, broker_id: int, most: int | None = None) -> ControllerResult[None]:
-        """Fence a broker and move its leaderships, `most` partitions at a time."""
+        """Fence a broker and move its leaderships, `most` partitions at a time.
+
+        Until the last run, no ISR and no election takes the broker. Otherwise leaders add it again
+        between the runs, and there is no last run.
+        """
         broker = self.image.brokers[broker_id]
         records = isr_changes.fence(self._context(), broker, most)
+        if isr_changes.is_fenced_by(records):
+            self.fencing.discard(broker_id)
+        else:
+            self.fencing.add(broker_id)
         return ControllerResult(records, None, is_atomic=False)
 
     def assign_replicas_to_dirs(
@@ -363,7 +375,7 @@ class Controller:
         return ControllerResult([record], response)
 
     def _context(self) -> Context:
-        return Context(self.image, self.config(), self.new_id, self.random)
+        return Context(self.image, self.config(), self.new_id, self.random, self.fencing)
 
 
 # The operation of each request; it receives the controller, the request and its version.

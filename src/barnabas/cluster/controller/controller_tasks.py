@@ -133,11 +133,14 @@ class ControllerTasks:
             return ControllerResult([], None)
         self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
         broker = controller.image.brokers.get(key.broker_id)
+        self._fencing = None
         if broker is None or broker.epoch != key.epoch or broker.fenced:
-            self._fencing = None
+            controller.fencing.discard(key.broker_id)
             return ControllerResult([], None)
-        self._fencing = key
-        return controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
+        result = controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
+        if broker.id in controller.fencing:
+            self._fencing = key
+        return result
 
 
 def _balance_period_ms(config: NodeConfig) -> int:

@@ -41,12 +41,13 @@ def builder_of(
 ) -> PartitionChangeBuilder:
     """Return a builder for a change of the partition in the present state of the cluster.
 
-    `is_active` replaces what the image says of brokers, for a change of their state that is being
+    `is_active` replaces that of the context, for a change of a broker's state that is being
     decided.
     """
     image = context.image
+    active = context.is_active if is_active is None else is_active
     rules = ElectionRules(
-        accepts=lambda broker_id: may_lead(image, partition, broker_id, is_active),
+        accepts=lambda broker_id: may_lead(image, partition, broker_id, active),
         min_isr=effective_min_isr(context, topic),
         has_elr=keeps_eligible_leaders(image),
         metadata_version=image.features.get(METADATA_VERSION, 0),
@@ -60,11 +61,11 @@ def may_lead(
     image: MetadataImage,
     partition: PartitionImage,
     broker_id: int,
-    is_active: Callable[[int], bool] | None = None,
+    is_active: Callable[[int], bool],
 ) -> bool:
     """True when the broker is active and its replica is in an online directory."""
     broker = image.brokers.get(broker_id)
-    if broker is None or not (broker.is_active if is_active is None else is_active(broker_id)):
+    if broker is None or not is_active(broker_id):
         return False
     return broker.has_online(partition.directory(broker_id))
 

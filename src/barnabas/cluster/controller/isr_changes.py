@@ -4,7 +4,7 @@ As `handleBrokerFenced` and similar methods of Kafka's `ReplicationControlManage
 returns the records of a whole transition, in the order in which they must be appended.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -58,6 +58,11 @@ def fence(context: Context, broker: BrokerImage, most: int | None = None) -> lis
     changes = _changes(context, change, _in_sync_on(context, broker))
     records: list[Message] = list(islice(changes, most))
     return records if len(records) == most else [*records, fenced]
+
+
+def is_fenced_by(records: Sequence[Message]) -> bool:
+    """True when records of `fence` are the last ones, which fence the broker."""
+    return bool(records) and isinstance(records[-1], BrokerRegistrationChangeRecord)
 
 
 def unfence(context: Context, broker: BrokerImage, most: int | None = None) -> list[Message]:
@@ -165,12 +170,11 @@ def _changes(
     As `generateLeaderAndIsrUpdates`.
     """
     gone = {change.removed, change.unclean}
-    brokers = context.image.brokers
 
     def is_active(broker_id: int) -> bool:
         if broker_id in gone:
             return False
-        return broker_id == change.added or brokers[broker_id].is_active
+        return broker_id == change.added or context.is_active(broker_id)
 
     for topic_id, number in partitions:
         topic = context.image.topics_by_id[topic_id]

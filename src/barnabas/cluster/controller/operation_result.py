@@ -1,6 +1,6 @@
 """The input and the result of a controller operation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Generic, TypeVar
 
 import attrs
@@ -34,12 +34,22 @@ class ControllerResult(Generic[T]):
 
 @attrs.frozen(slots=True)
 class Context:
-    """The state, configuration and sources of randomness that an operation uses."""
+    """The state, configuration and sources of randomness that an operation uses.
+
+    `fencing` are brokers that are being fenced in several runs. The image shows them as unfenced
+    until the last run.
+    """
 
     image: MetadataImage
     config: NodeConfig
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
+    fencing: Collection[int] = ()
+
+    def is_active(self, broker_id: int) -> bool:
+        """True when a broker may join ISRs and lead."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active and broker_id not in self.fencing
 
 
 def check_record_count(records: Sequence[Message]) -> None:

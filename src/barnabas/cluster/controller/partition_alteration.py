@@ -16,7 +16,7 @@ from barnabas.cluster.controller.partition_change_builder import (
     RECOVERING,
 )
 from barnabas.cluster.metadata.delta import changed_partition
-from barnabas.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
+from barnabas.cluster.metadata.image import PartitionImage, TopicImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -59,7 +59,7 @@ def alter_partitions(
                     raise _refused(ErrorCode.UNKNOWN_TOPIC_ID)
                 partition = _partition(topic, data.partition_index)
                 isr = _isr(data, version)
-                _check(context.image, request.broker_id, partition, data, isr)
+                _check(context, request.broker_id, partition, data, isr)
                 if (asked.topic_id, data.partition_index) in seen:
                     raise _refused(ErrorCode.INVALID_UPDATE_VERSION)
                 seen.add((asked.topic_id, data.partition_index))
@@ -87,7 +87,7 @@ def _isr(data: PartitionData, version: int) -> Sequence[BrokerState]:
 
 
 def _check(
-    image: MetadataImage,
+    context: Context,
     broker_id: int,
     partition: PartitionImage,
     data: PartitionData,
@@ -108,7 +108,7 @@ def _check(
         raise _refused(ErrorCode.INVALID_UPDATE_VERSION)
     if not _is_valid(partition, data.leader_recovery_state, [state.broker_id for state in isr]):
         raise _refused(ErrorCode.INVALID_REQUEST)
-    if not all(_is_eligible(image, state) for state in isr):
+    if not all(_is_eligible(context, state) for state in isr):
         raise _refused(ErrorCode.INELIGIBLE_REPLICA)
 
 
@@ -127,12 +127,11 @@ def _is_valid(partition: PartitionImage, recovery_state: int, isr: Sequence[int]
     return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
 
 
-def _is_eligible(image: MetadataImage, state: BrokerState) -> bool:
+def _is_eligible(context: Context, state: BrokerState) -> bool:
     """True when the broker is active, in the incarnation that the leader knows (KIP-841, 903)."""
-    broker = image.brokers.get(state.broker_id)
-    if broker is None or not broker.is_active:
+    if not context.is_active(state.broker_id):
         return False
-    return state.broker_epoch in (_ANY_EPOCH, broker.epoch)
+    return state.broker_epoch in (_ANY_EPOCH, context.image.brokers[state.broker_id].epoch)
 
 
 def _alter(
