@@ -11,16 +11,27 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from barnabas.coordinator.core.coordinator_output import Caller, Output
+from barnabas.coordinator.core.coordinator_output import Caller, Output, Reply
 from barnabas.coordinator.core.steps import Steps
 from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
+from barnabas.server.coordinators.coordinator_turns import Waiter
 from barnabas.server.coordinators.group_partition import GroupPartition
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from tests.server.coordinators.coordinator_world import Asked, World, code_of, marker, run, start
+from barnabas.testing.batches import batch
+from tests.server.coordinators.coordinator_world import (
+    OTHER,
+    Asked,
+    World,
+    code_of,
+    marker,
+    run,
+    start,
+)
+from tests.server.replication.leaderships import lead, replace_records
 
 CALLER = Caller(version=1)
 
@@ -297,5 +308,26 @@ def test_coordinator_partition_of_an_old_epoch_writes_nothing(world: World) -> N
         assert asked.answers == [ErrorCode.NOT_COORDINATOR]
         assert await committed(world) == 10
         assert partition.is_loaded
+
+    serve(world, test)
+
+
+def test_partition_reply_after_its_records_were_replaced_is_an_error(world: World) -> None:
+    """The high watermark is above the records, but it is of the other leader's records."""
+
+    async def test(partition: GroupPartition) -> None:
+        log, waiter = world.led(OFFSETS_TOPIC), Waiter()
+
+        def decide() -> Output:
+            partition.append_batch(batch(b"v"))
+            lead(log, OTHER)
+            replace_records(log)
+            lead(log, world.node_id)
+            return Output(replies=[Reply(waiter, "committed")])
+
+        partition.submit(decide, waiter)
+        with pytest.raises(KafkaError) as refusal:
+            await waiter.wait()
+        assert refusal.value.code is ErrorCode.NOT_COORDINATOR
 
     serve(world, test)
