@@ -125,7 +125,7 @@ class Broker:
             self.fetchers.unfollow((partition.topic_id, 0))
         else:
             self.fetchers.follow(partition, image.leader, image.leader_epoch)
-        partition.expand_isr()
+        partition.commit_more()
 
     # The partition's host
 

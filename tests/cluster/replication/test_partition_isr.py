@@ -11,9 +11,11 @@ from barnabas.cluster.metadata.image import PartitionImage
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.follower_progress import FetchTime
 from barnabas.cluster.replication.isr_manager import PartitionAnswer
+from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.types import Uuid
 from barnabas.testing.batches import NOW_MS, batch
 from tests.cluster.replication.fake_host import LAG_MS, FakeHost
 from tests.log.logs import TOPIC_ID, new_log, open_volume
@@ -71,15 +73,29 @@ class Case:
         return self.partition.on_isr_answer(proposal, answer)
 
     @property
-    def isr(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The committed and the maximal ISR."""
+    def state(self) -> LeaderState:
         state = self.partition.leader_state
         assert state is not None
-        return state.isr.committed, state.isr.maximal
+        return state
+
+    @property
+    def isr(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The committed and the maximal ISR."""
+        return self.state.isr.committed, self.state.isr.maximal
 
     @property
     def proposed(self) -> list[tuple[int, ...]]:
         return [proposal.isr for proposal in self.host.proposals]
+
+
+class Listener:
+    """Counts the notifications."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def partition_changed(self, partition: Partition) -> None:
+        self.calls += 1
 
 
 @pytest.fixture
@@ -143,6 +159,21 @@ def test_high_watermark_advances_without_a_joining_replica_that_stopped(case: Ca
     case.host.now_ms += LAG_MS + 1
     case.partition.check_isr()
     assert case.log.high_watermark == 2
+
+
+def test_high_watermark_advances_without_a_joining_replica_that_is_fenced(case: Case) -> None:
+    case.update(isr=(1,))
+    case.append()
+    case.fetch(2)
+    listener = Listener()
+    case.partition.listeners[listener] = None
+    case.append()
+    case.host.brokers[2] = attrs.evolve(case.host.brokers[2], fenced=True)
+    case.partition.commit_more()
+    assert case.log.high_watermark == 1  # its expansion is pending
+    listener.calls = 0
+    case.answer(ErrorCode.INELIGIBLE_REPLICA)
+    assert (case.log.high_watermark, listener.calls) == (2, 1)
 
 
 def test_high_watermark_does_not_advance_below_min_isr(case: Case) -> None:
@@ -213,7 +244,7 @@ def test_follower_that_falls_behind_leaves_the_isr(case: Case) -> None:
 
 
 def test_follower_of_an_idle_partition_is_caught_up_by_its_session(case: Case) -> None:
-    """Its incremental fetches name only what changed, and show that it is alive."""
+    """Its incremental fetches name only what changed, and fetch all partitions of the session."""
     case.update(isr=(1, 2))
     time = FetchTime(case.host.now_ms)
     case.partition.follower_fetched(2, 0, 0, 20, time)
@@ -224,6 +255,18 @@ def test_follower_of_an_idle_partition_is_caught_up_by_its_session(case: Case) -
     case.partition.check_isr()
     assert case.proposed == []
     case.host.now_ms += LAG_MS + 1
+    case.partition.check_isr()
+    assert case.proposed == [(1,)]
+
+
+def test_follower_whose_session_forgot_the_partition_leaves_the_isr(case: Case) -> None:
+    case.update(isr=(1, 2))
+    time = FetchTime(case.host.now_ms)
+    case.partition.follower_fetched(2, 0, 0, 20, time)
+    case.state.stop_counting_fetches(time, time.last_ms)
+    case.append()
+    case.host.now_ms += LAG_MS + 1
+    time.advance(case.host.now_ms)
     case.partition.check_isr()
     assert case.proposed == [(1,)]
 
@@ -281,7 +324,8 @@ def test_replica_with_an_older_broker_epoch_does_not_join(case: Case) -> None:
     case.fetch(2, epoch=20)
     assert case.proposed == []
     case.host.brokers[2] = attrs.evolve(case.host.brokers[2], epoch=20)
-    case.partition.expand_isr()  # as with the broker's new metadata
+    assert case.proposed == []
+    case.fetch(2, epoch=20)
     assert case.proposed == [(1, 2)]
 
 
@@ -291,7 +335,61 @@ def test_isr_has_one_change_at_a_time(case: Case) -> None:
     case.fetch(3)
     assert case.proposed == [(1, 2)]
     case.answer()
+    case.fetch(3)
     assert case.proposed == [(1, 2), (1, 2, 3)]
+
+
+def test_follower_taken_out_of_the_isr_does_not_join_without_another_fetch(case: Case) -> None:
+    """Its log may be lost since its last fetch, although it had all records then."""
+    case.update(isr=(1, 2))
+    time = FetchTime(case.host.now_ms)
+    case.partition.follower_fetched(2, 0, 0, 20, time)
+    case.update(isr=(1,))
+    case.partition.commit_more()  # as with changed brokers
+    time.advance(case.host.now_ms)  # the session fetches, perhaps without this partition
+    case.partition.check_isr()
+    assert case.proposed == []
+    case.partition.follower_fetched(2, 0, 0, 20, time)
+    assert case.proposed == [(1, 2)]
+
+
+def test_replica_in_an_offline_directory_does_not_join(case: Case) -> None:
+    online, offline = Uuid(b"\x05" * 16), Uuid(b"\x06" * 16)
+    case.host.brokers[2] = attrs.evolve(case.host.brokers[2], directories=(online,))
+    case.update(isr=(1,), directories=(online, offline, online))
+    case.fetch(2)
+    assert case.proposed == []
+    case.append()
+    assert case.log.high_watermark == 1
+    case.update(directories=(online, online, online))
+    case.fetch(2)
+    assert case.proposed == [(1, 2)]
+
+
+def test_fetch_without_a_broker_epoch_does_not_count_for_the_next_start(case: Case) -> None:
+    """Before Fetch 15: the broker has lost its power, and starts with a shorter log."""
+    case.update(isr=(1,))
+    case.fetch(2, epoch=-1)
+    assert case.host.proposals[0].broker_epochs == {2: 20}
+    case.answer(ErrorCode.INELIGIBLE_REPLICA)
+    case.host.brokers[2] = attrs.evolve(case.host.brokers[2], epoch=25)
+    case.append()
+    assert case.log.high_watermark == 1  # it is not about to join
+    case.fetch(2, epoch=-1)
+    assert case.host.proposals[1].broker_epochs == {2: 25}
+
+
+def test_answer_that_shrinks_the_isr_notifies_the_listeners(case: Case) -> None:
+    """The fetch session of the removed follower then notes each of its fetches."""
+    case.update(isr=(1, 2), min_isr=2)
+    case.append()
+    case.host.now_ms += LAG_MS + 1
+    case.partition.check_isr()
+    listener = Listener()
+    case.partition.listeners[listener] = None
+    case.answer()
+    assert (case.isr, listener.calls) == (((1,), (1,)), 1)
+    assert case.state.is_out_of_sync(2)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])

@@ -17,12 +17,14 @@ from barnabas.cluster.metadata.image import (
 )
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
+from barnabas.cluster.replication.isr_manager import IsrProposal, PartitionAnswer
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from barnabas.testing.batches import NOW_MS, batch
+from tests.cluster.states import Cluster
 from tests.log.logs import TOPIC_ID, open_volume
 
 DIRECTORIES = [Uuid(bytes([number]) * 16) for number in (5, 6)]
@@ -43,6 +45,8 @@ class Broker:
         self.replicas = ReplicaManager(
             1, self.logs, config=lambda: config, now_ms=lambda: NOW_MS, monotonic_ms=lambda: 0
         )
+        self.proposals: list[IsrProposal] = []
+        self.replicas.isr_manager.submit = self.proposals.append
         self.state = PartitionImage((1, 2, 3), (DIRECTORY_UNASSIGNED,) * 3, (1, 2, 3), 2, 0, 0)
 
     def apply(self, **changes: Any) -> None:
@@ -68,6 +72,10 @@ class Broker:
             for key, core in self.replicas.fetchers.cores.items()
             for followed in core.partitions.values()
         ]
+
+    def answer_last_proposal(self, error: ErrorCode) -> None:
+        """The controller answers the change of the ISR that was proposed last."""
+        self.partition.on_isr_answer(self.proposals[-1], PartitionAnswer(error_code=error))
 
     def fail(self, number: int) -> None:
         self.logs.volumes[number].fail(OSError(5, "failed"))
@@ -208,3 +216,31 @@ def test_failed_directory_fails_only_the_fetch_of_its_partition(broker: Broker) 
     with pytest.raises(KafkaError) as refused:
         broker.partition.follower_append(batch(b"a"), 0, NOW_MS)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_failed_directory_ends_the_fetch_of_its_partition(broker: Broker) -> None:
+    broker.apply(directories=(DIRECTORIES[0], DIRECTORY_UNASSIGNED, DIRECTORY_UNASSIGNED))
+    broker.replicas.unfollow_offline()
+    assert broker.fetched_from == [(2, 0)]
+    broker.fail(0)
+    broker.replicas.unfollow_offline()
+    assert broker.fetched_from == []
+    broker.apply(isr=(2, 3))
+    assert broker.fetched_from == []
+
+
+def test_fenced_broker_does_not_hold_the_high_watermark_back(broker: Broker) -> None:
+    """The metadata of the brokers alone advance it, without a fetch or a change of the topic."""
+    cluster = Cluster(brokers=3)
+    broker.apply(leader=1, isr=(1,))
+    image = attrs.evolve(broker.replicas.image, brokers=cluster.image.brokers)
+    broker.replicas.apply(image)
+    partition = broker.partition
+    partition.follower_fetched(2, 0, 0, image.brokers[2].epoch)
+    broker.answer_last_proposal(ErrorCode.INELIGIBLE_REPLICA)
+    partition.append(batch(b"a"), required_acks=1, origin="client", now_ms=NOW_MS)
+    assert partition.high_watermark == 0
+    cluster.take(cluster.controller.broker_heartbeat(cluster.heartbeat(2, want_fence=True)))
+    fenced = attrs.evolve(image, brokers=cluster.image.brokers)
+    broker.replicas.apply(fenced, cluster.deltas[-1])
+    assert partition.high_watermark == 1

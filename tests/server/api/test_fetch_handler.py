@@ -268,6 +268,96 @@ def test_follower_fetch_of_an_earlier_broker_epoch_is_refused(broker: DataBroker
     assert follow(broker, 0, epoch=epoch).error_code == 0
 
 
+class Follower:
+    """Broker 2 fetches in one session a replica, and another partition that fails each time."""
+
+    def __init__(self, broker: DataBroker) -> None:
+        self.broker = broker
+        self.epoch = 0
+        self.session_id = 0
+        self.topic_id = broker.topic_id("replicated")
+
+    def fetch(self, offset: int | None = None, *, forget: bool = False) -> None:
+        """Fetch 500 ms after the last fetch; without `offset` name no partition."""
+        topics = [] if offset is None else [self._topic(self.topic_id, offset)]
+        if self.epoch == 0:
+            topics.append(self._topic(self.broker.topic_id("t"), 0))
+        asked = FetchRequest(topics=topics, session_id=self.session_id, session_epoch=self.epoch)
+        asked.replica_state = FetchRequest.ReplicaState(
+            replica_id=2, replica_epoch=self.broker.image.brokers[2].epoch
+        )
+        if forget:
+            asked.forgotten_topics_data = [
+                FetchRequest.ForgottenTopic(topic_id=self.topic_id, partitions=[0])
+            ]
+        self.broker.clock_ms += 500
+        response = self.broker.ask(fetch, asked, 17)
+        assert response.error_code == 0
+        self.session_id = response.session_id
+        self.epoch += 1
+
+    def _topic(self, topic_id: Uuid, offset: int) -> FetchRequest.FetchTopic:
+        partition = FetchRequest.FetchPartition(
+            fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=0
+        )
+        return FetchRequest.FetchTopic(topic_id=topic_id, partitions=[partition])
+
+    @property
+    def caught_up_ms(self) -> int | None:
+        state = self.broker.partition("replicated").leader_state
+        assert state is not None
+        return state.followers[2].caught_up_ms()
+
+
+def test_follower_is_caught_up_only_by_fetches_of_sessions_with_the_partition(
+    broker: DataBroker,
+) -> None:
+    follower = Follower(broker)
+    follower.fetch(0)
+    follower.fetch()
+    follower.fetch()
+    assert follower.caught_up_ms == 1500
+    follower.fetch(forget=True)
+    follower.fetch()
+    assert follower.caught_up_ms == 1500
+    follower.fetch(0)
+    assert follower.caught_up_ms == 3000
+
+
+def test_follower_is_not_caught_up_by_fetches_after_an_error(broker: DataBroker) -> None:
+    follower = Follower(broker)
+    follower.fetch(0)
+    follower.fetch()
+    follower.fetch(7)  # OFFSET_OUT_OF_RANGE
+    follower.fetch()
+    assert follower.caught_up_ms == 1000
+    follower.fetch(0)
+    follower.fetch()
+    assert follower.caught_up_ms == 3000
+
+
+def test_follower_of_an_idle_partition_joins_with_the_next_fetch_of_its_session(
+    broker: DataBroker,
+) -> None:
+    """Its session does not name the partition again after its broker was fenced and unfenced."""
+    follower = Follower(broker)
+    follower.fetch(0)
+    follower.fetch()
+    cluster, replicas = broker.cluster, broker.replicas
+    cluster.take(cluster.controller.broker_heartbeat(cluster.heartbeat(2, want_fence=True)))
+    replicas.apply(cluster.image, cluster.deltas[-1])
+    state = broker.partition("replicated").leader_state
+    assert state is not None
+    assert state.is_out_of_sync(2)
+    for _ in range(3):
+        follower.fetch()
+    cluster.unfence(2)
+    replicas.apply(cluster.image, cluster.deltas[-1])
+    assert not state.isr.is_pending
+    follower.fetch()
+    assert state.isr.proposed == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [

@@ -1,8 +1,10 @@
 """A leader's knowledge of one follower, from the follower's fetches (Kafka's `Replica`).
 
-An incremental fetch names only the partitions that changed, but it shows that its follower is alive
-for all partitions of the session. So the time of the last fetch is shared by them (`FetchTime`): an
-idle partition costs nothing, and its follower counts as caught up.
+An incremental fetch names only the partitions that changed. It also fetches the other partitions of
+its session, at the offsets named before. So they share the time of the last fetch (`FetchTime`): an
+idle partition costs nothing, and its follower counts as caught up. A fetch proves nothing about a
+partition that the session does not have any longer, or whose last answer was an error or a
+divergence: its time no longer advances (`FollowerProgress.freeze`).
 """
 
 from typing import Final
@@ -13,7 +15,8 @@ UNKNOWN: Final = -1
 class FetchTime:
     """When a follower sent its last two fetches, in ms of a monotonic clock.
 
-    One object serves all partitions of a fetch session, or of a fetch without a session.
+    One object serves the partitions of a fetch session that are fetched without errors, or those of
+    a fetch without a session.
     """
 
     __slots__ = ("last_ms", "previous_ms")
@@ -31,7 +34,7 @@ class FollowerProgress:
 
     `log_end_offset` and `log_start_offset` are those of the follower's log, -1 before its first
     fetch from this leader. `broker_epoch` is the one of its last fetch; None before the first, -1
-    when the fetch had none.
+    when it is unknown.
     """
 
     __slots__ = (
@@ -85,6 +88,11 @@ class FollowerProgress:
         self.broker_epoch = broker_epoch
         self._fetch_time = time
         self._last_fetch_leader_end = leader_end
+
+    def freeze(self, time: FetchTime, at_ms: int) -> None:
+        """The session with this time last fetched the partition at `at_ms`."""
+        if self._fetch_time is time:
+            self._fetch_time = FetchTime(at_ms)
 
     def caught_up_ms(self) -> int | None:
         """Return when the follower last had all records, as far as is known."""

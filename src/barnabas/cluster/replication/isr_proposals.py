@@ -41,18 +41,6 @@ def shrink(partition: "Partition") -> None:
         propose(partition, state, state.isr.shrunk(lagging))
 
 
-def expand(partition: "Partition") -> None:
-    """Propose to add a follower that is in sync; its fetch may have been some time ago."""
-    state = partition.leader_state
-    if state is None or not state.followers or not partition.is_open:
-        return
-    log = partition.log
-    now_ms = partition.host.monotonic_ms()
-    replica = state.joinable(log.high_watermark, log.log_end_offset, now_ms)
-    if replica is not None:
-        propose(partition, state, state.isr.expanded(replica))
-
-
 def propose(partition: "Partition", state: LeaderState, isr: IsrState) -> None:
     """Make `isr` the pending state and send it to the controller."""
     proposed = isr.proposed or ()
@@ -107,6 +95,7 @@ def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAns
     )
     if answer.error_code in _NOT_APPLIED:
         state.isr = state.isr.rolled_back()
+        partition.commit_more()
         return False
     return answer.error_code not in _MAYBE_APPLIED
 
@@ -122,6 +111,5 @@ def _confirm(partition: "Partition", state: LeaderState, answer: PartitionAnswer
     state.isr = IsrState.of(tuple(answer.isr))
     partition.partition_epoch = answer.partition_epoch
     partition.host.isr_changed(expanded=expanded)
-    if partition.advance_high_watermark(partition.log):
-        partition.notify()
-    expand(partition)
+    partition.advance_high_watermark(partition.log)
+    partition.notify()  # the session of a removed follower notes its fetches from now on

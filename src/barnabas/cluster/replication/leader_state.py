@@ -4,11 +4,10 @@ Pure rules over offsets and times; the leader's log is an argument of each call.
 a monotonic clock.
 """
 
-from collections.abc import Iterable
 from typing import Protocol
 
-from barnabas.cluster.metadata.image import BrokerImage
-from barnabas.cluster.replication.follower_progress import UNKNOWN, FollowerProgress
+from barnabas.cluster.metadata.image import BrokerImage, PartitionImage
+from barnabas.cluster.replication.follower_progress import UNKNOWN, FetchTime, FollowerProgress
 from barnabas.cluster.replication.isr_state import IsrState
 from barnabas.protocol.errors import ErrorCode
 
@@ -31,7 +30,8 @@ class BrokerRegistry(Protocol):
 class LeaderState:
     """The replicas of a partition and their progress, as its leader sees them.
 
-    `epoch_start_offset` is where the leader's log ended when its epoch started.
+    `epoch_start_offset` is where the leader's log ended when its epoch started. `image` has the
+    directories of the replicas.
     """
 
     __slots__ = (
@@ -39,13 +39,15 @@ class LeaderState:
         "_replica",
         "epoch_start_offset",
         "followers",
+        "image",
         "isr",
         "min_insync_replicas",
     )
 
-    def __init__(self, replica: int, brokers: BrokerRegistry) -> None:
+    def __init__(self, replica: int, brokers: BrokerRegistry, image: PartitionImage) -> None:
         self._replica = replica
         self._brokers = brokers
+        self.image = image
         self.epoch_start_offset = 0
         self.followers: dict[int, FollowerProgress] = {}
         self.isr = IsrState.of(())
@@ -53,15 +55,15 @@ class LeaderState:
 
     # The metadata
 
-    def assign(self, replicas: Iterable[int], isr: tuple[int, ...]) -> None:
-        """Take the replicas and the ISR of the metadata; known followers keep their progress."""
+    def assign(self) -> None:
+        """Take the replicas and the ISR of `image`; known followers keep their progress."""
         known = self.followers
         self.followers = {
             replica: known.get(replica) or FollowerProgress()
-            for replica in replicas
+            for replica in self.image.replicas
             if replica != self._replica
         }
-        self.isr = IsrState.of(isr)
+        self.isr = IsrState.of(self.image.isr)
 
     def start_epoch(self, log_end_offset: int, now_ms: int) -> None:
         """A new epoch starts: members of the ISR get the full lag time to fetch."""
@@ -83,11 +85,34 @@ class LeaderState:
         broker = self._brokers.registered_broker(replica)
         return broker is None or broker.fenced or broker.epoch <= broker_epoch
 
+    def known_epoch(self, replica: int, broker_epoch: int) -> int:
+        """Return the broker epoch of a fetch: the registered one when the fetch has none.
+
+        So the fetches of an earlier start of the broker do not count for the next one.
+        """
+        if broker_epoch != NO_EPOCH:
+            return broker_epoch
+        broker = self._brokers.registered_broker(replica)
+        return NO_EPOCH if broker is None else broker.epoch
+
+    def is_out_of_sync(self, replica: int) -> bool:
+        """True for a follower outside the committed ISR.
+
+        Each of its fetches must be noted then, as one of them lets it join the ISR.
+        """
+        return replica in self.followers and replica not in self.isr.committed
+
+    def stop_counting_fetches(self, time: FetchTime, at_ms: int) -> None:
+        """The follower's session with this time last fetched the partition at `at_ms`."""
+        for progress in self.followers.values():
+            progress.freeze(time, at_ms)
+
     def may_join(self, replica: int, high_watermark: int) -> bool:
-        """True when a follower outside the ISR has everything that is committed.
+        """True when a follower outside the ISR, which fetched just now, has all that is committed.
 
         It must also have reached the start of the leader's epoch: what is committed below that is
-        not known before (KAFKA-7128).
+        not known before (KAFKA-7128). An earlier fetch proves nothing: the replica may have been
+        removed from the ISR since, because its log was lost.
         """
         if self.isr.is_pending or replica in self.isr.committed:
             return False
@@ -95,21 +120,6 @@ class LeaderState:
         end = progress.log_end_offset
         is_in_sync = end >= high_watermark and end >= self.epoch_start_offset
         return is_in_sync and self._is_eligible(replica, progress)
-
-    def joinable(self, high_watermark: int, log_end_offset: int, now_ms: int) -> int | None:
-        """Return a follower that may join the ISR although it did not fetch just now.
-
-        It may have fetched before the metadata had it as unfenced, or while another change of the
-        ISR was pending; a follower of an idle partition does not fetch that again.
-        """
-        if self.isr.is_pending or len(self.isr.committed) > len(self.followers):
-            return None
-        lag_ms = self._brokers.replica_lag_time_max_ms
-        for replica, progress in self.followers.items():
-            is_alive = progress.is_caught_up(log_end_offset, now_ms, lag_ms)
-            if is_alive and self.may_join(replica, high_watermark):
-                return replica
-        return None
 
     def lagging(self, log_end_offset: int, now_ms: int) -> list[int]:
         """Return the members of the ISR that are behind for longer than the lag time.
@@ -128,12 +138,17 @@ class LeaderState:
         ]
 
     def _is_eligible(self, replica: int, progress: FollowerProgress) -> bool:
-        """True when the controller would accept the replica, as far as is known here."""
-        epoch = progress.broker_epoch
+        """True when the replica is online in the broker that fetched it, which may join ISRs.
+
+        As far as the metadata here show it.
+        """
         broker = self._brokers.registered_broker(replica)
-        if epoch is None or broker is None or not broker.is_active:
-            return False
-        return epoch in (NO_EPOCH, broker.epoch)
+        return (
+            broker is not None
+            and broker.is_active
+            and progress.broker_epoch == broker.epoch
+            and broker.has_online(self.image.directory(replica))
+        )
 
     # The high watermark
 

@@ -144,7 +144,6 @@ class Partition:
         if self._log is not None:
             self.advance_high_watermark(self._log)
         self.notify()
-        self.expand_isr()
 
     def _follow_image(self, image: PartitionImage) -> None:
         is_new_epoch = image.leader_epoch != self.leader_epoch
@@ -158,13 +157,14 @@ class Partition:
             return
         state = self.leader_state
         if state is None:
-            state = self.leader_state = LeaderState(self.broker_id, self.host)
+            state = self.leader_state = LeaderState(self.broker_id, self.host, image)
             is_new = is_new_epoch = True
+        state.image = image
         if is_new:
             pending = state.isr
             if pending.proposed is not None and set(pending.proposed) == set(image.isr):
                 self.host.isr_changed(expanded=pending.is_expanding)
-            state.assign(image.replicas, image.isr)
+            state.assign()
         if is_new_epoch:
             log = self._log
             end = -1 if log is None else log.log_end_offset
@@ -330,7 +330,8 @@ class Partition:
         has_deleted = progress.log_start_offset != log_start_offset
         if time is None:
             time = FetchTime(self.host.monotonic_ms())
-        progress.fetched(fetch_offset, log_start_offset, broker_epoch, log.log_end_offset, time)
+        epoch = state.known_epoch(replica, broker_epoch)
+        progress.fetched(fetch_offset, log_start_offset, epoch, log.log_end_offset, time)
         if state.may_join(replica, log.high_watermark):
             isr_proposals.propose(self, state, state.isr.expanded(replica))
         if (has_moved and self.advance_high_watermark(log)) or has_deleted:
@@ -360,13 +361,12 @@ class Partition:
         """Remove lagging followers from the ISR; call it every replica.lag.time.max.ms/2."""
         isr_proposals.shrink(self)
         # It may wait for a replica outside the ISR that has stopped fetching.
+        self.commit_more()
+
+    def commit_more(self) -> None:
+        """Raise the high watermark after a change of the replicas that it waits for."""
         if self._log is not None and self.advance_high_watermark(self._log):
             self.notify()
-        isr_proposals.expand(self)
-
-    def expand_isr(self) -> None:
-        """Add a follower that may join the ISR since something other than its fetch changed."""
-        isr_proposals.expand(self)
 
     def is_proposed(self, proposal: IsrProposal) -> bool:
         """True while the proposal is still the pending change (`IsrLeader`)."""

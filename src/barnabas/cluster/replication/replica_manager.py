@@ -217,10 +217,10 @@ class ReplicaManager:
             topic = image.topics_by_id[changed.id]
             for number in changed.changed:
                 self._update_partition(topic, number)
-        if delta.brokers:  # a follower that was unfenced may join
+        if delta.brokers:  # a fenced follower cannot join the ISR, so nothing waits for it
             for partition in self.partitions():
                 if partition.is_leader:
-                    partition.expand_isr()
+                    partition.commit_more()
 
     # What partitions need (`PartitionHost`)
 
@@ -328,6 +328,7 @@ class ReplicaManager:
             return
         is_in_sync = image.leader != NO_LEADER and self.broker_id in image.isr
         try:
+            self._check_online(partition)
             partition.log  # noqa: B018  (opens or creates it)
         except KafkaError as error:
             logger.error("cannot follow partition=%r error=%s", partition, error)
@@ -343,6 +344,13 @@ class ReplicaManager:
         self._is_shutting_down = True
         for partition in self.partitions():
             self._follow(partition)
+
+    def unfollow_offline(self) -> None:
+        """Stop fetching the partitions in failed directories, which cannot be written."""
+        for partition in self.partitions():
+            log = self.logs.known(partition.topic, partition.partition)
+            if log is not None and log.volume.failure is not None:
+                self.fetchers.unfollow((partition.topic_id, partition.partition))
 
     def open_log(self, partition: Partition, create: bool) -> PartitionLog | None:
         """Return the partition's log, perhaps a new one (`PartitionHost`)."""

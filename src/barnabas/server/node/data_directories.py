@@ -89,8 +89,9 @@ def _check_enough_left(logs: LogManager) -> None:
 
 
 def _report_failures(node: "Node", logs: LogManager) -> None:
-    """Report failed directories to the controller; stop the node when the quorum's or the last one
-    fails.
+    """Report failed directories to the controller and end the fetches into them.
+
+    Stop the node when the quorum's directory or the last one fails.
     """
     in_loop = trio.lowlevel.current_trio_token()
 
@@ -99,6 +100,7 @@ def _report_failures(node: "Node", logs: LogManager) -> None:
             in_loop.run_sync_soon(node.disks_lost.set)
         else:
             in_loop.run_sync_soon(node.directories.failed)
+            in_loop.run_sync_soon(node.replicas.unfollow_offline)
 
     for volume in {*logs.volumes, logs.metadata_volume}:
         volume.on_failure = failed

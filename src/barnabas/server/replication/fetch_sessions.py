@@ -9,9 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.cluster.replication.follower_progress import FetchTime
+
 if TYPE_CHECKING:
     from barnabas.cluster.replication import Partition
-    from barnabas.cluster.replication.follower_progress import FetchTime
     from barnabas.protocol.types import Uuid
 
 SLOTS_DEFAULT: Final = 1000
@@ -66,12 +67,17 @@ class FetchedPartition:
     def must_repeat(self) -> bool:
         """Return True when the next response says the same again, unless the client acts on it."""
         answer: Any = self.answer
-        return bool(
-            self.has_more
-            or answer.error_code
-            or answer.diverging_epoch.epoch >= 0
-            or answer.preferred_read_replica != -1
-        )
+        return bool(self.has_more or self.has_failed() or answer.preferred_read_replica != -1)
+
+    def has_failed(self) -> bool:
+        """Return True when the reader gets no records for an error or a divergence."""
+        answer: Any = self.answer
+        return bool(answer.error_code or answer.diverging_epoch.epoch >= 0)
+
+    def may_join_isr(self, replica: int) -> bool:
+        """Return True for a follower outside the ISR: each of its fetches may let it join."""
+        state = None if self.partition is None else self.partition.leader_state
+        return state is not None and state.is_out_of_sync(replica)
 
     def is_included(self) -> bool:
         """Return True when an incremental response includes the partition; note what it contains.
@@ -190,8 +196,29 @@ class FetchSession:
         """Remove a partition; an unknown one is ignored."""
         fetched = self.partitions.pop(key, None)
         if fetched is not None:
+            if self.fetch_time is not None:
+                _stop_counting(fetched, self.fetch_time, self.fetch_time.last_ms)
             self.watch.follow(fetched, None)
             self.watch.dirty.discard(key)
+
+    def note_fetch(self, now_ms: int) -> FetchTime:
+        """Return the time of the session's follower, which fetches now."""
+        if self.fetch_time is None:
+            self.fetch_time = FetchTime(now_ms)
+        else:
+            self.fetch_time.advance(now_ms)
+        return self.fetch_time
+
+    def note_answer(self, fetched: FetchedPartition, replica: int) -> None:
+        """Decide whether the next request reads the partition again although nothing changed.
+
+        After an error or a divergence, the request that was answered does not show that the
+        follower is caught up, nor do the next ones before a success.
+        """
+        if fetched.must_repeat() or fetched.may_join_isr(replica):
+            self.watch.dirty.add(fetched.key)
+        if self.fetch_time is not None and fetched.has_failed():
+            _stop_counting(fetched, self.fetch_time, self.fetch_time.previous_ms)
 
     def to_end(self, fetched: FetchedPartition) -> None:
         """Move a partition behind the others for the next response."""
@@ -280,6 +307,13 @@ class FetchSessionCache:
         self.remove(victim.id)
         self.evictions += 1
         return True
+
+
+def _stop_counting(fetched: FetchedPartition, time: FetchTime, at_ms: int) -> None:
+    """The follower last fetched this partition at `at_ms`; later fetches do not count."""
+    state = None if fetched.partition is None else fetched.partition.leader_state
+    if state is not None:
+        state.stop_counting_fetches(time, at_ms)
 
 
 def _turn(fetched: FetchedPartition) -> int:

@@ -209,13 +209,7 @@ class Fetching:
         """Return the time of this follower's fetch; partitions of a session share it."""
         now_ms = self._context.services.replicas.monotonic_ms()
         session = self._session
-        if session is None:
-            return FetchTime(now_ms)
-        if session.fetch_time is None:
-            session.fetch_time = FetchTime(now_ms)
-        else:
-            session.fetch_time.advance(now_ms)
-        return session.fetch_time
+        return FetchTime(now_ms) if session is None else session.note_fetch(now_ms)
 
     def is_satisfied(self) -> bool:
         """True when the response is complete: enough bytes, an error, or no partitions."""
@@ -449,10 +443,8 @@ class Fetching:
     def _changed(self, session: FetchSession) -> list[FetchedPartition]:
         """Return the partitions that an incremental response includes; the others are unchanged."""
         changed: list[FetchedPartition] = []
-        dirty = session.watch.dirty
         for fetched in self._looked_at.values():
-            if fetched.must_repeat():
-                dirty.add(fetched.key)
+            session.note_answer(fetched, self._replica)
             if fetched.is_included():
                 changed.append(fetched)
                 if fetched.size:
