@@ -174,19 +174,23 @@ class SimLog:
 
     def crash(self) -> None:
         """The process was killed: the batches remain, and the checkpointed offsets return."""
-        self._restart(self.log_end_offset)
+        self._restart()
 
     def lose_power(self, kept: int) -> None:
         """The power was lost: `kept` of the unsynced batches remain, and the synced ones."""
         unsynced = [each for each in self.batches if each[0].last_offset >= self.synced_end]
         synced_count = len(self.batches) - len(unsynced)
         self.batches = self.batches[: synced_count + kept]
-        self._restart(self.batches[-1][0].next_offset if self.batches else self._first)
+        self._restart()
 
-    def _restart(self, end: int) -> None:
-        self.log_end_offset = end
+    def _restart(self) -> None:
+        """Recover: the last batch ends the log, and all of them state their epochs again."""
+        end = self.log_end_offset = self.batches[-1][0].next_offset if self.batches else self._first
         self.epochs = self._written_epochs
         self._drop_epochs(end)
+        for header, _ in self.batches:
+            self.start_leader_epoch(header.partition_leader_epoch, header.base_offset)
+        self.synced_end = end
         high_watermark, log_start = self._checkpointed
         self.log_start_offset = min(max(log_start, self._first), end)
         self.high_watermark = min(max(high_watermark, self.log_start_offset), end)
