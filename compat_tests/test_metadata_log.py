@@ -119,6 +119,10 @@ def test_a_new_directory_holds_what_kafkas_formatting_writes(data) -> None:
     assert "KRaft bootstrap snapshot" in dump
     assert list(payloads(dump)) == [
         ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 30}),
+        (
+            "FEATURE_LEVEL_RECORD",
+            {"name": "eligible.leader.replicas.version", "featureLevel": 1},
+        ),
         ("FEATURE_LEVEL_RECORD", {"name": "group.version", "featureLevel": 1}),
         ("FEATURE_LEVEL_RECORD", {"name": "transaction.version", "featureLevel": 2}),
     ]
