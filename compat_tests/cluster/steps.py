@@ -406,7 +406,7 @@ def kill_coordinator(cluster: TrialCluster, _: float = 0) -> list[Figure]:
             wait_in_sync(cluster, source)
     check_ledger(cluster, pinger)
     started = time.monotonic()
-    copier.finish(len(pinger.ledger.acked))
+    copier.finish(len(pinger.ledger.acked), timeout_s=180)
     caught_up = time.monotonic() - started
     copied = [value for _, _, value in read_all(cluster.bootstrap, target, PARTITIONS)]
     missing = set(pinger.ledger.acked) - set(copied)
@@ -417,6 +417,7 @@ def kill_coordinator(cluster: TrialCluster, _: float = 0) -> list[Figure]:
         Figure("transactional copy: records lost or doubled", "", doubled + len(missing)),
         Figure("transactional copy: time to catch up", "s", caught_up),
         Figure("transactional copy: longest pause between commits", "s", copier.longest_pause_s),
+        Figure("transactional copy: workers replaced after a stall", "", copier.stalls),
     ]
 
 
