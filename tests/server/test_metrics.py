@@ -41,7 +41,7 @@ def fake_node() -> Any:
         logs=SimpleNamespace(volumes=[]),
         replicas=SimpleNamespace(
             partitions=lambda: iter(()),
-            fetchers=SimpleNamespace(cores={}),
+            fetchers=SimpleNamespace(max_lag=0, failed_count=0),
             isr_expands=5,
             isr_shrinks=6,
         ),

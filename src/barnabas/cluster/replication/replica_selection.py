@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 NO_PREFERENCE: Final = -1
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 class ReplicaView(NamedTuple):

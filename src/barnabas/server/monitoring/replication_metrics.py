@@ -28,13 +28,10 @@ class ReplicationCounts:
     @classmethod
     def of(cls, replicas: "ReplicaManager") -> "ReplicationCounts":
         """Count the partitions; the largest lag and the failed ones are of the followers here."""
-        counts = cls()
+        fetchers = replicas.fetchers
+        counts = cls(max_lag=fetchers.max_lag, failed=fetchers.failed_count)
         for partition in replicas.partitions():
             counts._add(partition)
-        for core in replicas.fetchers.cores.values():
-            lags = (followed.lag or 0 for followed in core.partitions.values())
-            counts.max_lag = max(counts.max_lag, max(lags, default=0))
-            counts.failed += core.failed_count
         return counts
 
     def _add(self, partition: "Partition") -> None:
