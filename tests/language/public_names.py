@@ -63,10 +63,16 @@ def testing() -> Iterator[tuple[str, list[str]]]:
             found = getattr(module, name)
             members = [] if inspect.isfunction(found) else [
                 member
-                for member in [*vars(found), *getattr(found, "__annotations__", {})]
+                for owner in _package_classes(found)
+                for member in [*vars(owner), *getattr(owner, "__annotations__", {})]
                 if not member.startswith("_")
             ]  # fmt: skip
             yield f"{module.__name__}.{name}", sorted(set(members))
+
+
+def _package_classes(found: type) -> list[type]:
+    """Return the class and its bases in the package, whose members it inherits."""
+    return [each for each in found.__mro__ if each.__module__.startswith("barnabas.")]
 
 
 def names() -> Iterator[str]:

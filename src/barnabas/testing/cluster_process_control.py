@@ -1,16 +1,14 @@
 """A cluster of separate processes, for tests that kill, suspend and restart nodes."""
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
-from barnabas.testing.cluster_layout import lay_out
+from barnabas.testing.cluster_context import ClusterContext
 from barnabas.testing.node_process_control import NodeProcess
 
 
-class ClusterProcess:
+class ClusterProcess(ClusterContext[NodeProcess]):
     """Several `barnabas serve` processes of one cluster; ports and data stay over restarts.
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
@@ -18,42 +16,10 @@ class ClusterProcess:
     again, `nodes[1].log` has the lines of all its starts.
     """
 
-    def __init__(
-        self,
-        nodes: int = 3,
-        data: str | Path | None = None,
-        config: Mapping[str, str] | None = None,
-        node_config: Mapping[int, Mapping[str, str]] | None = None,
-        *,
-        voters: int | None = None,
-    ) -> None:
-        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
-        self.data = Path(data) if data else Path(str(self._temporary))
-        self.layout = lay_out(
-            nodes, self.data, voters=voters, config=config, node_config=node_config
-        )
-        self.nodes: dict[int, NodeProcess] = {
-            node.node_id: NodeProcess(node.directory, self.layout.properties[node.node_id])
-            for node in self.layout.plan.nodes
-        }
+    def _make_node(self, directory: Path, properties: Mapping[str, str]) -> NodeProcess:
+        return NodeProcess(directory, properties)
 
-    @property
-    def bootstrap(self) -> str:
-        """The value of `bootstrap.servers` for clients: the addresses of all nodes."""
-        return self.layout.bootstrap
-
-    def __enter__(self) -> "ClusterProcess":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def start(self) -> "ClusterProcess":
+    def start(self) -> Self:
         """Start the nodes that do not run; return once all serve clients.
 
         Raises RuntimeError with the log of a node that does not start.
@@ -84,5 +50,4 @@ class ClusterProcess:
     def close(self) -> None:
         """Kill the nodes that run, and remove temporary data."""
         self.kill_all()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._remove_temporary_data()

@@ -1,18 +1,16 @@
 """An in-process cluster: `with Cluster(nodes=3) as cluster: ...cluster.bootstrap...`."""
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from barnabas.cluster.metadata.image import PartitionImage
-from barnabas.testing.cluster_layout import lay_out
+from barnabas.testing.cluster_context import ClusterContext
 from barnabas.testing.embedded_node import Node
 from barnabas.testing.eventually import wait_until
 
 
-class Cluster:
+class Cluster(ClusterContext[Node]):
     """Several nodes of one cluster in this process, each in a thread with its own event loop.
 
     The first three nodes are voters of the quorum. `config` holds properties of all nodes,
@@ -20,47 +18,15 @@ class Cluster:
     directories are temporary and removed by `close`.
     """
 
-    def __init__(
-        self,
-        nodes: int = 3,
-        data: str | Path | None = None,
-        config: Mapping[str, str] | None = None,
-        node_config: Mapping[int, Mapping[str, str]] | None = None,
-        *,
-        voters: int | None = None,
-    ) -> None:
-        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
-        self.data = Path(data) if data else Path(str(self._temporary))
-        self._layout = lay_out(
-            nodes, self.data, voters=voters, config=config, node_config=node_config
-        )
-        self.nodes: dict[int, Node] = {
-            node.node_id: Node(node.directory, self._layout.properties[node.node_id])
-            for node in self._layout.plan.nodes
-        }
-
-    @property
-    def bootstrap(self) -> str:
-        """The value of `bootstrap.servers` for clients: the addresses of all nodes."""
-        return self._layout.bootstrap
+    def _make_node(self, directory: Path, properties: Mapping[str, str]) -> Node:
+        return Node(directory, properties)
 
     @property
     def running(self) -> dict[int, Node]:
         """The nodes that run, by id."""
         return {node_id: node for node_id, node in self.nodes.items() if node.server is not None}
 
-    def __enter__(self) -> "Cluster":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def start(self) -> "Cluster":
+    def start(self) -> Self:
         """Start all nodes; return once clients are served. Raises the error that prevented it."""
         for node in self.nodes.values():
             node.launch()
@@ -113,5 +79,4 @@ class Cluster:
             for node in reversed(self.nodes.values()):
                 node.kill()
         finally:
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
+            self._remove_temporary_data()

@@ -1,19 +1,18 @@
 """An in-process node: `with Node() as node: ...node.bootstrap...`."""
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 import trio
 
 from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node as ServerNode
 from barnabas.server.node.startup_checks import first_error
+from barnabas.testing.server_context import ServerContext
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
@@ -23,7 +22,7 @@ _DEFAULTS: Mapping[str, str] = {
 }
 
 
-class Node:
+class Node(ServerContext):
     """A node in a background thread with its own event loop, on free ports of 127.0.0.1.
 
     `data` is a directory to use and keep; without one the data is temporary and removed by
@@ -34,8 +33,7 @@ class Node:
     def __init__(
         self, data: str | Path | None = None, config: Mapping[str, str] | None = None
     ) -> None:
-        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
-        self.data = Path(data) if data else Path(str(self._temporary))
+        super().__init__(data)
         self._properties = {**_DEFAULTS, **(config or {}), "log.dirs": str(self.data)}
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
@@ -50,18 +48,7 @@ class Node:
         """The value of `bootstrap.servers` for clients."""
         return f"127.0.0.1:{self.port}"
 
-    def __enter__(self) -> "Node":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def start(self) -> "Node":
+    def start(self) -> Self:
         """Start, and return once clients are served. Raises the error that prevented it."""
         self.launch()
         return self.wait_ready()
@@ -85,7 +72,7 @@ class Node:
         self._starting = server
         self._thread.start()
 
-    def wait_ready(self) -> "Node":
+    def wait_ready(self) -> Self:
         """Wait until clients are served. Raises the error that prevented it."""
         server = self._starting
         if server is None or self._thread is None:
@@ -143,5 +130,4 @@ class Node:
         try:
             self.stop()
         finally:
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
+            self._remove_temporary_data()

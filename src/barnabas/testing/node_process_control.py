@@ -1,16 +1,16 @@
 """A node in a separate process, for tests that kill it."""
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from typing import Self
+
+from barnabas.testing.server_context import ServerContext
 
 _READY = re.compile(r" ready listeners=(\S*)")
 _CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
@@ -19,14 +19,13 @@ _STOP_TIMEOUT_S = 30.0
 _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
 
 
-class NodeProcess:
+class NodeProcess(ServerContext):
     """`python -m barnabas serve` with data that outlives it; the port stays over restarts."""
 
     def __init__(
         self, data: str | Path | None = None, config: Mapping[str, str] | None = None
     ) -> None:
-        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
-        self.data = Path(data) if data else Path(str(self._temporary))
+        super().__init__(data)
         self.config = dict(config or {})
         self.port = 0
         self.log: list[str] = []
@@ -43,18 +42,7 @@ class NodeProcess:
         """The process id. Raises RuntimeError when the node is not running."""
         return self._running().pid
 
-    def __enter__(self) -> "NodeProcess":
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def start(self) -> "NodeProcess":
+    def start(self) -> Self:
         """Start, and return once it is ready. Raises RuntimeError with its log otherwise."""
         self.launch()
         return self.wait_ready()
@@ -74,7 +62,7 @@ class NodeProcess:
         )
         threading.Thread(target=self._read_log, args=(process, self._ready), daemon=True).start()
 
-    def wait_ready(self) -> "NodeProcess":
+    def wait_ready(self) -> Self:
         """Wait until it serves clients. Raises RuntimeError with its log otherwise."""
         process = self._running()
         deadline = time.monotonic() + _START_TIMEOUT_S
@@ -138,5 +126,4 @@ class NodeProcess:
     def close(self) -> None:
         """Kill it if it runs, and remove temporary data."""
         self.kill()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        self._remove_temporary_data()

@@ -1,0 +1,46 @@
+"""A cluster for tests, whose nodes are of any kind."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from barnabas.testing.cluster_layout import lay_out
+from barnabas.testing.server_context import ServerContext
+
+NodeT = TypeVar("NodeT")
+
+
+class ClusterContext(ServerContext, Generic[NodeT]):
+    """Several nodes of one cluster, by id.
+
+    The first three nodes are voters of the quorum. `config` holds properties of all nodes,
+    `node_config` those of one node.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        data: str | Path | None = None,
+        config: Mapping[str, str] | None = None,
+        node_config: Mapping[int, Mapping[str, str]] | None = None,
+        *,
+        voters: int | None = None,
+    ) -> None:
+        super().__init__(data)
+        self.layout = lay_out(
+            nodes, self.data, voters=voters, config=config, node_config=node_config
+        )
+        self.nodes: dict[int, NodeT] = {
+            node.node_id: self._make_node(node.directory, self.layout.properties[node.node_id])
+            for node in self.layout.plan.nodes
+        }
+
+    @abstractmethod
+    def _make_node(self, directory: Path, properties: Mapping[str, str]) -> NodeT:
+        """Return a node that does not run yet."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The value of `bootstrap.servers` for clients: the addresses of all nodes."""
+        return self.layout.bootstrap

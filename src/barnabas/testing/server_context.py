@@ -1,0 +1,42 @@
+"""The shared part of servers for tests: the data directory, and the `with` statement."""
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class ServerContext(ABC):
+    """Servers that a `with` statement starts, and closes in any case.
+
+    `data` is a directory to use and keep; without one the data is temporary.
+    """
+
+    def __init__(self, data: str | Path | None) -> None:
+        self._temporary = None if data else Path(tempfile.mkdtemp(prefix="barnabas-"))
+        self.data = Path(data) if data else Path(str(self._temporary))
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start, and return once clients are served."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End, and remove temporary data."""
+
+    def _remove_temporary_data(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
