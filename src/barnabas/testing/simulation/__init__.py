@@ -14,7 +14,7 @@ from barnabas.testing.simulation.attached_client import ClientCore, attach
 from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import InvariantError
-from barnabas.testing.simulation.runner import Simulation, SimulationTypes, prepare, run
+from barnabas.testing.simulation.runner import Simulation, prepare, run
 
 __all__ = [
     "ClientCore",
@@ -23,7 +23,6 @@ __all__ = [
     "SimProduce",
     "SimProduced",
     "Simulation",
-    "SimulationTypes",
     "attach",
     "prepare",
     "run",

@@ -32,7 +32,6 @@ FETCH_VERSION: Final = 17
 _FETCH_TIMEOUT_MS: Final = 30_000
 _CONTROLLER_TIMEOUT_MS: Final = 10_000
 _CHECKPOINT_MS: Final = 5_000
-_LOWEST_SESSION_ID: Final = 1
 _LATEST: Final = -1
 
 
@@ -234,8 +233,9 @@ class BrokerDriver:
             partition_index=asked.partition_index
         )
         try:
-            partition = self.replicas.partition(topic, asked.partition_index)
-            partition.check_leader(asked.current_leader_epoch)
+            partition = self.replicas.partition(
+                topic, asked.partition_index, asked.current_leader_epoch
+            )
         except KafkaError as error:
             answer.error_code = error.code
             return answer

@@ -16,6 +16,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network
+from barnabas.testing.simulation.quorum_replica import CLUSTER_ID
 from barnabas.testing.simulation.world import Process
 
 _TIMEOUTS = LifecycleTimeouts(heartbeat_ms=2000, session_ms=9000, initial_registration_ms=60_000)
@@ -66,11 +67,6 @@ class LifecycleDriver:
     def ready_to_unfence(self) -> None:
         """The broker has applied its first image."""
         self.lifecycle.ready_to_unfence(self._process.now_ms)
-        self.poll()
-
-    def shut_down(self) -> None:
-        """Begin a controlled shutdown; in the state SHUTTING_DOWN it may stop."""
-        self.lifecycle.begin_controlled_shutdown(self._process.now_ms)
         self.poll()
 
     def poll(self) -> None:
@@ -130,7 +126,7 @@ def _registration(
     request = BrokerRegistrationRequest
     return request(
         broker_id=node_id,
-        cluster_id="simulated-cluster-0000",
+        cluster_id=CLUSTER_ID,
         incarnation_id=incarnation,
         listeners=[
             request.Listener(

@@ -102,12 +102,6 @@ class Network:
         """True while messages from `source` to `target` are lost."""
         return (source, target) in self._cuts
 
-    def reset_all(self, node_id: int) -> None:
-        """Reset every connection of a node; its process continues."""
-        for connection in list(self._connections.values()):
-            if node_id in connection.key[:2]:
-                self._end(connection, Failure.RESET)
-
     def process_died(self, process: Process, *, silently: bool) -> None:
         """End the connections of a dead process; peers see a reset, or silence."""
         for connection in list(self._connections.values()):

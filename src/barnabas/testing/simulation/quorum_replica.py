@@ -38,6 +38,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network, Respond
 from barnabas.testing.simulation.world import Process
 
+CLUSTER_ID = "simulated-cluster-0000"
 REQUEST_TIMEOUT_MS = 2_000
 FETCH_WAIT_MS = 500
 RESPONSE_BATCHES_MAX = 50
@@ -145,8 +146,6 @@ class QuorumReplica:
         *,
         config: NodeConfig,
         bootstrap: list[Message],
-        core_type: type[RaftCore] = RaftCore,
-        machine_type: type[ControllerStateMachine] = ControllerStateMachine,
     ) -> None:
         self.process = process
         self.network = network
@@ -155,8 +154,6 @@ class QuorumReplica:
         self.observer = observer
         self.config = config
         self.bootstrap = bootstrap
-        self.core_type = core_type
-        self.machine_type = machine_type
         self.core: RaftCore
         self.machine: ControllerStateMachine
         self.publish: Callable[[CommittedBatch], None] = _ignore
@@ -173,7 +170,7 @@ class QuorumReplica:
         world, process = self.process.world, self.process
         node_id = process.node_id
         local = self.voters.voters.get(node_id)
-        self.core = self.core_type(
+        self.core = RaftCore(
             local=local or Voter(ReplicaKey(node_id, self.disk.directory_id)),
             voters=self.voters,
             voters_offset=-1,
@@ -187,8 +184,8 @@ class QuorumReplica:
         controller = Controller(
             lambda: self.config, self._new_id, world.random.randrange, lambda: core.kraft_version
         )
-        image = MetadataImage(cluster_id="simulated-cluster-0000")
-        self.machine = self.machine_type(core, controller, image, bootstrap=self.bootstrap)
+        image = MetadataImage(cluster_id=CLUSTER_ID)
+        self.machine = ControllerStateMachine(core, controller, image, bootstrap=self.bootstrap)
         self.machine.replicate(self.disk.entries)
         self._votes, self._fetch_in_flight = {}, None
         self._parked.clear()

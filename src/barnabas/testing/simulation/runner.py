@@ -2,13 +2,11 @@
 
 import attrs
 
-from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
 from barnabas.cluster.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
@@ -28,14 +26,6 @@ from barnabas.testing.simulation.world import Process, World
 _METADATA_VERSION_4_3 = 30
 _CALM_BEFORE_MS = 5_000
 _CALM_AFTER_MS = 30_000
-
-
-@attrs.frozen(slots=True, kw_only=True)
-class SimulationTypes:
-    """The classes under test; a planted mistake is a subclass of one of them."""
-
-    core: type[RaftCore] = RaftCore
-    machine: type[ControllerStateMachine] = ControllerStateMachine
 
 
 @attrs.define(slots=True, eq=False)
@@ -60,12 +50,10 @@ def prepare(
     seed: int,
     seconds: int = 60,
     *,
-    types: SimulationTypes | None = None,
     options: SeedOptions | None = None,
     faults: list[Fault] | None = None,
 ) -> Simulation:
     """Return the simulation of a seed; options and faults are the seed's, unless given."""
-    types = types or SimulationTypes()
     options = options or draw_options(seed, seconds)
     if faults is None:
         faults = draw_faults(seed, options.node_ids, options.seconds * 1000)
@@ -86,8 +74,6 @@ def prepare(
         observer=invariants,
         partitions=partitions,
         is_durable=any(fault.kind in LOSING_POWER for fault in faults),
-        core_type=types.core,
-        machine_type=types.machine,
     )
     for node_id in options.node_ids:
         is_broker = node_id in options.broker_ids

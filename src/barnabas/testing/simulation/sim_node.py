@@ -7,10 +7,8 @@ import attrs
 from barnabas.cluster.broker.broker_lifecycle import BrokerState
 from barnabas.cluster.controller.controller_state_machine import (
     CommittedBatch,
-    ControllerStateMachine,
 )
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
@@ -38,8 +36,6 @@ class ClusterSettings:
     observer: ReplicaObserver
     partitions: PartitionInvariants
     is_durable: bool
-    core_type: type[RaftCore] = RaftCore
-    machine_type: type[ControllerStateMachine] = ControllerStateMachine
 
 
 class SimNode:
@@ -67,8 +63,6 @@ class SimNode:
             settings.observer,
             config=settings.config,
             bootstrap=settings.bootstrap,
-            core_type=settings.core_type,
-            machine_type=settings.machine_type,
         )
         self.replica.publish = self._publish
         self.previous_epoch = -1  # of the clean-shutdown file
@@ -162,7 +156,7 @@ class SimNode:
 
     def lose_power(self) -> None:
         """End the process; unsynced data is lost, except a random prefix of it."""
-        self.process.lose_power()
+        self.process.end_life()
         self.network.process_died(self.process, silently=True)
         if self.logs is not None:
             self.logs.lose_power(self.process.world.random.randint)

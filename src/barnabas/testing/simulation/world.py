@@ -99,13 +99,12 @@ class Process:
     def kill(self) -> None:
         """End the life at once; the observers in `on_kill` are called."""
         if self.is_running:
-            self.is_running = False
-            self.life += 1
+            self.end_life()
             for observer in self.on_kill:
                 observer()
 
-    def lose_power(self) -> None:
-        """End the life at once, without the observers of a kill."""
+    def end_life(self) -> None:
+        """End the life at once, without the observers of a kill: the power is lost."""
         if self.is_running:
             self.is_running = False
             self.life += 1
