@@ -132,8 +132,8 @@ class Controller:
     is one.
 
     The log does not contain `heartbeats`, `sessions`, and the brokers whose change of state
-    concerns more partitions than one run changes: `fencing` while they are being fenced,
-    `unfinished` after other changes.
+    concerns more partitions than one run changes: `fencing` is the one that is being fenced,
+    `unfinished` has those of other changes.
     """
 
     config: Callable[[], NodeConfig]
@@ -147,7 +147,7 @@ class Controller:
     heartbeats: BrokerHeartbeats = attrs.field(factory=BrokerHeartbeats)
     sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
     unfinished: dict[SessionKey, None] = attrs.field(factory=dict[SessionKey, None])
-    fencing: set[int] = attrs.field(factory=set[int])
+    fencing: SessionKey | None = None
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -288,7 +288,7 @@ class Controller:
             broker = self.image.brokers.get(key.broker_id)
             records: list[Message] = []
             is_same = broker is not None and broker.epoch == key.epoch and not broker.fenced
-            if broker is not None and is_same and broker.id not in self.fencing:
+            if broker is not None and is_same and key != self.fencing:
                 records = broker_changes.finish(
                     self._context(), self.heartbeats, broker, self.next_offset, MAX_CHANGES_PER_RUN
                 )
@@ -306,7 +306,7 @@ class Controller:
         """
         self.image, self.next_offset, self.now_ms = image, next_offset, now_ms
         self.heartbeats = BrokerHeartbeats()
-        self.fencing = set()
+        self.fencing = None
         # The controller before this one may have ended in the middle of their changes.
         self.unfinished = {
             SessionKey(broker.id, broker.epoch): None
@@ -332,10 +332,8 @@ class Controller:
         """
         broker = self.image.brokers[broker_id]
         records = isr_changes.fence(self._context(), broker, most)
-        if isr_changes.is_fenced_by(records):
-            self.fencing.discard(broker_id)
-        else:
-            self.fencing.add(broker_id)
+        is_last = isr_changes.is_fenced_by(records)
+        self.fencing = None if is_last else SessionKey(broker_id, broker.epoch)
         return ControllerResult(records, None, is_atomic=False)
 
     def assign_replicas_to_dirs(
@@ -375,7 +373,8 @@ class Controller:
         return ControllerResult([record], response)
 
     def _context(self) -> Context:
-        return Context(self.image, self.config(), self.new_id, self.random, self.fencing)
+        fencing = () if self.fencing is None else (self.fencing.broker_id,)
+        return Context(self.image, self.config(), self.new_id, self.random, fencing)
 
 
 # The operation of each request; it receives the controller, the request and its version.

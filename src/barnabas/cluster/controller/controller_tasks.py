@@ -42,13 +42,11 @@ class ControllerTasks:
         self._controller = controller
         self._timer = PeriodicTasks[Task]({})
         self._session_ms = 0
-        self._fencing: SessionKey | None = None
 
     def start(self, now_ms: int) -> None:
         """The controller has become active."""
         config = self._controller.config()
         self._session_ms = config.get_int("broker.session.timeout.ms")
-        self._fencing = None
         self._timer = PeriodicTasks(
             {
                 Task.FENCE_STALE_BROKER: max(1, self._session_ms // _CHECKS_PER_SESSION),
@@ -127,20 +125,17 @@ class ControllerTasks:
         controller, period_ms = self._controller, self._session_ms // _CHECKS_PER_SESSION
         sessions = controller.sessions
         is_late = late_ms > period_ms
-        key = self._fencing
-        key = key or (sessions.take_ended() if is_late else sessions.take_expired(now_ms))
+        key = controller.fencing or (
+            sessions.take_ended() if is_late else sessions.take_expired(now_ms)
+        )
         if key is None:
             return ControllerResult([], None)
         self._timer.run_at_once(Task.FENCE_STALE_BROKER, now_ms)
         broker = controller.image.brokers.get(key.broker_id)
-        self._fencing = None
         if broker is None or broker.epoch != key.epoch or broker.fenced:
-            controller.fencing.discard(key.broker_id)
+            controller.fencing = None
             return ControllerResult([], None)
-        result = controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
-        if broker.id in controller.fencing:
-            self._fencing = key
-        return result
+        return controller.fence_broker(broker.id, MAX_CHANGES_PER_RUN)
 
 
 def _balance_period_ms(config: NodeConfig) -> int:

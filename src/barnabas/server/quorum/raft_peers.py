@@ -26,7 +26,7 @@ from barnabas.cluster.quorum.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from barnabas.protocol.errors import EncodingError, ErrorCode
+from barnabas.protocol.errors import EncodingError, ErrorCode, error_code
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError
@@ -243,14 +243,14 @@ class RaftPeers:
             self._pool = ConnectionPool(config, self._nursery)
         return self._pool
 
-    def _log_refusal(self, request: str, address: "Address", error_code: int) -> None:
-        if not self._log.is_due((request, address, error_code), trio.current_time()):
+    def _log_refusal(self, request: str, address: "Address", number: int) -> None:
+        if not self._log.is_due((request, address, number), trio.current_time()):
             return
         logger.warning(
             "quorum request refused request=%s address=%s error=%s",
             request,
             address,
-            _name(error_code),
+            error_code(number).name,
         )
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int] | None:
@@ -421,9 +421,3 @@ class RaftPeers:
         self._addresses.learn(read[0].epoch, read[0].leader_id, response.node_endpoints)
         self._shell.fetched(request, *read)
         return read[0].error is ErrorCode.NONE
-
-
-def _name(error_code: int) -> str:
-    from barnabas.client.failures import error_code as code_of
-
-    return code_of(error_code).name
