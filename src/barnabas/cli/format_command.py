@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.node_options import data_option, set_option
 from barnabas.cli.serve_command import configuration
 from barnabas.config import ConfigError, NodeConfig
 
@@ -17,11 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("format")
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data (log.dirs). [default: ./data]",
-)
+@data_option
 @click.option(
     "--config",
     "-c",
@@ -29,9 +26,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="The server.properties file of the node. [default: the values of a single node]",
 )
-@click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Set one property; repeatable."
-)
+@set_option
 @click.option("--node-id", type=int, help="The node's number (node.id).")
 @click.option(
     "--cluster-id",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.command_errors import CliError
+from barnabas.cli.node_options import data_option, set_option
 from barnabas.config import ConfigError, Listener, NodeConfig
 
 if TYPE_CHECKING:
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data (log.dirs). [default: ./data]",
-)
+@data_option
 @click.option(
     "--listen",
     metavar="HOST:PORT",
@@ -34,9 +31,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="A server.properties file. [default: the values of a single node]",
 )
-@click.option(
-    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Set one property; repeatable."
-)
+@set_option
 @click.option(
     "--nodes",
     type=int,
