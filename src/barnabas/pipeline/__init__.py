@@ -5,6 +5,7 @@ watches and stops its jobs. What may not: knowledge of the broker's inside. This
 protocol to any Kafka and imports `protocol`, `config`, `client` and `http` only; nothing but `cli`
 imports it.
 
+    data        Connect's data: records, schemas, converters, transformations, predicates (pure)
     connect     Connect's REST API, configuration definitions, validation, plug-ins, connectors
     jobs        the supervisor (sans-I/O), the store in Connect's three topics, the runner (trio)
 

@@ -83,9 +83,7 @@ def parse_value(name: str, text: str | None, kind: ConfigType) -> ParsedValue:
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
-                raise ConfigValueError.of(
-                    name, text, "Expected value to be either true or false"
-                )
+                raise ConfigValueError.of(name, text, "Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.PASSWORD:
             return Password(trimmed)
