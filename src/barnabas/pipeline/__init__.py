@@ -2,7 +2,7 @@
 
 What lives here: one engine on Spark Structured Streaming and everything that describes, starts,
 watches and stops its jobs. What may not: knowledge of the broker's inside. This room speaks Kafka's
-protocol to any Kafka and imports `protocol`, `config`, `client` and `http` only; nothing but `cli`
+protocol to any Kafka and imports `protocol`, `config`, `client` and `http` only; only `cli`
 imports it.
 
     data        Connect's data: records, schemas, converters, transformations, predicates (pure)

@@ -23,7 +23,7 @@ from barnabas.pipeline.connect.config_types import (
 
 
 class Importance(Enum):
-    """How likely a person is to change a property."""
+    """The likelihood that a person changes a property."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"

@@ -94,7 +94,7 @@ def distinct_aliases(name: str, value: ParsedValue) -> None:
 
 
 def regex(name: str, value: ParsedValue) -> None:
-    """Raise ConfigValueError for a text that is no regular expression."""
+    """Raise ConfigValueError for a text that is not a regular expression."""
     try:
         re.compile(str(value))
     except re.error as error:

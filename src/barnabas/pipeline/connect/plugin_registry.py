@@ -9,12 +9,12 @@ aliases: the class's simple name, and that name without its kind.
 A plug-in's module is imported by `load`, and by nothing else.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import attrs
 
@@ -134,7 +134,6 @@ def _installed_plugin(entry: EntryPoint, kinds: tuple[PluginKind, ...]) -> Plugi
     """
     kind = kinds[0]
     if len(kinds) > 1:
-        load = cast(Callable[[], Any], entry.load)
-        kind = PluginKind(load().kind)
+        kind = PluginKind(entry.load().kind)
     version = entry.dist.version if entry.dist is not None else "undefined"
     return Plugin(kind, entry.name, f"{entry.module}:{entry.attr}", version)
