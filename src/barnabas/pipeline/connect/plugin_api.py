@@ -18,7 +18,7 @@ from barnabas.pipeline.data.records import ConnectRecord, ConnectValue, SinkReco
 
 if TYPE_CHECKING:
     from barnabas.pipeline.connect.config_def import ConfigDef
-    from barnabas.pipeline.data.schema import Schema
+    from barnabas.pipeline.data.connect_schema import Schema
 
 Properties: TypeAlias = Mapping[str, str]
 

@@ -9,7 +9,7 @@ How data passes: a converter turns bytes into a schema and a value, a transforma
 
     records            records on their way through a job, and headers
     connect_errors     errors with the names of Java's classes
-    schema             schemas and structs
+    connect_schema     schemas and structs
     java_values        values that Python lacks: narrow numbers, points in time
     converters         bytes to data and back
     transforms         Connect's single message transformations

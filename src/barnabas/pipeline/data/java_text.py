@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.data.connect_schema import Struct
 from barnabas.pipeline.data.date_format import DateFormat
 from barnabas.pipeline.data.java_values import EpochMillis, java_class_name
-from barnabas.pipeline.data.schema import Struct
 
 MILLIS_PER_DAY: Final = 86_400_000
 _PLAIN_MIN: Final = 1e-3

@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any, Final
 
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.data.java_values import EpochMillis, wrapped
-from barnabas.pipeline.data.schema import (
+from barnabas.pipeline.data.connect_schema import (
     DATE_NAME,
     SCALE_PARAMETER,
     TIME_NAME,
     TIMESTAMP_NAME,
     Schema,
 )
+from barnabas.pipeline.data.java_values import EpochMillis, wrapped
 
 MILLIS_PER_DAY: Final = 86_400_000
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import attrs
 
 if TYPE_CHECKING:
-    from barnabas.pipeline.data.schema import Schema
+    from barnabas.pipeline.data.connect_schema import Schema
 
 ConnectValue: TypeAlias = Any
 """A value of Connect's data model; the package's docstring lists the types."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from barnabas.pipeline.data import logical_types
 from barnabas.pipeline.data.connect_errors import DataError, NumberTextError
+from barnabas.pipeline.data.connect_schema import DECIMAL_NAME, Schema, Struct, Type
 from barnabas.pipeline.data.java_text import connect_text, plain_text
 from barnabas.pipeline.data.java_values import (
     INT32_MAX,
@@ -23,7 +24,6 @@ from barnabas.pipeline.data.java_values import (
     narrowed,
     wrapped,
 )
-from barnabas.pipeline.data.schema import DECIMAL_NAME, Schema, Struct, Type
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _LONG_DIGITS: Final = 64  # 10**64 is a multiple of 2**64

@@ -7,11 +7,11 @@ date, array or map is a string, as it is.
 import re
 from typing import Any, Final, TypeAlias
 
-from barnabas.pipeline.data import schema as schemas
+from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError, NumberTextError
+from barnabas.pipeline.data.connect_schema import Schema, Type
 from barnabas.pipeline.data.java_text import DATE_FORMAT, TIME_FORMAT, TIMESTAMP_FORMAT
 from barnabas.pipeline.data.java_values import INT64_MAX, INT64_MIN, EpochMillis, Float32, narrowed
-from barnabas.pipeline.data.schema import Schema, Type
 from barnabas.pipeline.data.value_conversion import (
     convert,
     decimal_of,

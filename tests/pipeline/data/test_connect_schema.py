@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.data import schema as s
+from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import DataError, SchemaBuilderError
 from barnabas.pipeline.data.java_values import EpochMillis, Float32, narrowed, wrapped
 
