@@ -1,0 +1,23 @@
+"""Ways to deliver a job's records exactly once: forward, epochs and slices.
+
+What lives here: the plan of a job, its progress and its failure as plain values; what runs in
+Spark's tasks (transactions, offsets, dead letters); and the driver's side of each delivery, which
+builds the Spark query. What may not: HTTP, trio, the state of jobs, the formats of records.
+
+How data passes: `spark.engine` gives a `JobPlan` and a Spark session to a delivery, the delivery
+starts a query whose tasks call `worker_tasks`, and each task returns one row of figures.
+
+    job_plan                a job to run, its progress, its failure: plain data
+    forward_job             start a forward job; query_job watches it
+    start_positions         the first offset of each partition (a decision, without I/O)
+    cluster_state           topics, offsets and limits, as the driver reads them
+    kafka_properties        client properties for librdkafka and for Spark
+    worker_plan             the part of a plan that travels to the tasks
+    worker_tasks            the functions that Spark's Python workers call
+    record_writers          what happens to rows inside a transaction
+    transactional_producer  transactions, and the producers that a worker keeps
+    arrow_rows, task_figures   rows in, figures out
+    task_failures           failures on their way from a task to the driver
+
+A worker imports `worker_tasks` and what it needs; none of these imports trio or an HTTP library.
+"""

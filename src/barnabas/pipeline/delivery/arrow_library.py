@@ -1,0 +1,7 @@
+"""PyArrow, which has no types: its two modules under names of type Any."""
+
+import importlib
+from typing import Any, Final
+
+pa: Final[Any] = importlib.import_module("pyarrow")
+pc: Final[Any] = importlib.import_module("pyarrow.compute")

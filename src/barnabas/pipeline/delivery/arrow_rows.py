@@ -1,0 +1,101 @@
+"""Rows of Spark's Kafka source as lists, by topic and partition.
+
+Arrow batches are cut into runs of one partition, whose columns are lists of bytes and numbers:
+those cost less to walk than rows. The columns are those of Spark's Kafka source with headers.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from barnabas.pipeline.delivery.arrow_library import pa, pc
+
+_LOG_APPEND: Final = 1
+
+Headers: TypeAlias = list[tuple[str, str | bytes | None]]
+
+
+@attrs.frozen
+class PartitionRows:
+    """Consecutive rows of one partition, in the order of their offsets."""
+
+    topic: str
+    partition: int
+    offsets: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps_ms: list[int]
+    timestamp_types: list[int]
+    headers: list[Headers] | None
+    """None when no row has headers."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def after(self, offset: int) -> "PartitionRows":
+        """Return the rows at `offset` and behind."""
+        first = next((i for i, found in enumerate(self.offsets) if found >= offset), len(self))
+        if first == 0:
+            return self
+        return PartitionRows(
+            self.topic,
+            self.partition,
+            self.offsets[first:],
+            self.keys[first:],
+            self.values[first:],
+            self.timestamps_ms[first:],
+            self.timestamp_types[first:],
+            None if self.headers is None else self.headers[first:],
+        )
+
+    def is_log_append_time(self, index: int) -> bool:
+        """True when the broker set the timestamp of a row."""
+        return self.timestamp_types[index] == _LOG_APPEND
+
+
+def runs(batch: Any) -> Iterator[PartitionRows]:
+    """Yield the rows of an Arrow batch, cut where the topic or the partition changes."""
+    start = 0
+    for end in _ends(batch):
+        if end > start:
+            yield _rows(batch.slice(start, end - start))
+        start = end
+
+
+def _ends(batch: Any) -> list[int]:
+    topics, partitions = batch.column("topic"), batch.column("partition")
+    if pc.count_distinct(topics).as_py() <= 1 >= pc.count_distinct(partitions).as_py():
+        return [batch.num_rows]
+    pairs = list(zip(topics.to_pylist(), partitions.to_pylist(), strict=True))
+    changes = [i for i in range(1, len(pairs)) if pairs[i] != pairs[i - 1]]
+    return [*changes, len(pairs)]
+
+
+def _rows(batch: Any) -> PartitionRows:
+    microseconds = batch.column("timestamp").cast(pa.int64())
+    return PartitionRows(
+        batch.column("topic")[0].as_py(),
+        batch.column("partition")[0].as_py(),
+        batch.column("offset").to_pylist(),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+        pc.divide(microseconds, 1000).to_pylist(),
+        batch.column("timestampType").to_pylist(),
+        _headers(batch.column("headers")),
+    )
+
+
+def _headers(column: Any) -> list[Headers] | None:
+    if column.null_count == len(column):
+        return None
+    pairs = column.flatten()
+    names, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
+    all_pairs = list(zip(names, values, strict=True))
+    lengths = [length or 0 for length in pc.list_value_length(column).to_pylist()]
+    found: list[Headers] = []
+    start = 0
+    for length in lengths:
+        found.append(all_pairs[start : start + length])
+        start += length
+    return found

@@ -1,0 +1,111 @@
+"""The state of the cluster that the driver reads before it starts a job: topics, ids, offsets."""
+
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+
+from barnabas.pipeline.delivery import offset_metadata
+from barnabas.pipeline.delivery.start_positions import PartitionState
+from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+
+_TIMEOUT_S: Final = 30.0
+# The package has too few annotations to be type-checked.
+_admin: Final[Any] = importlib.import_module("confluent_kafka.admin")
+
+
+@attrs.frozen
+class Topic:
+    """A topic as the cluster has it now."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+class ClusterState:
+    """Reads from the cluster; every call blocks and raises KafkaException when it fails."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._properties = properties
+        self._client: Any = _admin.AdminClient(dict(properties))
+
+    def topics(self, names: Sequence[str]) -> dict[str, Topic | None]:
+        """Return the named topics; None for those that do not exist."""
+        if not names:
+            return {}
+        futures = self._client.describe_topics(
+            TopicCollection(list(names)), request_timeout=_TIMEOUT_S
+        )
+        found: dict[str, Topic | None] = {}
+        for name, future in futures.items():
+            try:
+                described = future.result(_TIMEOUT_S)
+            except KafkaException as exception:
+                if exception.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+                    raise
+                found[name] = None
+            else:
+                found[name] = Topic(name, str(described.topic_id), len(described.partitions))
+        return found
+
+    def names_like(self, pattern: str) -> list[str]:
+        """Return the names of topics that a pattern matches whole."""
+        metadata = self._client.list_topics(timeout=_TIMEOUT_S)
+        return sorted(name for name in metadata.topics if re.fullmatch(pattern, name))
+
+    def partition_states(self, group_id: str, topics: Sequence[Topic]) -> list[PartitionState]:
+        """Return offsets of all partitions, and what the group has committed for them."""
+        pairs = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
+        if not pairs:
+            return []
+        starts = self._offsets(pairs, _admin.OffsetSpec.earliest())
+        ends = self._offsets(pairs, _admin.OffsetSpec.latest())
+        positions = committed(offset_reader(group_id, self._properties), pairs)
+        ids = {topic.name: topic.topic_id for topic in topics}
+        states: list[PartitionState] = []
+        for position in positions:
+            pair = (position.topic, position.partition)
+            has_position = position.offset >= 0
+            noted = offset_metadata.decode(position.metadata)
+            states.append(
+                PartitionState(
+                    *pair,
+                    start=starts[pair],
+                    end=ends[pair],
+                    committed=position.offset if has_position else None,
+                    committed_topic_id=noted.topic_id if has_position else None,
+                    topic_id=ids[position.topic],
+                )
+            )
+        return states
+
+    def record_bytes_max(self, topic: str) -> int | None:
+        """Return `max.message.bytes` of a topic, None when the topic does not exist."""
+        resource = _admin.ConfigResource(_admin.ConfigResource.Type.TOPIC, topic)
+        future = self._client.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
+        try:
+            return int(future.result(_TIMEOUT_S)["max.message.bytes"].value)
+        except (KafkaException, KeyError, TypeError, ValueError):
+            return None
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Create a topic with the cluster's replication factor, unless it exists."""
+        new = _admin.NewTopic(name, partitions, replication_factor=-1, config=dict(config))
+        future = self._client.create_topics([new], operation_timeout=_TIMEOUT_S)[name]
+        try:
+            future.result(_TIMEOUT_S)
+        except KafkaException as exception:
+            if exception.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise
+
+    def _offsets(self, pairs: Sequence[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
+        wanted = {TopicPartition(topic, partition): which for topic, partition in pairs}
+        futures = self._client.list_offsets(wanted, request_timeout=_TIMEOUT_S)
+        return {
+            (entry.topic, entry.partition): future.result(_TIMEOUT_S).offset
+            for entry, future in futures.items()
+        }

@@ -1,0 +1,188 @@
+"""Start a forward job: a query without a shuffle, one Spark task for each topic partition.
+
+The query starts at the group's committed offsets, so its checkpoint is scratch. The write is inside
+the plan (`mapInArrow`), and the query's own sink takes nothing: the tasks' figures arrive as
+observed metrics.
+"""
+
+import functools
+import json
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from barnabas.config import ConfigError
+from barnabas.pipeline.delivery import kafka_properties, start_positions, worker_tasks
+from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.query_job import QueryJob
+from barnabas.pipeline.delivery.query_progress import FIGURES
+from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
+from barnabas.pipeline.delivery.start_positions import StartPositions
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.task_figures import SCHEMA, SUMS
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
+
+# Small batches must not wait in the consumer for more data to come.
+_FETCH_MAX_WAIT_MS: Final = 20
+
+
+def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJob:
+    """Start the query. Raises JobStartError."""
+    try:
+        properties = kafka_properties.for_librdkafka(_client_properties(plan))
+        cluster = ClusterState(properties)
+        topics = _topics(cluster, plan)
+        states = cluster.partition_states(plan.group_id, topics)
+        bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
+    except (ConfigError, KafkaException) as error:
+        raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
+    positions = start_positions.decide(states, plan.offset_reset, plan.on_trim)
+    if isinstance(positions, JobFailure):
+        raise JobStartError(positions)
+    scratch = work_directory / "checkpoints" / f"{plan.name}-{uuid.uuid4().hex}"
+    scratch.mkdir(parents=True)
+    topic_ids = {topic.name: topic.topic_id for topic in topics}
+    task = task_plan(plan, topic_ids, bytes_max)
+    try:
+        query = _query(session, plan, positions, task, scratch)
+    except Exception as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise refused(str(error), is_permanent=False) from error
+    return QueryJob(
+        plan,
+        query,
+        progress=JobProgress(trimmed=positions.trimmed, topic_ids=topic_ids),
+        watch=functools.partial(_changed_topic, cluster, topics),
+        scratch=scratch,
+    )
+
+
+def task_plan(plan: JobPlan, topic_ids: dict[str, str], record_bytes_max: int | None) -> TaskPlan:
+    """Return what the tasks of a job know. Raises ConfigError."""
+    client = {**plan.client_properties, "bootstrap.servers": plan.bootstrap}
+    producer: dict[str, str | int | bool] = {
+        # Java's clients choose the partition of a key by this function.
+        "partitioner": "murmur2_random",
+        "delivery.report.only.error": True,
+        "linger.ms": 5,
+        **({"message.max.bytes": record_bytes_max} if record_bytes_max else {}),
+        **kafka_properties.for_librdkafka({**client, **plan.producer_overrides}),
+        "enable.idempotence": True,
+        "acks": "all",
+        "transaction.timeout.ms": plan.transaction_timeout_ms,
+    }
+    consumer = kafka_properties.for_librdkafka({**client, **plan.consumer_overrides})
+    return TaskPlan(
+        job=plan.name,
+        generation=plan.generation,
+        kind=plan.kind.value,
+        group_id=plan.group_id,
+        transactional_id=plan.transactional_id,
+        producer=producer,
+        consumer={**consumer},
+        properties=plan.properties,
+        target_topic=plan.target_topic,
+        connector_class=plan.connector_class,
+        task_configs=plan.task_configs,
+        topic_ids=topic_ids,
+        is_single_task=plan.is_single_task,
+        offsets_topic=plan.offsets_topic,
+        slice_ms=plan.slice_ms,
+        records_max=plan.max_records_per_batch,
+    )
+
+
+def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
+    """Return the options of Spark's Kafka source.
+
+    `minPartitions` and `maxRecordsPerPartition` must never be among them: they cut a partition into
+    several tasks, of which the last commits the offset of the first. Raises ConfigError.
+    """
+    subscription = (
+        {"subscribePattern": plan.topics_pattern}
+        if plan.topics_pattern is not None
+        else {"subscribe": ",".join(plan.topics)}
+    )
+    client = {**_client_properties(plan), "isolation.level": "read_committed"}
+    client.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
+    return {
+        **kafka_properties.for_spark(client),
+        **subscription,
+        "startingOffsets": json.dumps(positions.offsets),
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "maxOffsetsPerTrigger": str(plan.max_records_per_batch),
+    }
+
+
+def figures_of(frame: DataFrame) -> DataFrame:
+    """Return the tasks' rows with their sums observed."""
+    functions = pyspark("sql.functions")
+    sums = [functions.sum(name).alias(name) for name in SUMS]
+    return frame.observe(FIGURES, *sums, functions.min("oldest_ms").alias("oldest_ms"))
+
+
+def _query(
+    session: SparkSession,
+    plan: JobPlan,
+    positions: StartPositions,
+    task: TaskPlan,
+    scratch: Path,
+) -> Any:
+    rows = session.readStream.format("kafka").options(**source_options(plan, positions)).load()
+    if task.is_single_task:
+        rows = rows.coalesce(1)
+    write: Any = functools.partial(worker_tasks.forward, task)
+    written = rows.mapInArrow(write, SCHEMA)
+    return (
+        figures_of(written)
+        .writeStream.format("noop")
+        .queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
+        .option("checkpointLocation", str(scratch))
+        .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
+        .start()
+    )
+
+
+def _client_properties(plan: JobPlan) -> dict[str, str]:
+    return {
+        **plan.client_properties,
+        **plan.consumer_overrides,
+        "bootstrap.servers": plan.bootstrap,
+    }
+
+
+def _topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:
+    """Return the source topics. Raises JobStartError when one does not exist."""
+    names = cluster.names_like(plan.topics_pattern) if plan.topics_pattern else list(plan.topics)
+    found: list[Topic] = []
+    for name, topic in cluster.topics(names).items():
+        if topic is None:
+            raise refused(f"topic {name} does not exist", is_permanent=False)
+        known = plan.topic_ids.get(name)
+        if known is not None and known != topic.topic_id:
+            raise refused(f"topic {name} was recreated: its id was {known}, is {topic.topic_id}")
+        found.append(topic)
+    if not found:
+        raise refused("no topic matches the subscription", is_permanent=False)
+    return found
+
+
+def _changed_topic(cluster: ClusterState, topics: list[Topic]) -> JobFailure | None:
+    """Return the failure of a job whose topic was deleted or created again."""
+    now = cluster.topics([topic.name for topic in topics])
+    for topic in topics:
+        found = now.get(topic.name)
+        if found is None:
+            return JobFailure(f"topic {topic.name} was deleted", is_permanent=True)
+        if found.topic_id != topic.topic_id:
+            return JobFailure(
+                f"topic {topic.name} was recreated: its id was {topic.topic_id}, is "
+                f"{found.topic_id}; reset the offsets of the job",
+                is_permanent=True,
+            )
+    return None

@@ -1,0 +1,141 @@
+"""Client properties for librdkafka and for Spark's Java consumer, from the names of either.
+
+A job's properties may be written for Java (`sasl.jaas.config`, `ssl.truststore.location` with PEM)
+or for librdkafka (`sasl.username`, `ssl.ca.location`). Stores in JKS or PKCS12 are refused, because
+librdkafka reads PEM only. The driver converts; tasks get the result.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSettings
+
+# Security has different names in the two clients, so it is converted through ClientConfig.
+_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
+# Java's names that librdkafka has under another name, and those that it has no use for.
+_RENAMED: Final = {
+    "max.request.size": "message.max.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "auto.offset.reset": "auto.offset.reset",
+}
+_JAVA_ONLY: Final = frozenset(
+    {
+        "buffer.memory",
+        "max.block.ms",
+        "max.poll.records",
+        "default.api.timeout.ms",
+        "partition.assignment.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "interceptor.classes",
+    }
+)
+_SERIALIZERS: Final = (
+    "key.serializer",
+    "value.serializer",
+    "key.deserializer",
+    "value.deserializer",
+)
+_LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties under librdkafka's names. Raises ConfigError."""
+    config = ClientConfig.from_properties(properties)
+    found = {
+        _RENAMED.get(name, name): value
+        for name, value in properties.items()
+        if not name.startswith(_SECURITY) and name not in _JAVA_ONLY and name not in _SERIALIZERS
+    }
+    return found | _protocol(config) | _rdkafka_sasl(config.sasl) | _rdkafka_tls(config.tls)
+
+
+def for_spark(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Spark's Kafka source (`kafka.*`, Java's names). Raises ConfigError."""
+    config = ClientConfig.from_properties(properties)
+    found = {
+        name: value
+        for name, value in properties.items()
+        if not name.startswith(_SECURITY) and name not in _SERIALIZERS
+    }
+    found |= _protocol(config) | _java_sasl(config.sasl) | _java_tls(config.tls)
+    # Spark sets these three itself and refuses them as options.
+    for name in ("auto.offset.reset", "group.id", "enable.auto.commit"):
+        found.pop(name, None)
+    return {f"kafka.{name}": value for name, value in found.items()}
+
+
+def _protocol(config: ClientConfig) -> dict[str, str]:
+    name = "SSL" if config.tls is not None else "PLAINTEXT"
+    if config.sasl is not None:
+        name = f"SASL_{name}"
+    return {"security.protocol": name}
+
+
+def _rdkafka_sasl(sasl: SaslSettings | None) -> dict[str, str]:
+    if sasl is None:
+        return {}
+    return {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.username": sasl.username,
+        "sasl.password": sasl.password,
+    }
+
+
+def _java_sasl(sasl: SaslSettings | None) -> dict[str, str]:
+    if sasl is None:
+        return {}
+    module = _LOGIN_MODULES[sasl.mechanism]
+    options = f"username={_quoted(sasl.username)} password={_quoted(sasl.password)}"
+    return {
+        "sasl.mechanism": sasl.mechanism,
+        "sasl.jaas.config": f"{module} required {options};",
+    }
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _rdkafka_tls(tls: TlsSettings | None) -> dict[str, str]:
+    if tls is None:
+        return {}
+    found = {
+        "ssl.ca.location": tls.ca_file,
+        "ssl.ca.pem": tls.ca_text,
+        "ssl.certificate.location": tls.certificate_file,
+        "ssl.certificate.pem": tls.certificate_text,
+        "ssl.key.location": tls.key_file,
+        "ssl.key.pem": tls.key_text,
+        "ssl.key.password": tls.key_password,
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
+        "enable.ssl.certificate.verification": "true" if tls.verify else "false",
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _java_tls(tls: TlsSettings | None) -> dict[str, str]:
+    if tls is None:
+        return {}
+    found = {
+        "ssl.truststore.location": tls.ca_file,
+        "ssl.truststore.certificates": tls.ca_text,
+        "ssl.truststore.type": "PEM" if tls.ca_file or tls.ca_text else None,
+        "ssl.key.password": tls.key_password,
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "",
+    }
+    if tls.key_text and tls.certificate_text:
+        found["ssl.keystore.type"] = "PEM"
+        found["ssl.keystore.key"] = tls.key_text
+        found["ssl.keystore.certificate.chain"] = tls.certificate_text
+    elif tls.key_file:
+        found["ssl.keystore.type"] = "PEM"
+        found["ssl.keystore.location"] = tls.key_file
+    return {name: value for name, value in found.items() if value is not None}

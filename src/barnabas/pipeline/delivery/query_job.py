@@ -1,0 +1,106 @@
+"""A job that is a streaming query: its progress, its failure, its end.
+
+Progress is read from the query in the runner's own time, not by a listener, whose callbacks would
+cost a round trip to the JVM for each field of each batch.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from barnabas.pipeline.delivery import task_failures
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.query_progress import BatchProgress, added
+from barnabas.pipeline.delivery.spark_library import StreamingQuery
+
+_WATCH_EVERY_S: Final = 5.0
+
+
+class QueryJob:
+    """A running query with the plan that it came from."""
+
+    def __init__(
+        self,
+        plan: JobPlan,
+        query: StreamingQuery,
+        *,
+        progress: JobProgress,
+        watch: Callable[[], JobFailure | None] | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self._plan = plan
+        self._query = query
+        self._watch = watch
+        self._watched_s = time.monotonic()
+        self._scratch = scratch
+        self._progress = progress
+        self._last_batch = -1
+        self._failure: JobFailure | None = None
+
+    @property
+    def plan(self) -> JobPlan:
+        """Return the plan that the job was started with."""
+        return self._plan
+
+    def is_running(self) -> bool:
+        """True until the query was stopped or failed."""
+        try:
+            return self._failure is None and bool(self._query.isActive)
+        except Exception:
+            return False
+
+    def progress(self) -> JobProgress:
+        """Return the totals up to now."""
+        with contextlib.suppress(Exception):  # the JVM may be gone; `failure` reports that
+            for batch in self._new_batches():
+                self._progress = added(self._progress, batch, int(time.time() * 1000))
+            self._look_after()
+        return self._progress
+
+    def failure(self) -> JobFailure | None:
+        """Return why the query ended by itself, or None."""
+        if self._failure is None:
+            try:
+                exception = self._query.exception()
+            except Exception as error:
+                self._failure = JobFailure(f"the driver JVM ended: {error}", is_permanent=False)
+            else:
+                if exception is not None:
+                    self._failure = task_failures.from_text(str(exception))
+        return self._failure
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Stop the query, and remove its scratch files."""
+        with contextlib.suppress(Exception):
+            self._query.stop()
+            self._query.awaitTermination(int(timeout_s))
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _new_batches(self) -> list[BatchProgress]:
+        """Return the reports since the last call, oldest first."""
+        recent = self._query._jsq.recentProgress()
+        found: list[BatchProgress] = []
+        for index in range(len(recent) - 1, -1, -1):
+            batch = BatchProgress.read(recent[index].json())
+            if batch.batch <= self._last_batch and batch.has_rows:
+                break
+            found.append(batch)
+            if batch.batch < self._last_batch:
+                break
+        found.reverse()
+        if found:
+            self._last_batch = max(self._last_batch, found[-1].batch)
+        return found
+
+    def _look_after(self) -> None:
+        if self._watch is None or time.monotonic() - self._watched_s < _WATCH_EVERY_S:
+            return
+        self._watched_s = time.monotonic()
+        failure = self._watch()
+        if failure is not None:
+            self._failure = failure
+            self._query.stop()

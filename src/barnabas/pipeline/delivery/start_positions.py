@@ -1,0 +1,83 @@
+"""The first offset of a forward job in each partition: a decision, without input or output.
+
+The committed offsets of the group are the job's position. They are checked against what the topic
+holds now, because records that were deleted, or a topic that was created again, must not be taken
+for records that the job has read.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, OnTrim, RecordPosition
+
+EARLIEST = -2
+LATEST = -1
+
+
+@attrs.frozen
+class PartitionState:
+    """One partition of a source topic, and what the group has committed for it."""
+
+    topic: str
+    partition: int
+    start: int
+    """The log start offset."""
+    end: int
+    """The end of what read_committed shows."""
+    committed: int | None
+    committed_topic_id: str | None
+    topic_id: str | None
+
+
+@attrs.frozen
+class StartPositions:
+    """The first offset of each partition, by topic and number."""
+
+    offsets: Mapping[str, Mapping[int, int]]
+    trimmed: int = 0
+    """Offsets that retention deleted and the job skips."""
+
+
+def decide(
+    states: Iterable[PartitionState], offset_reset: str, on_trim: OnTrim
+) -> StartPositions | JobFailure:
+    """Return where to start, or why the job must not start."""
+    offsets: dict[str, dict[int, int]] = {}
+    trimmed = 0
+    for state in states:
+        found = _start(state, offset_reset, on_trim)
+        if isinstance(found, JobFailure):
+            return found
+        offsets.setdefault(state.topic, {})[state.partition] = found
+        if state.committed is not None and found > state.committed:
+            trimmed += found - state.committed
+    return StartPositions(offsets, trimmed)
+
+
+def _start(state: PartitionState, offset_reset: str, on_trim: OnTrim) -> int | JobFailure:
+    where = f"{state.topic}-{state.partition}"
+    if state.committed is None:
+        return LATEST if offset_reset == "latest" else EARLIEST
+    ids = (state.committed_topic_id, state.topic_id)
+    if None not in ids and ids[0] != ids[1]:
+        return JobFailure(
+            f"topic {state.topic} was recreated: offset {state.committed} of {where} was committed "
+            f"in topic id {ids[0]}, the topic has id {ids[1]}; reset the offsets of the job",
+            is_permanent=True,
+        )
+    if state.committed > state.end:
+        return JobFailure(
+            f"offset {state.committed} of {where} is behind the end of the partition "
+            f"({state.end}): the topic was recreated or truncated; reset the offsets of the job",
+            is_permanent=True,
+            record=RecordPosition(state.topic, state.partition, state.committed),
+        )
+    if state.committed < state.start and on_trim is OnTrim.FAIL:
+        return JobFailure(
+            f"retention deleted offsets {state.committed} to {state.start - 1} of {where} before "
+            "the job read them; set on.trim=skip, or reset the offsets of the job",
+            is_permanent=True,
+            record=RecordPosition(state.topic, state.partition, state.committed),
+        )
+    return max(state.committed, state.start)

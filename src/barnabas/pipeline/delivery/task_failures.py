@@ -1,0 +1,102 @@
+"""Failures of tasks, and how they travel from a Python worker to the driver.
+
+Spark gives the driver the text of an exception, nothing else. A task that knows why it failed puts
+one line of JSON into that text, and the driver reads it back. Any other failure may pass.
+"""
+
+import json
+import re
+from typing import Final
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, RecordPosition
+
+_MARK: Final = "barnabas-task-failure"
+_LINE: Final = re.compile(rf"{_MARK} (\{{.*\}})")
+_MESSAGE_CHARS_MAX: Final = 2_000
+_TRACE_CHARS_MAX: Final = 20_000
+# Texts of Spark and of librdkafka that a restart does not change, with what to report.
+_PERMANENT: Final = (
+    ("UNKNOWN_TOPIC_OR_PART", "a topic of the job does not exist"),
+    ("TOPIC_AUTHORIZATION_FAILED", "the job may not use a topic"),
+    ("GROUP_AUTHORIZATION_FAILED", "the job may not use its group"),
+    ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "the job may not use its transactional ids"),
+    ("SaslAuthenticationException", "the broker refused the credentials"),
+)
+
+
+class TaskFailureError(Exception):
+    """A task failed, and knows why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        is_permanent: bool,
+        record: RecordPosition | None = None,
+        stage: str = "",
+    ) -> None:
+        self.failure = JobFailure(message[:_MESSAGE_CHARS_MAX], is_permanent, record, stage)
+        super().__init__(f"{_MARK} {_encode(self.failure)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.failure,)
+
+
+def _restored(failure: JobFailure) -> TaskFailureError:
+    return TaskFailureError(
+        failure.message,
+        is_permanent=failure.is_permanent,
+        record=failure.record,
+        stage=failure.stage,
+    )
+
+
+class JobStartError(Exception):
+    """A job cannot start; `failure` says why and whether a restart helps."""
+
+    def __init__(self, failure: JobFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def refused(message: str, *, is_permanent: bool = True) -> JobStartError:
+    """Return the error for a job that must not start."""
+    return JobStartError(JobFailure(message, is_permanent))
+
+
+def from_text(text: str) -> JobFailure:
+    """Return the failure that the text of Spark's exception describes."""
+    trace = text[:_TRACE_CHARS_MAX]
+    if found := _LINE.search(text):
+        return _decode(found[1], trace)
+    for mark, message in _PERMANENT:
+        if mark in text:
+            return JobFailure(f"{message}: {_last_line(text)}", True, trace=trace)
+    return JobFailure(_last_line(text), False, trace=trace)
+
+
+def _encode(failure: JobFailure) -> str:
+    record = failure.record
+    fields = {
+        "message": failure.message,
+        "permanent": failure.is_permanent,
+        "record": [record.topic, record.partition, record.offset] if record else None,
+        "stage": failure.stage,
+    }
+    return json.dumps(fields)
+
+
+def _decode(line: str, trace: str) -> JobFailure:
+    try:
+        fields = json.loads(line)
+        record = RecordPosition(*fields["record"]) if fields["record"] else None
+        return JobFailure(fields["message"], fields["permanent"], record, fields["stage"], trace)
+    except (ValueError, KeyError, TypeError):
+        return JobFailure(line, False, trace=trace)
+
+
+def _last_line(text: str) -> str:
+    """Return the line of a trace that names the exception."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b.*:", line)]
+    return (named or lines or ["unknown failure"])[0][:_MESSAGE_CHARS_MAX]

@@ -1,0 +1,316 @@
+"""Transactions of a Spark task: one producer per transactional id, kept in the worker process.
+
+A task of the next batch may run in another worker, whose producer then fences this one. So each
+transaction starts with a probe: it sends offsets before the first record, and when the broker
+answers that the producer is fenced, a new producer takes the transactional id over. The committed
+offsets must be read after that, with the producer epoch that the transaction will have.
+"""
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
+
+_INIT_TIMEOUT_S: Final = 60.0
+_CALL_TIMEOUT_S: Final = 60.0
+_ABORT_TIMEOUT_S: Final = 10.0
+_ATTEMPTS_MAX: Final = 10
+_PRODUCERS_MAX: Final = 64
+_FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+_PERMANENT: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._INVALID_ARG,
+        KafkaError._AUTHENTICATION,
+    }
+)
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+
+
+class FencedError(Exception):
+    """Another producer has taken the transactional id over."""
+
+
+class RecordTooLargeError(Exception):
+    """A record is larger than the client or the topic allows."""
+
+
+class AbortableError(Exception):
+    """The transaction failed and is aborted; a new attempt may succeed."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(error.str())
+        self.error = error
+
+
+_FAILURES: Final = (FencedError, RecordTooLargeError, AbortableError, TaskFailureError)
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    """Return the error in librdkafka's exception."""
+    return exception.args[0]
+
+
+def raise_by_kind(exception: KafkaException) -> None:
+    """Raise the error of this module that an exception of librdkafka stands for."""
+    error = error_of(exception)
+    if error.code() in _FENCED:
+        raise FencedError(error.str()) from exception
+    if error.code() in _TOO_LARGE:
+        raise RecordTooLargeError(error.str()) from exception
+    if error.code() in _PERMANENT:
+        raise TaskFailureError(error.str(), is_permanent=True) from exception
+    raise AbortableError(error) from exception
+
+
+class TransactionalProducer:
+    """A producer that has its transactional id's newest epoch, until another takes it over."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._delivery_error: KafkaError | None = None
+        self._producer = Producer({**properties, "on_delivery": self._delivered})
+        self._call(lambda: self._producer.init_transactions(_INIT_TIMEOUT_S))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._delivery_error = None
+        self._call(self._producer.begin_transaction)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: list[tuple[str, str | bytes | None]] | None,
+    ) -> None:
+        """Queue a record; wait while the queue is full.
+
+        Raises RecordTooLargeError before the record is queued, AbortableError, FencedError.
+        """
+        # Given as positions, which cost half of keywords: value, key, partition, callback,
+        # on_delivery, timestamp, headers.
+        produce = self._producer.produce
+        while True:
+            try:
+                produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as exception:
+                raise_by_kind(exception)
+            else:
+                return
+
+    def poll(self) -> None:
+        """Serve the reports of records; raise the first error among them."""
+        self._producer.poll(0)
+        if self._delivery_error is not None:
+            raise_by_kind(KafkaException(self._delivery_error))
+
+    def send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        """Add offsets of a group to the transaction. Raises AbortableError, FencedError."""
+        self._call(
+            lambda: self._producer.send_offsets_to_transaction(
+                list(offsets), group, _CALL_TIMEOUT_S
+            )
+        )
+
+    def commit(self) -> None:
+        """Commit the transaction after all its records. Raises AbortableError, FencedError."""
+        try:
+            self._call(lambda: self._producer.commit_transaction(_CALL_TIMEOUT_S))
+        except AbortableError:
+            # The commit's own error is general; that of the record says what is wrong.
+            if self._delivery_error is not None:
+                raise_by_kind(KafkaException(self._delivery_error))
+            raise
+
+    def abort(self) -> None:
+        """Abort the transaction. Raises AbortableError, FencedError."""
+        self._call(lambda: self._producer.abort_transaction(_ABORT_TIMEOUT_S))
+
+    def _delivered(self, error: KafkaError | None, message: object) -> None:
+        if error is not None and self._delivery_error is None:
+            self._delivery_error = error
+
+    def _call(self, call: Any) -> None:
+        for attempt in range(_ATTEMPTS_MAX):
+            try:
+                call()
+            except KafkaException as exception:
+                if error_of(exception).retriable() and attempt + 1 < _ATTEMPTS_MAX:
+                    self._producer.poll(0.05)
+                    continue
+                raise_by_kind(exception)
+            return
+
+
+class ProducerCache:
+    """The producers of this worker process, by transactional id; the oldest are closed."""
+
+    def __init__(self, limit: int = _PRODUCERS_MAX) -> None:
+        self._producers: OrderedDict[tuple[str, int], TransactionalProducer] = OrderedDict()
+        self._limit = limit
+
+    def get(
+        self, transactional_id: str, generation: int, properties: Mapping[str, Any]
+    ) -> TransactionalProducer:
+        """Return the producer of an id, made when the cache lacks it."""
+        key = (transactional_id, generation)
+        producer = self._producers.get(key)
+        if producer is None:
+            named = {**properties, "transactional.id": transactional_id}
+            producer = self._producers[key] = TransactionalProducer(named)
+            while len(self._producers) > self._limit:
+                self._producers.popitem(last=False)
+        self._producers.move_to_end(key)
+        return producer
+
+    def discard(self, transactional_id: str, generation: int) -> TransactionalProducer | None:
+        """Forget the producer of an id, and return it."""
+        return self._producers.pop((transactional_id, generation), None)
+
+
+PRODUCERS: Final = ProducerCache()
+_READERS: Final[dict[tuple[str, str], Consumer]] = {}
+
+
+def offset_reader(group_id: str, properties: Mapping[str, Any]) -> Consumer:
+    """Return the consumer of this worker that reads a group's offsets; it joins no group.
+
+    With read_committed the broker answers after open transactions on the offsets have ended.
+    """
+    key = (str(properties.get("bootstrap.servers")), group_id)
+    reader = _READERS.get(key)
+    if reader is None:
+        settings = {
+            **properties,
+            "group.id": group_id,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+        }
+        reader = _READERS[key] = Consumer(settings)
+    return reader
+
+
+def committed(reader: Consumer, partitions: Sequence[tuple[str, int]]) -> list[TopicPartition]:
+    """Return the committed offsets; the offset is negative where there is none."""
+    wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
+    found = reader.committed(wanted, _CALL_TIMEOUT_S)
+    for entry in found:
+        if entry.error is not None:
+            raise KafkaException(entry.error)
+    return found
+
+
+def partitions_of(
+    group_id: str, properties: Mapping[str, Any], topics: Iterable[str]
+) -> list[tuple[str, int]]:
+    """Return all partitions of topics as the cluster has them now."""
+    reader = offset_reader(group_id, properties)
+    found: list[tuple[str, int]] = []
+    for topic in topics:
+        metadata = reader.list_topics(topic, _CALL_TIMEOUT_S)
+        found += [(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
+    return found
+
+
+@attrs.define
+class Transaction:
+    """A transaction that a task has begun, behind the offsets that were committed before it."""
+
+    producer: TransactionalProducer
+    reader: Consumer
+    positions: dict[tuple[str, int], TopicPartition]
+    fenced: int
+
+    def send_offsets(self, offsets: Sequence[TopicPartition]) -> None:
+        """Add the next offsets of the group to the transaction."""
+        self.producer.send_offsets(offsets, self.reader.consumer_group_metadata())
+
+
+@attrs.frozen
+class TransactionSettings:
+    """The values of a job that its transactions use."""
+
+    group_id: str
+    generation: int
+    producer: Mapping[str, Any]
+    consumer: Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def transaction(
+    settings: TransactionSettings, transactional_id: str, partitions: Sequence[tuple[str, int]]
+) -> Generator[Transaction]:
+    """Begin a transaction behind the committed offsets of `partitions`, and commit it at the end.
+
+    The caller sends the offsets before it leaves. An exception aborts the transaction; the
+    producer is then forgotten, so that the next attempt starts with a new epoch.
+    """
+    try:
+        begun = _begin(settings, transactional_id, partitions)
+        yield begun
+        begun.producer.commit()
+    except BaseException:
+        _give_up(transactional_id, settings.generation)
+        raise
+
+
+def _begin(
+    settings: TransactionSettings, transactional_id: str, partitions: Sequence[tuple[str, int]]
+) -> Transaction:
+    reader = offset_reader(settings.group_id, settings.consumer)
+    fenced = 0
+    while True:
+        producer = PRODUCERS.get(transactional_id, settings.generation, settings.producer)
+        # Read with the epoch of this producer: a task that commits later fences it first.
+        positions = committed(reader, partitions)
+        producer.begin()
+        try:
+            producer.send_offsets(_probe(positions), reader.consumer_group_metadata())
+        except FencedError:
+            PRODUCERS.discard(transactional_id, settings.generation)
+            fenced += 1
+            if fenced > 1:
+                raise
+        else:
+            by_partition = {(entry.topic, entry.partition): entry for entry in positions}
+            return Transaction(producer, reader, by_partition, fenced)
+
+
+def _probe(positions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Return offsets that change nothing: the committed ones, or zero where there are none."""
+    return [
+        TopicPartition(
+            entry.topic, entry.partition, max(0, entry.offset), metadata=entry.metadata or ""
+        )
+        for entry in positions
+    ]
+
+
+def _give_up(transactional_id: str, generation: int) -> None:
+    """Abort the open transaction, so that it does not hold readers back; forget the producer."""
+    producer = PRODUCERS.discard(transactional_id, generation)
+    if producer is not None:
+        with contextlib.suppress(
+            FencedError, AbortableError, RecordTooLargeError, TaskFailureError
+        ):
+            producer.abort()

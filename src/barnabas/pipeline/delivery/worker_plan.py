@@ -1,0 +1,28 @@
+"""The values of a job that its tasks use: strings and numbers, which Spark pickles."""
+
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen
+class TaskPlan:
+    """The part of a job's plan that its tasks use, with properties under librdkafka's names."""
+
+    job: str
+    generation: int
+    kind: str
+    group_id: str
+    transactional_id: str
+    producer: Mapping[str, str | int | bool] = attrs.field(repr=False)
+    consumer: Mapping[str, str | int | bool] = attrs.field(repr=False)
+    properties: Mapping[str, str] = attrs.field(repr=False)
+    target_topic: str | None = None
+    connector_class: str = ""
+    task_configs: tuple[Mapping[str, str], ...] = attrs.field(default=(), repr=False)
+    topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    is_single_task: bool = False
+    """True when one task writes the records of all partitions."""
+    offsets_topic: str = ""
+    slice_ms: int = 0
+    records_max: int = 0

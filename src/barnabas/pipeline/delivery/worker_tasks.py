@@ -1,0 +1,109 @@
+"""The code of Spark's tasks: the functions that `mapInArrow` calls in the Python workers.
+
+A forward task gets the rows of one topic partition and writes them in one transaction with the
+offset behind the last row. It trusts the group's committed offset, not Spark's checkpoint: rows
+that an earlier transaction has committed are dropped.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from confluent_kafka import TopicPartition
+
+from barnabas.pipeline.delivery.arrow_rows import PartitionRows, runs
+from barnabas.pipeline.delivery.job_plan import RecordPosition
+from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.task_figures import Figures
+from barnabas.pipeline.delivery.transactional_producer import (
+    Transaction,
+    TransactionSettings,
+    committed,
+    partitions_of,
+    transaction,
+)
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
+
+
+def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Write the rows of a task in one transaction; yield one row of figures."""
+    rows = (run for batch in batches for run in runs(batch))
+    first = next(rows, None)
+    if first is None:
+        return
+    figures = _ForwardTask(plan, first).run(rows)
+    yield figures.as_batch()
+
+
+class _ForwardTask:
+    """One transaction over the rows of one partition, or of all when the sink needs one task."""
+
+    def __init__(self, plan: TaskPlan, first: PartitionRows) -> None:
+        self._plan = plan
+        self._first = first
+        self._figures = Figures()
+        self._next: dict[tuple[str, int], int] = {}
+
+    def run(self, others: Iterable[PartitionRows]) -> Figures:
+        """Write all rows and commit; return what was done."""
+        plan = self._plan
+        settings = TransactionSettings(plan.group_id, plan.generation, plan.producer, plan.consumer)
+        with (
+            WRITERS.borrowed(plan) as writer,
+            transaction(settings, self._transactional_id(), self._partitions()) as begun,
+        ):
+            writer.open(begun, self._figures)
+            self._write(begun, writer, self._first)
+            for rows in others:
+                self._write(begun, writer, rows)
+            note = writer.flush(self._next) or ""
+            begun.send_offsets([self._commit(*item, note) for item in self._next.items()])
+        self._figures.transactions += 1
+        self._figures.fenced += begun.fenced
+        return self._figures
+
+    def _transactional_id(self) -> str:
+        prefix = self._plan.transactional_id
+        if self._plan.is_single_task:
+            return f"{prefix}-all"
+        return f"{prefix}-{self._first.topic}-{self._first.partition}"
+
+    def _partitions(self) -> list[tuple[str, int]]:
+        """Return the partitions whose committed offsets the writer must know."""
+        if self._plan.is_single_task:
+            return partitions_of(self._plan.group_id, self._plan.consumer, self._plan.topic_ids)
+        return [(self._first.topic, self._first.partition)]
+
+    def _write(self, begun: Transaction, writer: RecordWriter, rows: PartitionRows) -> None:
+        where = (rows.topic, rows.partition)
+        if where not in begun.positions:
+            if not self._plan.is_single_task:
+                raise TaskFailureError(
+                    f"a task has rows of {self._first.topic}-{self._first.partition} and of "
+                    f"{rows.topic}-{rows.partition}: forward needs one partition in each task",
+                    is_permanent=True,
+                )
+            begun.positions[where] = committed(begun.reader, [where])[0]
+        following = rows.offsets[-1] + 1
+        _check_order(rows, self._next.get(where))
+        left = rows.after(begun.positions[where].offset)
+        self._figures.records += len(rows)
+        self._figures.skipped += len(rows) - len(left)
+        self._next[where] = following
+        if len(left):
+            writer.write(left)
+            self._figures.see_timestamp(min(left.timestamps_ms))
+
+    def _commit(self, where: tuple[str, int], offset: int, note: str) -> TopicPartition:
+        topic, partition = where
+        metadata = OffsetMetadata(self._plan.topic_ids.get(topic), note).encode()
+        return TopicPartition(topic, partition, offset, metadata=metadata)
+
+
+def _check_order(rows: PartitionRows, following: int | None) -> None:
+    """Raise TaskFailureError when rows of a partition come out of order."""
+    if following is not None and rows.offsets[0] < following:
+        first = RecordPosition(rows.topic, rows.partition, rows.offsets[0])
+        message = f"rows of a task are not in the order of offsets: {first} behind {following}"
+        raise TaskFailureError(message, is_permanent=True, record=first)

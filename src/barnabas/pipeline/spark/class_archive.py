@@ -1,0 +1,77 @@
+"""The JVM's class-data archive: classes of Spark in the form that the JVM maps into memory.
+
+The first clean exit of a driver JVM writes it; later ones start in about half the time. The file
+belongs to one JDK, one version of Spark and one set of jars, which its name has.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import attrs
+
+from barnabas.pipeline.spark.jar_cache import Jars
+
+
+def java_command() -> str | None:
+    """Return the `java` that Spark runs, or None."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+@functools.cache
+def java_version() -> str:
+    """Return the full version text of `java`, or an empty text."""
+    java = java_command()
+    if java is None:
+        return ""
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+def java_major(version: str) -> int:
+    """Return the major number in the text of `java -version`, or 0."""
+    found = re.search(r'version "(?:1\.)?(\d+)', version)
+    return int(found[1]) if found else 0
+
+
+@attrs.frozen
+class NewArchive:
+    """An archive that the JVM writes when it exits, under another name until it is complete."""
+
+    partial: Path
+    final: Path
+
+    def keep(self) -> None:
+        """Publish the archive after the JVM has exited; a partial one is removed."""
+        if self.partial.is_file() and self.partial.stat().st_size > 0:
+            self.partial.replace(self.final)
+        else:
+            self.partial.unlink(missing_ok=True)
+
+
+@attrs.frozen
+class Choice:
+    """The options of the JVM for its archive."""
+
+    options: tuple[str, ...]
+    new: NewArchive | None = None
+
+
+def choose(directory: Path, jars: Jars) -> Choice:
+    """Return the options that use the archive, or that write it when it is missing."""
+    version = java_version()
+    if java_major(version) < 17:
+        return Choice(())
+    digest = hashlib.sha256(f"{version}\n{jars.class_path}".encode()).hexdigest()[:16]
+    final = directory / f"classes-{digest}.jsa"
+    if final.is_file():
+        return Choice((f"-XX:SharedArchiveFile={final}", "-Xshare:auto"))
+    partial = final.with_suffix(f".{os.getpid()}")
+    return Choice((f"-XX:ArchiveClassesAtExit={partial}",), NewArchive(partial, final))

@@ -1,0 +1,74 @@
+"""The engine: one Spark session in which jobs run.
+
+All calls block, for seconds when the session starts; call them from threads of the runner.
+"""
+
+import threading
+from typing import Final
+
+from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
+from barnabas.pipeline.delivery.spark_library import SparkSession
+from barnabas.pipeline.delivery.task_failures import refused
+from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
+
+_STOP_TIMEOUT_S: Final = 30.0
+
+
+class EngineStoppedError(Exception):
+    """The session ended, or was not started."""
+
+
+class Engine:
+    """Starts jobs in one Spark session, and stops them with it."""
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._settings = settings
+        self._process: SparkProcess | None = None
+        self._jobs: list[RunningJob] = []
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the driver JVM. Raises SparkUnavailableError when it cannot start."""
+        with self._lock:
+            if self._process is None:
+                self._process = SparkProcess.start(self._settings)
+
+    def stop(self) -> None:
+        """Stop all jobs, then the driver JVM."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, []
+            process, self._process = self._process, None
+        if process is None:
+            return
+        if process.is_alive():
+            for job in jobs:
+                job.stop(_STOP_TIMEOUT_S)
+        process.stop()
+
+    def is_alive(self) -> bool:
+        """True while the driver JVM runs and answers."""
+        process = self._process
+        return process is not None and process.is_alive()
+
+    @property
+    def session(self) -> SparkSession:
+        """Return the session, for queries of the caller. Raises EngineStoppedError."""
+        process = self._process
+        if process is None or not process.is_alive():
+            raise EngineStoppedError("the Spark session is not running")
+        return process.session
+
+    def start_job(self, plan: JobPlan) -> RunningJob:
+        """Start a job.
+
+        Raises JobStartError when the plan cannot run (its `failure` says whether a restart helps),
+        EngineStoppedError without a session.
+        """
+        from barnabas.pipeline.delivery import forward_job
+
+        if plan.kind is JobKind.SOURCE:
+            raise refused("source connectors are not supported")
+        job: RunningJob = forward_job.start(self.session, plan, self._settings.work_directory)
+        with self._lock:
+            self._jobs = [other for other in self._jobs if other.is_running()] + [job]
+        return job

@@ -1,0 +1,139 @@
+"""Spark's Kafka connector in the user's cache.
+
+The connector is not part of PySpark. It is fetched once, with Spark's own resolver, and kept per
+version of Spark; later sessions start without the resolver, which saves two seconds.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from barnabas.pipeline.delivery.spark_library import pyspark
+
+_CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_FETCH_TIMEOUT_S: Final = 600.0
+
+
+class JarsUnavailableError(Exception):
+    """The connector is not in the cache and cannot be fetched."""
+
+
+@attrs.frozen
+class Jars:
+    """The jars that a session needs in addition to PySpark's."""
+
+    files: tuple[Path, ...]
+
+    @property
+    def class_path(self) -> str:
+        """Return the jars as a Java class path."""
+        return os.pathsep.join(map(str, self.files))
+
+
+def find(directory: Path) -> Jars | None:
+    """Return the jars in the cache for the installed version of PySpark, or None."""
+    files = tuple(sorted(_jars_directory(directory).glob("*.jar")))
+    return Jars(files) if files else None
+
+
+def find_or_fetch(directory: Path) -> Jars:
+    """Return the jars, which are fetched when the cache lacks them. Raises JarsUnavailableError."""
+    return find(directory) or fetch(directory)
+
+
+def fetch(directory: Path) -> Jars:
+    """Fetch the connector for the installed PySpark. Raises JarsUnavailableError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    connector = f"{_CONNECTOR}:{_spark_version()}"
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory) as scratch:
+        resolved = _resolve(connector, Path(scratch))
+        present = {path.name for path in _pyspark_jars().glob("*.jar")}
+        whole = Path(scratch) / "jars"
+        whole.mkdir()
+        for jar in resolved:
+            # Ivy names a jar ORGANIZATION_ARTIFACT-VERSION.jar; PySpark has most of them already.
+            artifact = jar.name.partition("_")[2]
+            if artifact not in present:
+                shutil.copy(jar, whole / artifact)
+        target = _jars_directory(directory)
+        if not target.exists():
+            whole.rename(target)
+    found = find(directory)
+    if found is None:
+        raise JarsUnavailableError(f"the resolver found no jar of {connector}")
+    return found
+
+
+def _resolve(connector: str, scratch: Path) -> list[Path]:
+    """Run Spark's resolver in `scratch`.
+
+    The resolver takes a POM in the user's Maven repository for the jar itself, so it runs with
+    another home directory.
+    """
+    empty = scratch / "empty.py"
+    empty.write_text("")
+    ivy = scratch / "ivy"
+    home = scratch / "home"
+    home.mkdir()
+    command = [
+        str(_pyspark_directory() / "bin" / "spark-submit"),
+        *("--master", "local[1]", "--packages", connector),
+        *("--conf", f"spark.jars.ivy={ivy}", str(empty)),
+    ]
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Duser.home={home}"
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _unavailable(connector, str(error)) from error
+    jars = sorted((ivy / "jars").glob("*.jar"))
+    if done.returncode != 0 or not jars:
+        raise _unavailable(connector, _reason(done.stderr))
+    return jars
+
+
+def _unavailable(connector: str, reason: str) -> JarsUnavailableError:
+    return JarsUnavailableError(
+        f"cannot fetch {connector}: {reason}; run `barnabas pipelines fetch-jars` on a host with "
+        "access to a Maven repository and copy its cache directory"
+    )
+
+
+def _reason(output: str) -> str:
+    """Return the line of the resolver's output that says what is wrong."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    wanted = ("unresolved dependency", "UnknownHost", "Server access error", "Exception")
+    for mark in wanted:
+        for line in lines:
+            if mark in line:
+                return line.lstrip(": \t")
+    return lines[-1] if lines else "the resolver printed nothing"
+
+
+def _jars_directory(directory: Path) -> Path:
+    return directory / f"jars-{_spark_version()}"
+
+
+def _spark_version() -> str:
+    return str(pyspark("version").__version__)
+
+
+def _pyspark_directory() -> Path:
+    return Path(pyspark().__file__).parent
+
+
+def _pyspark_jars() -> Path:
+    return _pyspark_directory() / "jars"

@@ -1,0 +1,189 @@
+"""The session: its settings, and the process of the driver JVM.
+
+Spark's defaults are made for jobs of minutes. A pipeline runs batches of milliseconds, so the
+session has its own settings; docs/performance.md has the figure of each.
+"""
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
+from barnabas.pipeline.spark import class_archive, jar_cache
+
+_EXIT_TIMEOUT_S: Final = 60.0
+_FILE_MANAGER: Final = (
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+)
+_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class SparkUnavailableError(Exception):
+    """Spark cannot start here; the message names what to install or to set."""
+
+
+def cache_directory() -> Path:
+    """Return the directory of the user's cache that keeps jars and class-data archives."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "barnabas" / "spark"
+
+
+@attrs.frozen
+class SessionSettings:
+    """The master that Spark runs on, and the places of its files."""
+
+    work_directory: Path
+    """Scratch files of this process: checkpoints of jobs whose position is a group's offsets."""
+    master: str = "local[*]"
+    checkpoint_directory: str | None = None
+    """Checkpoints of jobs with state (`checkpoint.dir`), shared by all hosts of the cluster."""
+    cache_directory: Path = attrs.field(factory=cache_directory)
+    application: str = "barnabas pipelines"
+    driver_memory: str = "1g"
+    is_short_lived: bool = False
+    """True for commands that end within a minute: the JVM compiles less."""
+    properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    """Spark's own settings (`spark.*`), which go before those of this module."""
+
+    @property
+    def is_local(self) -> bool:
+        """True when the executors are threads of the driver JVM."""
+        return self.master.startswith("local") and not self.master.startswith("local-cluster")
+
+
+def check(settings: SessionSettings) -> None:
+    """Raise SparkUnavailableError when Spark cannot start with these settings."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkUnavailableError("PySpark is missing: pip install 'barnabas[spark]'")
+    if class_archive.java_command() is None:
+        raise SparkUnavailableError(
+            "Java is missing, which Spark needs: install a JDK 17 or 21 (Debian: openjdk-17-jdk)"
+        )
+    if not settings.is_local and settings.checkpoint_directory is None:
+        raise SparkUnavailableError(
+            f"spark.master={settings.master} needs checkpoint.dir: a directory or URI that all "
+            "hosts of the cluster share"
+        )
+
+
+class SparkProcess:
+    """The driver JVM with its session."""
+
+    def __init__(self, session: SparkSession, archive: class_archive.NewArchive | None) -> None:
+        self.session = session
+        self._archive = archive
+        gateway: Any = session.sparkContext._gateway
+        self._gateway = gateway
+        self._java: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+
+    @classmethod
+    def start(cls, settings: SessionSettings) -> "SparkProcess":
+        """Start the JVM and its session. Raises SparkUnavailableError."""
+        check(settings)
+        jars = jar_cache.find_or_fetch(settings.cache_directory)
+        archive = class_archive.choose(settings.cache_directory, jars)
+        configuration = pyspark().SparkConf(loadDefaults=False)
+        for name, value in spark_properties(settings, jars, archive).items():
+            configuration.set(name, value)
+        os.environ.update(_environment(settings))
+        try:
+            session = pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+        except pyspark("errors").PySparkRuntimeError as error:
+            raise SparkUnavailableError(f"the driver JVM did not start: {error}") from error
+        session.sparkContext.setLogLevel("ERROR")
+        return cls(session, archive.new)
+
+    def is_alive(self) -> bool:
+        """True while the JVM runs and its session is open."""
+        if self._java is not None and self._java.poll() is not None:
+            return False
+        try:
+            return not self.session._jsparkSession.sparkContext().isStopped()
+        except Exception:
+            return False
+
+    def stop(self) -> None:
+        """Stop the session and the JVM, and keep the class-data archive that it wrote."""
+        with contextlib.suppress(Exception):
+            self.session.stop()
+        with contextlib.suppress(Exception):
+            self._gateway.shutdown()
+        self._forget_gateway()
+        java = self._java
+        if java is None:
+            return
+        if java.stdin is not None:
+            java.stdin.close()
+        try:
+            java.wait(_EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            java.kill()
+            java.wait()
+            return
+        if self._archive is not None:
+            self._archive.keep()
+
+    def _forget_gateway(self) -> None:
+        """Let a later session of this process start a JVM again."""
+        context = pyspark().SparkContext
+        context._gateway = None
+        context._jvm = None
+
+
+def _environment(settings: SessionSettings) -> dict[str, str]:
+    """Return variables that Spark reads when its JVM starts."""
+    found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if settings.is_local:
+        found["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return found
+
+
+def spark_properties(
+    settings: SessionSettings, jars: jar_cache.Jars, archive: class_archive.Choice
+) -> dict[str, str]:
+    """Return the properties of the session; those of the user replace ours."""
+    options = ["-XX:+UseSerialGC", *archive.options]
+    if settings.is_short_lived:
+        options.append("-XX:TieredStopAtLevel=1")
+    found = {
+        "spark.app.name": settings.application,
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.speculation": "false",
+        "spark.python.daemon.module": "barnabas.pipeline.spark.python_daemon",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.warehouse.dir": str(settings.work_directory / "warehouse"),
+        "spark.local.dir": str(settings.work_directory / "spark"),
+    }
+    if settings.is_local:
+        found |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraClassPath": jars.class_path,
+        }
+    else:
+        found["spark.jars"] = ",".join(map(str, jars.files))
+    if _is_local_path(settings.checkpoint_directory):
+        found["spark.sql.streaming.checkpointFileManagerClass"] = _FILE_MANAGER
+    found |= settings.properties
+    extra = settings.properties.get("spark.driver.extraJavaOptions", "")
+    found["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
+    return found
+
+
+def _is_local_path(directory: str | None) -> bool:
+    return directory is None or "://" not in directory or directory.startswith("file://")
