@@ -14,12 +14,14 @@ from barnabas.testing.simulation.attached_client import ClientCore, attach
 from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import InvariantError
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.runner import Simulation, prepare, run
 
 __all__ = [
     "ClientCore",
     "Failure",
     "InvariantError",
+    "RareState",
     "SimProduce",
     "SimProduced",
     "Simulation",

@@ -1,7 +1,7 @@
 """The data side of a broker in the simulation: replicas, fetchers, ISR changes, and clients.
 
 The cores are the server's: `ReplicaManager`, `FetcherCore`, `IsrManager`, and the `Fetching` of its
-Fetch handler with its sessions. Messages pass as objects.
+Fetch handler with its sessions, and its ListOffsets handler. Messages pass as objects.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,12 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.types import Uuid
 from barnabas.server.api.handlers.data import fetch_handler
+from barnabas.server.api.handlers.data.list_offsets_handler import list_offsets
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.simulation.network import Failure, Network, Respond
+from barnabas.testing.simulation.rare_states import Divergences
 from barnabas.testing.simulation.sim_partition_log import SimLogs, SimRecords
 from barnabas.testing.simulation.world import Process
 
@@ -32,7 +35,7 @@ FETCH_VERSION: Final = 17
 _FETCH_TIMEOUT_MS: Final = 30_000
 _CONTROLLER_TIMEOUT_MS: Final = 10_000
 _CHECKPOINT_MS: Final = 5_000
-_LATEST: Final = -1
+_OFFSETS_VERSION: Final = 10
 
 
 @attrs.frozen(slots=True)
@@ -95,6 +98,7 @@ class BrokerDriver:
             version=FETCH_VERSION,
             connection=SimpleNamespace(listener_name="PLAINTEXT"),
         )
+        self._offsets_context: Any = SimpleNamespace(services=services, version=_OFFSETS_VERSION)
 
     def start(self, image: MetadataImage) -> None:
         """Host the replicas of the first image and serve clients and followers."""
@@ -189,7 +193,7 @@ class BrokerDriver:
             case SimProduce():
                 self._produce(request, respond)
             case ListOffsetsRequest():
-                respond(self._list_offsets(request))
+                respond(list_offsets(self._offsets_context, request))
             case _:
                 raise TypeError(f"{type(request).__name__} cannot be sent to a broker")
 
@@ -217,33 +221,6 @@ class BrokerDriver:
         else:
             respond(SimProduced(ErrorCode.NONE, info.first_offset))
 
-    def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        response = ListOffsetsResponse()
-        for topic in request.topics:
-            answers = [self._list_offset(topic.name, asked) for asked in topic.partitions]
-            response.topics.append(
-                ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
-            )
-        return response
-
-    def _list_offset(
-        self, topic: str, asked: ListOffsetsRequest.ListOffsetsPartition
-    ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
-        answer = ListOffsetsResponse.ListOffsetsPartitionResponse(
-            partition_index=asked.partition_index
-        )
-        try:
-            partition = self.replicas.partition(
-                topic, asked.partition_index, asked.current_leader_epoch
-            )
-        except KafkaError as error:
-            answer.error_code = error.code
-            return answer
-        log = partition.log
-        answer.offset = log.log_end_offset if asked.timestamp == _LATEST else log.log_start_offset
-        answer.leader_epoch = partition.leader_epoch
-        return answer
-
 
 class _Fetcher:
     """Sends the requests of one fetcher core."""
@@ -263,6 +240,7 @@ class _Fetcher:
         self._key = key
         self._broker_epoch = broker_epoch
         self._timer = 0
+        self._divergences = Divergences(process.world.rare)
 
     def poll(self) -> None:
         """Send the request that is due, or set the timer."""
@@ -297,9 +275,14 @@ class _Fetcher:
         if not self.is_stopped:
             if isinstance(response, FetchResponse):
                 _take_bytes(response)
+                self._divergences.answered(response, self._leader_epoch)
             now_ms = self._process.now_ms
             self.core.on_response(response, now_ms, wall_ms=now_ms)
             self.poll()
+
+    def _leader_epoch(self, key: tuple[Uuid, int]) -> int:
+        followed = self.core.partitions.get(key)
+        return -1 if followed is None else followed.leader_epoch
 
     def _failed(self, _: Failure) -> None:
         if not self.is_stopped:

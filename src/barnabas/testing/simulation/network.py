@@ -184,6 +184,7 @@ class Network:
 
     def _arrive(self, exchange: _Exchange, handler: Handler, request: Any) -> None:
         def respond(response: Any) -> None:
+            self.world.rare.answered(response)
             self._respond(exchange, response)
 
         if exchange.connection.is_open:

@@ -16,6 +16,7 @@ from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.testing.simulation.quorum_replica import QuorumReplica, ReplicaObserver
+from barnabas.testing.simulation.rare_states import RareState
 
 _COMPARED_EVERY: Final = 8
 """Images are compared at offsets that are multiples of this."""
@@ -41,11 +42,14 @@ class QuorumInvariants(ReplicaObserver):
         self._checked: dict[tuple[int, int], int] = {}  # entries compared, by (node, life)
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._images: dict[int, object] = {}
+        self._candidates: dict[int, set[int]] = {}
+        self._counted_offset = -1
         self._digest = digest
 
     def state_written(self, replica: QuorumReplica, old: QuorumState, new: QuorumState) -> None:
         """Check R2."""
         require(new.epoch >= old.epoch, "R2", f"{replica.process}: the epoch fell")
+        self._count_candidates(replica, old, new)
         if new.epoch == old.epoch:
             is_kept = old.leader_id is None or new.leader_id == old.leader_id
             require(is_kept, "R2", f"{replica.process}: the leader of {old.epoch} is forgotten")
@@ -54,6 +58,14 @@ class QuorumInvariants(ReplicaObserver):
                 require(is_kept, "R2", f"{replica.process}: the vote in {old.epoch} is forgotten")
         if new.voted is not None:
             self._note_vote(replica, new.epoch, new.voted.id)
+
+    def _count_candidates(self, replica: QuorumReplica, old: QuorumState, new: QuorumState) -> None:
+        node_id = replica.process.node_id
+        if new.voted is not None and new.voted.id == node_id and new.leader_id is None:
+            self._candidates.setdefault(new.epoch, set()).add(node_id)
+        is_split = len(self._candidates.get(old.epoch, ())) > 1 and old.epoch not in self.leaders
+        if is_split and new.epoch > old.epoch:
+            replica.process.world.rare.reached(RareState.SPLIT_VOTE)
 
     def vote_granted(self, replica: QuorumReplica, epoch: int, candidate: int) -> None:
         """Check that a replica has one vote in an epoch."""
@@ -102,7 +114,10 @@ class QuorumInvariants(ReplicaObserver):
         require(offset >= known, "HW", f"{replica.process}: truncated to {offset} below {known}")
 
     def published(self, replica: QuorumReplica, batch: CommittedBatch) -> None:
-        """Check IM."""
+        """Check IM, and count what the batch changes."""
+        if batch.image.offset > self._counted_offset:
+            self._counted_offset = batch.image.offset
+            replica.process.world.rare.committed(batch.delta)
         if batch.image.offset % _COMPARED_EVERY:
             return
         digest = self._digest(batch.image)

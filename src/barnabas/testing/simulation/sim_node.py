@@ -22,6 +22,7 @@ from barnabas.testing.simulation.quorum_replica import (
     QuorumReplica,
     ReplicaObserver,
 )
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.sim_partition_log import SimLogs
 from barnabas.testing.simulation.world import Process
 
@@ -140,9 +141,18 @@ class SimNode:
 
     def _publish(self, batch: CommittedBatch) -> None:
         if self._is_following:
+            self._count_pending_isrs(batch.image)
             self.image = batch.image
             if self.broker is not None:
                 self.broker.apply(batch.image, batch.delta)
+
+    def _count_pending_isrs(self, image: MetadataImage) -> None:
+        """Note that another controller leads while this broker waits for a change of an ISR."""
+        if self.broker is None or self.image is None or image.epoch == self.image.epoch:
+            return
+        states = (partition.leader_state for partition in self.broker.replicas.partitions())
+        if any(state is not None and state.isr.is_pending for state in states):
+            self.process.world.rare.reached(RareState.PENDING_ISR_ACROSS_CONTROLLERS)
 
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""

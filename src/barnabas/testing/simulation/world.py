@@ -10,6 +10,8 @@ from heapq import heappop, heappush
 from typing import Any
 from zlib import crc32
 
+from barnabas.testing.simulation.rare_states import RareStates
+
 Action = Callable[..., None]
 
 
@@ -17,6 +19,7 @@ class World:
     """Runs events in the order of their times; events of one time in the order of their creation.
 
     `trace` is a hash of all that was noted with `note`: two runs of one seed have the same trace.
+    `rare` counts the rare states that were reached.
     """
 
     def __init__(self, seed: int) -> None:
@@ -25,6 +28,7 @@ class World:
         self.now_us = 0
         self.events = 0
         self.trace = 0
+        self.rare = RareStates()
         self.log: Callable[[str], None] | None = None
         self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
         self._number = 0
