@@ -29,6 +29,7 @@ SANS_IO = [
     *sorted((SOURCE / "client" / "core").rglob("*.py")),
     *sorted((SOURCE / "registry" / "formats").rglob("*.py")),
     *sorted((SOURCE / "registry" / "core").rglob("*.py")),
+    *sorted((SOURCE / "pipeline" / "jobs" / "core").rglob("*.py")),
     *sorted((SOURCE / "pipeline" / "data").rglob("*.py")),
 ]
 # Impure imports that a core may have, with the reason; each must be needed.

@@ -59,6 +59,10 @@ NO_DEFAULT: Final = _NoDefault.NO_DEFAULT
 """The default of a property that must be given."""
 
 
+def _own_name(key: "ConfigKey") -> str:
+    return key.name
+
+
 @attrs.frozen
 class ConfigKey:
     """One property: its type, default and description.
@@ -75,13 +79,9 @@ class ConfigKey:
     group: str | None = attrs.field(default=None, kw_only=True)
     order_in_group: int = attrs.field(default=-1, kw_only=True)
     width: Width = attrs.field(default=Width.NONE, kw_only=True)
-    display_name: str = attrs.field(kw_only=True)
+    display_name: str = attrs.field(default=attrs.Factory(_own_name, takes_self=True), kw_only=True)
     dependents: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     recommender: Recommender | None = attrs.field(default=None, kw_only=True)
-
-    @display_name.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator]
-    def _own_name(self) -> str:
-        return self.name
 
     @property
     def is_required(self) -> bool:

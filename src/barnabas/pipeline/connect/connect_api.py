@@ -1,0 +1,117 @@
+"""The ASGI application of Connect's REST API: dispatch by the route table, errors, JSON."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+from urllib.parse import unquote_to_bytes
+
+import attrs
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Router
+
+from barnabas.http import Application
+from barnabas.http.asgi import Receive, Scope, Send
+from barnabas.pipeline.connect import connector_handlers, runner_handlers
+from barnabas.pipeline.connect.connect_calls import ROUTES, Answer, ConnectCall
+from barnabas.pipeline.connect.connector_service import ConnectorService
+from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
+from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
+
+_HANDLERS: Final = (connector_handlers, runner_handlers)
+"""Imported for their routes."""
+_JSON: Final = "application/json"
+
+
+class ConnectorOffsets(Protocol):
+    """Reads and changes the positions of connectors."""
+
+    async def read(self, name: str) -> list[dict[str, Any]]:
+        """Return partitions with their offsets."""
+        ...
+
+    async def alter(self, name: str, offsets: Any) -> None:
+        """Set positions; an offset of null removes one."""
+        ...
+
+    async def reset(self, name: str) -> None:
+        """Remove all positions."""
+        ...
+
+
+@attrs.frozen
+class ConnectContext:
+    """The parts that handlers use."""
+
+    service: ConnectorService
+    offsets: ConnectorOffsets
+    loggers: RunnerLoggers
+    progress: Callable[[str], dict[str, Any]]
+    """Returns the figures of a job."""
+    engine_problem: Callable[[], str | None]
+    """Returns why no job can run, None when the engine runs or is not needed."""
+    base_url: str
+    tracks_topics: bool = True
+    allows_topics_reset: bool = True
+
+
+class ConnectApi:
+    """Answers requests."""
+
+    def __init__(self, context: ConnectContext) -> None:
+        self._context = context
+
+    def asgi(self) -> Application:
+        """Return the application for an ASGI server."""
+        return Router(default=self._serve, redirect_slashes=False)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answer = await self._answer(Request(scope, receive))
+        except ConnectRestError as error:
+            answer = Answer(error.status, {"error_code": error.status, "message": error.message})
+        response = _response(answer)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Answer:
+        raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        segments = _segments(raw_path.partition(b"?")[0].decode("latin-1"))
+        method = "GET" if request.method == "HEAD" else request.method
+        found = [(each, each.places(segments)) for each in ROUTES]
+        matching = [(each, places) for each, places in found if places is not None]
+        for each, places in matching:
+            if each.method == method:
+                body = await _read_body(request)
+                if each.needs_store:
+                    self._context.service.check_ready()
+                query = list(request.query_params.multi_items())
+                return await each.handler(ConnectCall(self._context, places, query, body))
+        if matching:
+            raise ConnectRestError(405, "HTTP 405 Method Not Allowed")
+        raise ConnectRestError(404, "HTTP 404 Not Found")
+
+
+def _segments(raw_path: str) -> list[str]:
+    """Return the decoded segments of a path. Raises ConnectRestError (400) for bad UTF-8."""
+    parts = raw_path.strip("/").split("/") if raw_path.strip("/") else []
+    try:
+        return [unquote_to_bytes(part).decode() for part in parts]
+    except UnicodeDecodeError:
+        raise bad_request("The path is not UTF-8") from None
+
+
+async def _read_body(request: Request) -> bytes:
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise bad_request("The body ends before its length") from None
+
+
+def _response(answer: Answer) -> Response:
+    headers = dict(answer.headers)
+    if answer.status == 503:
+        headers["Retry-After"] = "1"
+    if answer.body is None:
+        return Response(status_code=answer.status, headers=headers)
+    body = json.dumps(answer.body, ensure_ascii=False, separators=(",", ":"))
+    return Response(body.encode(), answer.status, headers, media_type=_JSON)

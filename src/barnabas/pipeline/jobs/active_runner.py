@@ -1,0 +1,262 @@
+"""The active runner: starts, watches and stops jobs as the store wants them.
+
+`JobFleet` decides; this class carries its effects out with the engine, in threads, and writes the
+states of jobs to the status topic. It runs for as long as the runner is active; at its end all jobs
+and the engine are stopped, and no state is written for that: the next active runner writes its own.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress, RunningJob
+from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
+from barnabas.pipeline.jobs.core.job_fleet import FleetEffect, Forget, JobFleet, WantedJob
+from barnabas.pipeline.jobs.core.job_supervision import (
+    Failure,
+    ReportState,
+    RestartPolicy,
+    StartRun,
+    StopRun,
+)
+from barnabas.pipeline.jobs.core.store_records import (
+    CommitRecord,
+    ConfigRecord,
+    FencingRecord,
+    RestartRecord,
+    TaskRecord,
+)
+from barnabas.pipeline.jobs.job_failures import failure_of_error, failure_of_job
+from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec, PlannedJob
+from barnabas.pipeline.jobs.job_statuses import JobStatuses
+from barnabas.pipeline.jobs.runner_store import RunnerStore
+from barnabas.pipeline.jobs.running_engine import JobEngine
+
+logger = logging.getLogger(__name__)
+
+_POLL_S: Final = 1.0
+_STOP_TIMEOUT_S: Final = 30.0
+_ENGINE_BACKOFF_S: Final = (1.0, 60.0)
+
+
+@attrs.frozen
+class _Run:
+    """A job that the engine runs."""
+
+    number: int
+    job: RunningJob
+
+
+@attrs.frozen
+class _Seen:
+    """The state of a running job at one look."""
+
+    name: str
+    run: _Run
+    progress: JobProgress | None
+    is_running: bool
+    failure: JobFailure | None
+
+
+class ActiveRunner:
+    """Runs the jobs of a group while this runner is active."""
+
+    def __init__(
+        self,
+        store: RunnerStore,
+        engine: JobEngine,
+        planner: JobPlanner,
+        policy: RestartPolicy,
+        statuses: JobStatuses,
+    ) -> None:
+        self.fleet = JobFleet(policy)
+        self.progress: dict[str, JobProgress] = {}
+        """The progress of the newest run of each job."""
+        self.engine_problem: str | None = "Spark starts"
+        """Why no job can run now, None while the engine runs."""
+        self._store = store
+        self._engine = engine
+        self._planner = planner
+        self._statuses = statuses
+        self._runs: dict[str, _Run] = {}
+        self._generation = 0
+        self._woken = trio.Event()
+        self._engine_lost = trio.Event()
+
+    async def run(self) -> None:
+        """Run jobs until cancelled. Raises ConfigsWriteError when another runner takes over."""
+        await self._store.take_over()
+        self._store.on_restart = self._on_restart
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._keep_engine)
+                nursery.start_soon(self._follow_store)
+                nursery.start_soon(self._wake_in_time)
+                nursery.start_soon(self._watch_jobs)
+                nursery.start_soon(self._statuses.write_queued)
+        finally:
+            self._store.on_restart = lambda record: None
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._engine.stop)
+
+    async def _keep_engine(self) -> None:
+        """Start the engine, and start it again when it ends by itself."""
+        delay_s, longest_s = _ENGINE_BACKOFF_S
+        while True:
+            started = trio.current_time()
+            try:
+                await trio.to_thread.run_sync(self._engine.start)
+            except Exception as error:
+                self.engine_problem = str(error)
+                logger.error("cannot start Spark, retrying delay_s=%g error=%s", delay_s, error)
+                await trio.sleep(delay_s)
+                delay_s = min(delay_s * 2, longest_s)
+                continue
+            logger.info("Spark started seconds=%.1f", trio.current_time() - started)
+            self.engine_problem, delay_s = None, _ENGINE_BACKOFF_S[0]
+            self._engine_lost = trio.Event()
+            self._carry_out(self.fleet.engine_up(trio.current_time()))
+            await self._engine_lost.wait()
+            logger.error("Spark ended, restarting it jobs=%d", len(self._runs))
+            self.engine_problem = "Spark restarts"
+            self._runs.clear()
+            self._carry_out(self.fleet.engine_down(trio.current_time()))
+            await trio.to_thread.run_sync(self._engine.stop)
+
+    async def _follow_store(self) -> None:
+        """Pass the wanted jobs to the fleet, whenever they change."""
+        while True:
+            changed = self._store.changed
+            wanted = {
+                name: WantedJob(JobSpec(name, entry.config), entry.target)
+                for name, entry in self._store.state.connectors.items()
+            }
+            self._carry_out(self.fleet.desire(wanted, trio.current_time()))
+            await changed.wait()
+
+    async def _wake_in_time(self) -> None:
+        while True:
+            self._woken = trio.Event()
+            with trio.move_on_at(self.fleet.wake_at):
+                await self._woken.wait()
+            self._carry_out(self.fleet.wake(trio.current_time()))
+
+    def _on_restart(self, request: RestartRecord) -> None:
+        job = self.fleet.jobs.get(request.connector)
+        if job is not None and (job.last_failure is not None or not request.only_failed):
+            self._carry_out(self.fleet.restart(request.connector, trio.current_time()))
+
+    def _carry_out(self, effects: Sequence[FleetEffect]) -> None:
+        for each in effects:
+            if isinstance(each, Forget):
+                self.progress.pop(each.job, None)
+                self._statuses.forget(each.job)
+                continue
+            name = each.job
+            match each.effect:
+                case StartRun(spec, run):
+                    self._nursery.start_soon(self._start, spec, run)
+                case StopRun(run):
+                    self._nursery.start_soon(self._stop, name, run)
+                case ReportState() as report:
+                    self._statuses.report(name, report)
+        self._woken.set()
+
+    async def _start(self, spec: JobSpec, run: int) -> None:
+        """Plan and start a job, and report the outcome to the fleet."""
+        name = spec.name
+        self._generation += 1
+        plan = partial(self._planner.plan, spec, self._generation)
+        try:
+            planned = await trio.to_thread.run_sync(plan)
+            await self._write_tasks(planned)
+            job = await trio.to_thread.run_sync(self._engine.start_job, planned.plan)
+        except ConfigsWriteError as error:
+            if error.is_fenced:
+                raise
+            self._failed(name, run, Failure(str(error), str(error)))
+        except Exception as error:
+            failure = failure_of_error(error)
+            if not failure.is_permanent:
+                logger.debug("start failed job=%s", name, exc_info=error)
+            self._failed(name, run, failure)
+        else:
+            logger.info("started job=%s kind=%s", name, planned.plan.kind)
+            self._runs[name] = _Run(run, job)
+            self._carry_out(self.fleet.started(name, run, trio.current_time()))
+
+    def _failed(self, name: str, run: int, failure: Failure) -> None:
+        logger.error(
+            "job failed job=%s permanent=%s error=%s", name, failure.is_permanent, failure.message
+        )
+        self._carry_out(self.fleet.failed(name, run, failure, trio.current_time()))
+
+    async def _write_tasks(self, planned: PlannedJob) -> None:
+        """Write the configurations of a job's tasks, unless they are stored already."""
+        name, tasks = planned.plan.name, planned.stored_tasks
+        entry = self._store.state.connectors.get(name)
+        if entry is None or (entry.tasks == list(tasks) and not entry.is_inconsistent):
+            return
+        records: list[ConfigRecord] = [
+            TaskRecord(name, number, task) for number, task in enumerate(tasks)
+        ]
+        records.append(CommitRecord(name, len(tasks)))
+        if planned.plan.kind == "source":
+            records.append(FencingRecord(name, len(tasks)))
+        await self._store.write_configs(records)
+
+    async def _stop(self, name: str, number: int) -> None:
+        run = self._runs.pop(name, None)
+        if run is not None and run.number == number:
+            try:
+                await trio.to_thread.run_sync(run.job.stop, _STOP_TIMEOUT_S)
+            except Exception as error:
+                logger.warning("stop failed job=%s error=%s", name, error)
+        logger.info("stopped job=%s", name)
+        self._carry_out(self.fleet.stopped(name, number, trio.current_time()))
+
+    async def _watch_jobs(self) -> None:
+        """Look at all running jobs every second."""
+        while True:
+            await trio.sleep(_POLL_S)
+            if self.engine_problem is not None:
+                continue
+            if not await trio.to_thread.run_sync(self._engine.is_alive):
+                self._engine_lost.set()
+                self.engine_problem = "Spark ended"
+                continue
+            runs = dict(self._runs)
+            for seen in await trio.to_thread.run_sync(_look, runs):
+                self._take_in(seen)
+
+    def _take_in(self, seen: _Seen) -> None:
+        if self._runs.get(seen.name) is not seen.run:
+            return  # stopped meanwhile
+        if seen.progress is not None:
+            self.progress[seen.name] = seen.progress
+            self._statuses.track_topics(seen.name, seen.run.job.plan, seen.progress)
+        if seen.failure is None and seen.is_running:
+            return
+        del self._runs[seen.name]
+        failure = seen.failure or JobFailure("the job ended by itself", is_permanent=False)
+        self._failed(seen.name, seen.run.number, failure_of_job(failure))
+
+
+def _look(runs: dict[str, _Run]) -> list[_Seen]:
+    """Return the state of running jobs; runs in a thread."""
+    return [_look_at(name, run) for name, run in runs.items()]
+
+
+def _look_at(name: str, run: _Run) -> _Seen:
+    job = run.job
+    try:
+        failure, is_running = job.failure(), job.is_running()
+        return _Seen(name, run, job.progress(), is_running, failure)
+    except Exception as error:
+        logger.warning("cannot read progress job=%s error=%s", name, error)
+        return _Seen(name, run, None, True, None)

@@ -1,0 +1,81 @@
+"""Writing configurations in transactions, so that a runner that was deposed cannot write.
+
+All runners of a group use the transactional id `connect-cluster-GROUP`, as Java's leader does
+(KIP-618). The runner that becomes active takes it over; a write of the earlier one fails.
+"""
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import trio
+from confluent_kafka import KafkaException, Producer
+
+from barnabas.pipeline.jobs.storage_topics import KeyValue
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT_S: Final = 30.0
+_PARTITION: Final = 0
+
+
+class ConfigsWriteError(Exception):
+    """The records were not written. `is_fenced` is True when another runner has taken over."""
+
+    def __init__(self, reason: str, *, is_fenced: bool = False) -> None:
+        super().__init__(reason)
+        self.is_fenced = is_fenced
+
+
+class ConfigsWriter:
+    """Writes to the configs topic as the active runner."""
+
+    def __init__(self, properties: Mapping[str, Any], group_id: str, topic: str) -> None:
+        self._properties = {
+            **properties,
+            "transactional.id": f"connect-cluster-{group_id}",
+            "transaction.timeout.ms": 10_000,
+            "log_level": 0,
+        }
+        self._topic = topic
+        self._producer: Any = None
+        self._lock = trio.Lock()
+
+    async def take_over(self) -> None:
+        """Fence every earlier writer. Raises ConfigsWriteError."""
+        async with self._lock:
+            await trio.to_thread.run_sync(self._take_over)
+
+    async def write(self, records: Sequence[KeyValue]) -> None:
+        """Write records in one transaction. Raises ConfigsWriteError."""
+        async with self._lock:
+            await trio.to_thread.run_sync(self._write, records)
+
+    def _take_over(self) -> None:
+        self._producer = Producer(self._properties)
+        try:
+            self._producer.init_transactions(_TIMEOUT_S)
+        except KafkaException as error:
+            raise _failure(error) from None
+
+    def _write(self, records: Sequence[KeyValue]) -> None:
+        producer = self._producer
+        if producer is None:
+            raise ConfigsWriteError("this runner is not active", is_fenced=True)
+        try:
+            producer.begin_transaction()
+            for key, value in records:
+                producer.produce(self._topic, value=value, key=key, partition=_PARTITION)
+            producer.commit_transaction(_TIMEOUT_S)
+        except KafkaException as error:
+            failure = _failure(error)
+            if not failure.is_fenced:
+                with contextlib.suppress(KafkaException):
+                    producer.abort_transaction(_TIMEOUT_S)
+            raise failure from None
+
+
+def _failure(error: KafkaException) -> ConfigsWriteError:
+    cause = error.args[0]
+    return ConfigsWriteError(cause.str(), is_fenced=bool(cause.fatal()))

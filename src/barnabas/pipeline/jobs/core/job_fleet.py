@@ -1,0 +1,125 @@
+"""All jobs of one runner: what is wanted of them, what runs, and what to do next.
+
+The fleet is idle on a runner that stands by. Methods take an event and the time in seconds and
+return effects with the name of their job, to carry out in order.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from barnabas.pipeline.jobs.core.job_supervision import (
+    Effect,
+    Failure,
+    JobSupervision,
+    RestartPolicy,
+    TargetState,
+)
+
+
+@attrs.frozen
+class WantedJob:
+    """A job of the store. A new `spec`, compared with ==, makes the job start again."""
+
+    spec: Any
+    target: TargetState
+
+
+@attrs.frozen
+class JobEffect:
+    """An effect of one job's supervision."""
+
+    job: str
+    effect: Effect
+
+
+@attrs.frozen
+class Forget:
+    """A removed job has ended: its statuses can be removed."""
+
+    job: str
+
+
+FleetEffect = JobEffect | Forget
+
+
+class JobFleet:
+    """The supervisions of all jobs, by name."""
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.jobs: dict[str, JobSupervision] = {}
+        self._policy = policy
+        self._engine_is_up = False
+
+    @property
+    def wake_at(self) -> float:
+        """When `wake` must be called."""
+        return min((job.wake_at for job in self.jobs.values()), default=float("inf"))
+
+    def desire(self, wanted: Mapping[str, WantedJob], now: float) -> list[FleetEffect]:
+        """Take in all jobs that are wanted; jobs that are missing are stopped and removed."""
+        effects: list[FleetEffect] = []
+        for name in list(self.jobs):
+            if name not in wanted:
+                job = self.jobs[name]
+                removed = job.desire(None, TargetState.STOPPED, now)
+                effects += self._of(name, removed)
+        for name, each in wanted.items():
+            effects += self._of(name, self._job(name, now).desire(each.spec, each.target, now))
+        return effects
+
+    def _job(self, name: str, now: float) -> JobSupervision:
+        job = self.jobs.get(name)
+        if job is None:
+            job = self.jobs[name] = JobSupervision(self._policy)
+            if self._engine_is_up:
+                job.engine_up(now)
+        return job
+
+    def engine_up(self, now: float) -> list[FleetEffect]:
+        """Take in that the engine accepts jobs."""
+        self._engine_is_up = True
+        return self._all(now, JobSupervision.engine_up)
+
+    def engine_down(self, now: float) -> list[FleetEffect]:
+        """Take in that the engine and all runs ended."""
+        self._engine_is_up = False
+        return self._all(now, JobSupervision.engine_down)
+
+    def wake(self, now: float) -> list[FleetEffect]:
+        """Act on the time."""
+        return self._all(now, JobSupervision.wake)
+
+    def started(self, name: str, run: int, now: float) -> list[FleetEffect]:
+        """Take in that a job's run processes records."""
+        job = self.jobs.get(name)
+        return [] if job is None else self._of(name, job.started(run, now))
+
+    def failed(self, name: str, run: int, failure: Failure, now: float) -> list[FleetEffect]:
+        """Take in that a job's run failed."""
+        job = self.jobs.get(name)
+        return [] if job is None else self._of(name, job.failed(run, failure, now))
+
+    def stopped(self, name: str, run: int, now: float) -> list[FleetEffect]:
+        """Take in that a job's run ended as requested."""
+        job = self.jobs.get(name)
+        return [] if job is None else self._of(name, job.stopped(run, now))
+
+    def restart(self, name: str, now: float) -> list[FleetEffect]:
+        """Restart a job at a person's request."""
+        job = self.jobs.get(name)
+        return [] if job is None else self._of(name, job.restart(now))
+
+    def _all(self, now: float, event: Any) -> list[FleetEffect]:
+        effects: list[FleetEffect] = []
+        for name, job in list(self.jobs.items()):
+            effects += self._of(name, event(job, now))
+        return effects
+
+    def _of(self, name: str, effects: list[Effect]) -> list[FleetEffect]:
+        found: list[FleetEffect] = [JobEffect(name, effect) for effect in effects]
+        if self.jobs[name].is_over:
+            del self.jobs[name]
+            found.append(Forget(name))
+        return found

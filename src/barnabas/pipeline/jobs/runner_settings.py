@@ -1,0 +1,245 @@
+"""The settings of a runner: the properties of Connect's distributed worker, and barnabas's own.
+
+A `connect-distributed.properties` file is accepted. Unlike Java's worker, nothing is required:
+group, topics and converters have defaults. Properties that mean something to Java only, such as
+`plugin.path`, are ignored.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from barnabas.client.client_config import ClientConfig
+from barnabas.config import ConfigError, properties_file
+from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
+from barnabas.pipeline.connect.config_providers import ProviderLimits
+from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.connect.config_validators import InRange, clean_name
+from barnabas.pipeline.jobs.core.job_supervision import RestartPolicy
+from barnabas.pipeline.jobs.job_config import RunnerDefaults
+
+_SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
+_CONVERTERS: Final = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}
+_BROKER_DEFAULT: Final = -1
+_PARTITIONS: Final = {"offset": 25, "status": 5}
+_LOW: Final = Importance.LOW
+
+
+def _key(name: str, kind: ConfigType, default: Any, text: str, **more: Any) -> ConfigKey:
+    return ConfigKey(name, kind, default, _LOW, text, **more)
+
+
+DEFINITION: Final = ConfigDef(
+    [
+        _key(
+            "group.id",
+            ConfigType.STRING,
+            "barnabas-pipelines",
+            "The group of runners that share jobs; one of them is active.",
+            validator=clean_name,
+        ),
+        _key(
+            "config.storage.topic",
+            ConfigType.STRING,
+            "connect-configs",
+            "The topic of configurations: one partition, compacted.",
+            validator=clean_name,
+        ),
+        _key(
+            "offset.storage.topic",
+            ConfigType.STRING,
+            "connect-offsets",
+            "The topic of source connectors' positions, compacted.",
+            validator=clean_name,
+        ),
+        _key(
+            "status.storage.topic",
+            ConfigType.STRING,
+            "connect-status",
+            "The topic of states, compacted.",
+            validator=clean_name,
+        ),
+        *(
+            _key(
+                f"{topic}.storage.replication.factor",
+                ConfigType.SHORT,
+                _BROKER_DEFAULT,
+                f"The replication factor of the {topic} topic; -1 is the brokers' default.",
+            )
+            for topic in ("config", "offset", "status")
+        ),
+        *(
+            _key(
+                f"{topic}.storage.partitions",
+                ConfigType.INT,
+                count,
+                f"The number of partitions of the {topic} topic.",
+                validator=InRange(1),
+            )
+            for topic, count in _PARTITIONS.items()
+        ),
+        _key(
+            "topic.tracking.enable",
+            ConfigType.BOOLEAN,
+            True,
+            "True keeps the topics that each connector uses.",
+        ),
+        _key(
+            "topic.tracking.allow.reset",
+            ConfigType.BOOLEAN,
+            True,
+            "True allows a request to clear the topics of a connector.",
+        ),
+        _key(
+            "barnabas.restart.max",
+            ConfigType.INT,
+            -1,
+            "Restarts in a row of a failed job: -1 for no limit, 0 for none, as in Java's Connect.",
+            validator=InRange(-1),
+        ),
+        _key(
+            "config.providers.allowed.paths",
+            ConfigType.LIST,
+            [],
+            "Files and directories that ${file:..} and ${dir:..} may read, with what is below.",
+        ),
+        _key(
+            "config.providers.allowed.env",
+            ConfigType.LIST,
+            [],
+            "Patterns of the environment variables that ${env:..} may read.",
+        ),
+        _key(
+            "checkpoint.dir",
+            ConfigType.STRING,
+            None,
+            "Where jobs with state keep it; all hosts of a cluster must share it.",
+        ),
+    ]
+)
+
+
+@attrs.frozen
+class StorageTopic:
+    """One of Connect's topics. A replication factor of -1 is the brokers' default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+
+
+@attrs.frozen
+class RunnerSettings:
+    """All settings of a runner except its HTTP listener."""
+
+    group_id: str
+    configs: StorageTopic
+    offsets: StorageTopic
+    status: StorageTopic
+    client: ClientConfig
+    client_properties: Mapping[str, str]
+    """The properties of all Kafka clients, `bootstrap.servers` included."""
+    defaults: RunnerDefaults
+    restarts: RestartPolicy
+    providers: ProviderLimits
+    tracks_topics: bool
+    allows_topics_reset: bool
+    checkpoint_directory: str | None
+    spark_properties: Mapping[str, str]
+    """The properties of Spark's session: `spark.*`."""
+
+    @classmethod
+    def load(cls, file: Path | None, overrides: Mapping[str, str]) -> "RunnerSettings":
+        """Read a properties file, if one is given, under the overrides. Raises ConfigError."""
+        properties = properties_file.read(file) if file is not None else {}
+        return cls.from_properties({**properties, **overrides})
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "RunnerSettings":
+        """Return the settings that properties describe. Raises ConfigError."""
+        try:
+            parsed = DEFINITION.parse(properties)
+        except ConfigValueError as error:
+            raise ConfigError(str(error)) from None
+        client = _client_properties(properties)
+        config = ClientConfig.from_properties(client)
+        defaults = RunnerDefaults(
+            group_id=str(parsed["group.id"]),
+            bootstrap=",".join(map(str, config.bootstrap)),
+            offsets_topic=str(parsed["offset.storage.topic"]),
+            client_properties={k: v for k, v in client.items() if k != "bootstrap.servers"},
+            consumer_properties=_prefixed(properties, "consumer."),
+            producer_properties=_prefixed(properties, "producer."),
+            converter_properties=_converters(properties),
+        )
+        return cls(
+            group_id=defaults.group_id,
+            configs=_topic(parsed, "config", 1),
+            offsets=_topic(parsed, "offset", parsed["offset.storage.partitions"]),
+            status=_topic(parsed, "status", parsed["status.storage.partitions"]),
+            client=config,
+            client_properties=client,
+            defaults=defaults,
+            restarts=_restarts(parsed["barnabas.restart.max"]),
+            providers=_limits(parsed),
+            tracks_topics=parsed["topic.tracking.enable"] is True,
+            allows_topics_reset=parsed["topic.tracking.allow.reset"] is True,
+            checkpoint_directory=_optional(parsed["checkpoint.dir"]),
+            spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
+        )
+
+
+def _client_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    found = {name: value for name, value in properties.items() if name.startswith(_SECURITY)}
+    found["bootstrap.servers"] = properties.get("bootstrap.servers", "127.0.0.1:9092")
+    return found
+
+
+def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in properties.items()
+        if name.startswith(prefix)
+    }
+
+
+def _converters(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the runner's converters with their own properties."""
+    given = {
+        name: value
+        for name, value in properties.items()
+        if any(name == each or name.startswith(f"{each}.") for each in _CONVERTERS)
+    }
+    return {**_CONVERTERS, **given}
+
+
+def _topic(parsed: Mapping[str, ParsedValue], kind: str, partitions: ParsedValue) -> StorageTopic:
+    factor = parsed[f"{kind}.storage.replication.factor"]
+    return StorageTopic(
+        str(parsed[f"{kind}.storage.topic"]),
+        partitions if isinstance(partitions, int) else 1,
+        factor if isinstance(factor, int) else _BROKER_DEFAULT,
+    )
+
+
+def _restarts(count: ParsedValue) -> RestartPolicy:
+    limit = count if isinstance(count, int) and count >= 0 else None
+    return RestartPolicy(restarts_max=limit)
+
+
+def _limits(parsed: Mapping[str, ParsedValue]) -> ProviderLimits:
+    paths, variables = (parsed[f"config.providers.allowed.{kind}"] for kind in ("paths", "env"))
+    return ProviderLimits(
+        [Path(each) for each in paths] if isinstance(paths, list) else [],
+        variables if isinstance(variables, list) else [],
+    )
+
+
+def _optional(value: ParsedValue) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,25 @@
+"""The engine as the runner sees it. Calls block for seconds; the runner makes them in threads."""
+
+from typing import Protocol
+
+from barnabas.pipeline.delivery.job_plan import JobPlan, RunningJob
+
+
+class JobEngine(Protocol):
+    """Starts jobs; `barnabas.pipeline.spark.engine` has the one that runs on Spark."""
+
+    def start(self) -> None:
+        """Get ready to run jobs. Raises an exception that says why it cannot."""
+        ...
+
+    def stop(self) -> None:
+        """Stop all jobs, then the engine."""
+        ...
+
+    def is_alive(self) -> bool:
+        """True while the engine runs and answers."""
+        ...
+
+    def start_job(self, plan: JobPlan) -> RunningJob:
+        """Start a job. Raises an exception that says why it cannot."""
+        ...
