@@ -1,0 +1,10 @@
+"""Connectors that come with barnabas, under the class names of the Java connectors they replace.
+
+What lives here: connectors and their tasks. What may not: Spark sessions, transactions and
+offsets' storage: the deliveries own these and call a task by `plugin_api`.
+
+    file_stream_source, file_stream_sink    lines of a file
+    datagen_source                          made-up records for trials
+
+A task's module is imported in Spark's workers when its job starts there.
+"""

@@ -1,0 +1,13 @@
+"""Converters: bytes of a topic to data and back, under the rules of Connect's own converters.
+
+    converter_base          what all converters share
+    primitive_converters    strings, bytes, booleans, numbers
+    header_literals         headers as literals: Connect's default for headers
+    json_converter          JSON with and without schemas
+    json_schemas            schemas as JSON, with a cache
+    json_readers            JSON values to data, by schema
+    json_writers            data to JSON text, by schema
+
+A converter is for one side of one job. It keeps what it computed for a schema, so records of a
+schema that was seen before cost only their own content.
+"""

@@ -1,0 +1,189 @@
+"""FileStream source and sink: Java's line ends and offsets, and files that lose lost batches."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.pipeline.connect.connectors import file_stream_sink
+from barnabas.pipeline.connect.connectors.file_stream_sink import FileStreamSinkTask
+from barnabas.pipeline.connect.connectors.file_stream_source import (
+    FileStreamSourceConnector,
+    FileStreamSourceTask,
+)
+from barnabas.pipeline.connect.plugin_api import CommittedPosition
+from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord, SourceRecord
+
+
+class Offsets:
+    def __init__(self, offset: Mapping[str, Any] | None = None) -> None:
+        self._offset = offset
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None if self._offset is None else dict(self._offset)
+
+
+STARTED: list[FileStreamSourceTask] = []
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    yield
+    _stop_all()
+
+
+def _stop_all() -> None:
+    while STARTED:
+        STARTED.pop().stop()
+
+
+def source(
+    file: Path, offset: Mapping[str, Any] | None = None, **props: str
+) -> FileStreamSourceTask:
+    task = FileStreamSourceTask()
+    task.start({"file": str(file), "topic": "t", **props}, Offsets(offset))
+    STARTED.append(task)
+    return task
+
+
+def texts(records: list[SourceRecord]) -> list[str]:
+    return [record.value for record in records]
+
+
+def test_file_source_reads_lines_with_all_ends(tmp_path: Path):
+    file = tmp_path / "in"
+    file.write_bytes(b"a\nb\r\nc\rd\n\nlast")
+    records = source(file).poll()
+    assert texts(records) == ["a", "b", "c", "d", ""]
+    assert [record.source_offset["position"] for record in records] == [2, 5, 7, 9, 10]
+    assert records[0].source_partition == {"filename": str(file)}
+
+
+def test_file_source_incomplete_line_is_read_when_complete(tmp_path: Path):
+    file = tmp_path / "in"
+    task = source(file)
+    assert task.poll() == []
+    file.write_bytes(b"a\r")
+    assert task.poll() == []
+    with file.open("ab") as stream:
+        stream.write(b"\nb\n")
+    assert texts(task.poll()) == ["a", "b"]
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"))),
+    st.integers(0, 30),
+)
+def test_file_source_continues_behind_any_offset(tmp_path_factory: Any, lines: list[str], at: int):
+    file = tmp_path_factory.mktemp("f") / "in"
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    records = source(file).poll()
+    assert texts(records) == lines
+    if at < len(records):
+        assert texts(source(file, records[at].source_offset).poll()) == lines[at + 1 :]
+    _stop_all()
+
+
+def test_file_source_javas_position_in_ascii_is_taken_over(tmp_path: Path):
+    file = tmp_path / "in"
+    file.write_text("a\nb\n")
+    assert texts(source(file, {"position": 2}).poll()) == ["b"]
+
+
+def test_file_source_javas_position_behind_other_characters_is_refused(tmp_path: Path):
+    file = tmp_path / "in"
+    file.write_text("ä\nb\n", encoding="utf-8")
+    with pytest.raises(ConnectError, match="not ASCII"):
+        source(file, {"position": 2}).poll()
+
+
+def test_file_source_replaced_file_is_refused(tmp_path: Path):
+    file = tmp_path / "in"
+    file.write_text("a\n")
+    with pytest.raises(ConnectError, match="was replaced"):
+        source(file, {"position": 100}).poll()
+
+
+def test_file_source_batch_size_bounds_a_poll(tmp_path: Path):
+    file = tmp_path / "in"
+    file.write_text("a\nb\nc\n")
+    task = source(file, **{"batch.size": "2"})
+    assert [texts(task.poll()) for _ in range(3)] == [["a", "b"], ["c"], []]
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "message"),
+    [
+        ({"filename": "f"}, {}, "contain the key 'position'"),
+        ({"filename": "f"}, {"position": "1"}, "expected to be a Long"),
+        ({"filename": "f"}, {"position": -1}, "non-negative"),
+        ({}, {"position": 1}, "contain the key 'filename'"),
+    ],
+)
+def test_file_source_altered_offset_is_checked(
+    partition: dict[str, Any], offset: dict[str, Any], message: str
+):
+    with pytest.raises(ConnectError, match=message):
+        FileStreamSourceConnector().check_offset(partition, offset)
+
+
+def sink_records(*values: Any) -> list[SinkRecord]:
+    return [
+        SinkRecord("t", 0, 0, None, None, None, value, (), i, CREATE_TIME, ("t", 0, i))
+        for i, value in enumerate(values)
+    ]
+
+
+def sink(file: Path) -> FileStreamSinkTask:
+    task = FileStreamSinkTask()
+    task.start({"file": str(file)})
+    return task
+
+
+def test_file_sink_lost_batch_disappears(tmp_path: Path):
+    file = tmp_path / "out"
+    file.write_text("before\n")
+    lost = sink(file)
+    lost.open({})
+    lost.put(sink_records("lost"))
+    lost.close(is_committed=False)
+    task = sink(file)
+    task.open({})
+    task.put(sink_records("a", {"b": 1}, None))
+    note = task.flush({})
+    task.close(is_committed=True)
+    assert note is not None
+    again = sink(file)
+    again.open({("t", 0): CommittedPosition(3, note)})
+    again.put(sink_records("lost too"))
+    again.close(is_committed=False)
+    last = sink(file)
+    last.open({("t", 0): CommittedPosition(3, note), ("t", 1): CommittedPosition(0, "")})
+    last.close(is_committed=True)
+    assert file.read_text() == "before\na\n{b=1}\nnull\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_file_sink_two_writers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_stream_sink, "_LOCK_WAIT_S", 0.1)
+    first, second = sink(tmp_path / "out"), sink(tmp_path / "out")
+    first.open({})
+    with pytest.raises(ConnectError, match="holds the lock"):
+        second.open({})
+    first.close(is_committed=True)
+    second.open({})
+    second.close(is_committed=True)
+
+
+def test_file_sink_shorter_file_is_continued_at_its_end(tmp_path: Path):
+    file = tmp_path / "out"
+    file.write_text("x\n")
+    task = sink(file)
+    task.open({("t", 0): CommittedPosition(9, "100")})
+    task.put(sink_records("y"))
+    task.close(is_committed=True)
+    assert file.read_text() == "x\ny\n"
