@@ -123,6 +123,35 @@ def test_unreachable_broker_is_one_that_has_ended_or_just_closed_its_connection(
     assert evidence.unreachable(1020) == set()
 
 
+def test_evidence_settles_when_the_broker_connects_again_or_after_half_a_second() -> None:
+    evidence = watching()
+    assert not evidence.is_settling(1000)
+    evidence.on_closed(KEY, 1000)
+    assert evidence.is_settling(1500)
+    assert not evidence.is_settling(1501)
+    evidence.take_due(1000)
+    evidence.on_connected(KEY, 1010)
+    assert not evidence.is_settling(1010)
+
+
+def test_evidence_settles_when_the_ended_broker_is_fenced() -> None:
+    kill(evidence := watching(), 2000)
+    assert evidence.is_settling(2100)
+    evidence.follow({}, 2100)
+    assert not evidence.is_settling(2100)
+
+
+def test_evidence_broker_stays_just_ended_for_three_seconds_after_its_end() -> None:
+    evidence = watching()
+    assert evidence.just_ended(1000) == frozenset()
+    kill(evidence, 1000)
+    evidence.follow({}, 1100)
+    assert evidence.just_ended(4000) == {KEY.broker_id}
+    assert evidence.just_ended(4001) == frozenset()
+    evidence.follow({SessionKey(2, 50): ADDRESS}, 4001)
+    assert evidence.just_ended(1000) == frozenset()
+
+
 def test_evidence_of_the_next_incarnation_waits_for_the_hold_off() -> None:
     evidence = watching()
     kill(evidence, 1000)

@@ -137,3 +137,55 @@ def test_reachable_image_shows_an_ended_broker_as_fenced() -> None:
 
     observe(scenario)
     assert seen == [True, True]
+
+
+def test_settle_returns_at_once_while_all_brokers_are_connected() -> None:
+    waited: list[float] = []
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        await trio.sleep(0.05)
+        started = trio.current_time()
+        await detector.settle()
+        waited.append(trio.current_time() - started)
+
+    observe(scenario)
+    assert waited[0] < 0.01
+
+
+def test_settle_waits_until_the_ended_broker_is_fenced() -> None:
+    """Also when the end of its connection has arrived and no task has read it yet."""
+    order: list[str] = []
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        await trio.sleep(0.05)
+        broker.reset()
+
+        async def settle() -> None:
+            await detector.settle()
+            order.append("settled")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(settle)
+            await trio.lowlevel.checkpoint()
+            await broker.kill()
+            await trio.sleep(0.1)
+            order.append("fenced")
+            detector.follow(broker.image(fenced=True))
+
+    assert observe(scenario) == [2]
+    assert order == ["fenced", "settled"]
+
+
+def test_settle_gives_up_after_half_a_second() -> None:
+    waited: list[float] = []
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        await trio.sleep(0.05)
+        await broker.kill()
+        started = trio.current_time()
+        await detector.settle()
+        waited.append(trio.current_time() - started)
+        assert detector.just_ended() == {2}
+
+    observe(scenario)
+    assert 0.3 < waited[0] < 2

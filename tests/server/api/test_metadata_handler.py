@@ -28,14 +28,22 @@ class Served:
     def __init__(self, image: MetadataImage, **config: str) -> None:
         self.image = image
         self.created: list[str] = []
+        self.settled: MetadataImage | None = None
+        self.just_ended: frozenset[int] = frozenset()
         self.connection = FakeConnection()
         self.services = MetadataServices(
             image=lambda: self.image,
+            settle_failures=self._settle,
+            just_ended=lambda: self.just_ended,
             kraft_version=lambda: 1,
             controller_versions=lambda: None,
             settings=ConfigSubscriptions(NodeConfig.load(None, config)),
             create_topics=self._create,
         )
+
+    async def _settle(self) -> None:
+        if self.settled is not None:
+            self.image = self.settled
 
     async def _create(self, names: list[str]) -> dict[str, ErrorCode]:
         self.created += names
@@ -135,6 +143,25 @@ def test_metadata_of_a_fenced_leader_has_no_leader(served: Served) -> None:
     (partition,) = response.topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert partition.offline_replicas == [1]
+
+
+def test_metadata_waits_for_the_next_leaders_of_a_broker_that_has_just_ended(
+    served: Served,
+) -> None:
+    fenced = attrs.evolve(served.image.brokers[2], fenced=True)
+    served.settled = attrs.evolve(served.image, brokers={**served.image.brokers, 2: fenced})
+    assert [broker.node_id for broker in served.ask(request("t")).brokers] == [1]
+
+
+def test_metadata_lists_a_broker_that_has_just_ended(served: Served) -> None:
+    """librdkafka closes its handle of a broker that is not listed, while its leaders move."""
+    fenced = attrs.evolve(served.image.brokers[1], fenced=True)
+    served.image = attrs.evolve(served.image, brokers={**served.image.brokers, 1: fenced})
+    served.just_ended = frozenset({1})
+    response = served.ask(request("t"))
+    assert sorted(broker.node_id for broker in response.brokers) == [1, 2]
+    (partition,) = response.topics[0].partitions
+    assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ _HOLD_OFF_MS: Final = 3000
 _RETRY_MIN_MS: Final = 200
 _RETRY_MAX_MS: Final = 30_000
 _STABLE_MS: Final = 10_000
+_SETTLE_MS: Final = 500
+_LISTED_MS: Final = 3000
 
 
 class BrokerAddress(NamedTuple):
@@ -57,6 +59,7 @@ class FailureEvidence:
         self._watches: dict[SessionKey, _Watch] = {}
         self._gone: set[SessionKey] = set()
         self._held_until_ms: dict[int, int] = {}
+        self._ended_ms: dict[SessionKey, int] = {}
 
     # Events
 
@@ -73,6 +76,9 @@ class FailureEvidence:
         for key in ended - brokers.keys():
             del self._watches[key]
         self._gone -= ended
+        self._ended_ms = {
+            key: at_ms for key, at_ms in self._ended_ms.items() if now_ms - at_ms <= _LISTED_MS
+        }
         return ended
 
     def on_connected(self, key: SessionKey, now_ms: int) -> None:
@@ -81,6 +87,7 @@ class FailureEvidence:
         if watch is not None:
             watch.connected_ms, watch.closed_ms, watch.refused_ms = now_ms, None, None
             self._gone.discard(key)
+            self._ended_ms.pop(key, None)
 
     def on_closed(self, key: SessionKey, now_ms: int) -> None:
         """The broker has closed the connection, or its host has reset it."""
@@ -90,6 +97,7 @@ class FailureEvidence:
         if now_ms - watch.connected_ms >= _STABLE_MS:
             watch.failures = 0
         watch.connected_ms, watch.closed_ms, watch.refused_ms = None, now_ms, None
+        self._ended_ms[key] = now_ms
         # A process that ends may accept a connection and close it at once. A proxy does so forever.
         is_early = watch.failures < _EARLY_ATTEMPTS
         delay_ms = _BETWEEN_ATTEMPTS_MS if watch.failures else 0
@@ -133,6 +141,19 @@ class FailureEvidence:
             if watch.closed_ms is not None and now_ms - watch.closed_ms <= _REFUSALS_WITHIN_MS
         }
         return closed | self._gone
+
+    def is_settling(self, now_ms: int) -> bool:
+        """True while a broker that has just closed its connection may still be fenced."""
+        return any(
+            key in self._watches and now_ms - at_ms <= _SETTLE_MS
+            for key, at_ms in self._ended_ms.items()
+        )
+
+    def just_ended(self, now_ms: int) -> frozenset[int]:
+        """Return the brokers that closed their connection a few seconds ago, fenced or not."""
+        return frozenset(
+            key.broker_id for key, at_ms in self._ended_ms.items() if now_ms - at_ms <= _LISTED_MS
+        )
 
     def take_due(self, now_ms: int) -> list[tuple[SessionKey, BrokerAddress]]:
         """Return the brokers to connect to now."""

@@ -111,6 +111,10 @@ class MetadataServices:
 
     image: "Callable[[], MetadataImage]"
     """Returns the committed metadata."""
+    settle_failures: "Callable[[], Awaitable[None]]"
+    """Waits shortly for the next leaders of a broker that has just ended."""
+    just_ended: Callable[[], frozenset[int]]
+    """Returns the brokers that stay listed for some seconds after their end."""
     kraft_version: Callable[[], int]
     """Returns the finalized kraft.version, which is not part of the metadata records."""
     settings: "ConfigSubscriptions"

@@ -133,6 +133,8 @@ def _metadata_services(node: "Node") -> MetadataServices:
 
     return MetadataServices(
         image=lambda: node.image_for_clients,
+        settle_failures=node.settle_failures,
+        just_ended=node.just_ended,
         kraft_version=lambda: node.quorum.core.kraft_version,
         settings=node.settings,
         controller_versions=lambda: node.channel.controller_versions(),

@@ -111,6 +111,15 @@ class Node:
         """The committed metadata, in which brokers that have just ended count as fenced."""
         return self.image if self._detector is None else self._detector.reachable(self.image)
 
+    def just_ended(self) -> frozenset[int]:
+        """Return the brokers whose process ended a few seconds ago, which clients still see."""
+        return frozenset() if self._detector is None else self._detector.just_ended()
+
+    async def settle_failures(self) -> None:
+        """Wait shortly while a broker has just ended, and its partitions have no new leader."""
+        if self._detector is not None:
+            await self._detector.settle()
+
     def now_ms(self) -> int:
         """Return the wall clock, in ms since 1970."""
         return int(time.time() * 1000)

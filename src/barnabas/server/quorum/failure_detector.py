@@ -6,6 +6,7 @@ connection, and reports.
 
 import errno
 import logging
+import select
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S: Final = 1.0
 _READ_BYTES: Final = 64
+_SETTLE_S: Final = 0.5
 
 
 class FailureDetector:
@@ -47,6 +49,8 @@ class FailureDetector:
         self._evidence = FailureEvidence()
         self._connections: dict[SessionKey, trio.CancelScope] = {}
         self._woken = trio.Event()
+        self._changed = trio.Event()
+        self._poller = select.poll()
 
     def follow(self, image: MetadataImage) -> None:
         """Watch the unfenced brokers of this image."""
@@ -60,7 +64,7 @@ class FailureDetector:
         for key in self._evidence.follow(brokers, self._now_ms()):
             if key in self._connections:
                 self._connections.pop(key).cancel()
-        self._woken.set()
+        self._wake()
 
     def follow_changes(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Watch the unfenced brokers of a new image."""
@@ -80,6 +84,26 @@ class FailureDetector:
             and broker.epoch == key.epoch
         }
         return attrs.evolve(image, brokers={**image.brokers, **fenced}) if fenced else image
+
+    def just_ended(self) -> frozenset[int]:
+        """Return the brokers that Metadata still lists although their process has just ended.
+
+        librdkafka 2.16 closes its handle of a broker that is no longer listed. When the same answer
+        moves a partition to another leader, it may lose that leader for a second.
+        """
+        return self._evidence.just_ended(self._now_ms())
+
+    async def settle(self) -> None:
+        """Wait until brokers that have just closed their connection are fenced or connected again.
+
+        At most half a second. A client that lost its leader asks for metadata at once. An answer
+        without the next leader costs it a second or more (librdkafka looks again each second).
+        """
+        if not self._is_settling():
+            return
+        with trio.move_on_after(_SETTLE_S):
+            while self._is_settling():
+                await self._changed.wait()
 
     def report_again(self) -> None:
         """Report the brokers that are known to have ended to a new active controller."""
@@ -109,7 +133,7 @@ class FailureDetector:
         with trio.CancelScope() as scope:
             self._connections[key] = scope
             await self._connect(key, address)
-            self._woken.set()
+            self._wake()
             if self._connections.get(key) is scope:
                 del self._connections[key]
 
@@ -132,10 +156,28 @@ class FailureDetector:
             evidence.on_failed(key, self._now_ms())
         else:
             evidence.on_connected(key, self._now_ms())
+            self._wake()
+            await self._wait_for_end(stream)
+            evidence.on_closed(key, self._now_ms())
+
+    async def _wait_for_end(self, stream: trio.socket.SocketType) -> None:
+        number = stream.fileno()
+        self._poller.register(number, select.POLLIN)
+        try:
             with stream, suppress(OSError):
                 while await stream.recv(_READ_BYTES):
                     pass  # a broker sends nothing without a request
-            evidence.on_closed(key, self._now_ms())
+        finally:
+            self._poller.unregister(number)
+
+    def _is_settling(self) -> bool:
+        """True also for a connection whose end has arrived, but is not yet handled."""
+        return self._evidence.is_settling(self._now_ms()) or bool(self._poller.poll(0))
+
+    def _wake(self) -> None:
+        self._woken.set()
+        self._changed.set()
+        self._changed = trio.Event()
 
 
 async def _open(address: BrokerAddress) -> trio.socket.SocketType:

@@ -37,6 +37,7 @@ async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataRe
     wanted = request.topics
     if ctx.version < _TOPIC_IDS_SINCE:
         _check_named(wanted or (), ctx.version)
+    await ctx.services.settle_failures()
     image = ctx.services.image()
     if wanted is None or (not wanted and ctx.version < _EMPTY_MEANS_NONE_SINCE):
         topics = [_topic(ctx, image, topic) for topic in image.topics_by_name.values()]
@@ -48,7 +49,7 @@ async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataRe
             if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=list(_brokers(image, ctx.connection.listener_name)),
+        brokers=list(_brokers(image, ctx.connection.listener_name, ctx.services.just_ended())),
         cluster_id=image.cluster_id,
         controller_id=alive_controller(image),
         topics=topics,
@@ -83,11 +84,12 @@ def alive_controller(image: MetadataImage) -> int:
 
 
 def _brokers(
-    image: MetadataImage, listener_name: str
+    image: MetadataImage, listener_name: str, just_ended: frozenset[int]
 ) -> Iterable[MetadataResponse.MetadataResponseBroker]:
     for broker in image.brokers.values():
         endpoint = broker.endpoints.get(listener_name)
-        if not broker.fenced and endpoint is not None:
+        is_listed = not broker.fenced or broker.id in just_ended
+        if is_listed and endpoint is not None:
             yield MetadataResponse.MetadataResponseBroker(
                 node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
