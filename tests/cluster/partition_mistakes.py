@@ -46,7 +46,7 @@ def unclean_restart_stays_eligible() -> Any:
     return patch.object(
         isr_changes,
         "end_incarnation",
-        lambda context, broker_id, *, is_clean: end(context, broker_id, is_clean=True),
+        lambda context, broker_id, most, *, is_clean: end(context, broker_id, most, is_clean=True),
     )
 
 

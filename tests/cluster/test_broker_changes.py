@@ -3,12 +3,15 @@
 import attrs
 import pytest
 
+from barnabas.cluster.controller.controller import MAX_CHANGES_PER_RUN
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.records.metadata_records import (
     FeatureLevelRecord,
@@ -291,3 +294,76 @@ def test_fence_broker_between_its_runs_no_election_chooses_it() -> None:
     cluster.take(cluster.controller.fence_broker(1))
     assert cluster.image.brokers[1].fenced
     assert not cluster.controller.fencing
+
+
+def seats(cluster: Cluster, broker_id: int) -> int:
+    return len([*cluster.image.partition_index.isr_members(broker_id)])
+
+
+def crowded() -> Cluster:
+    """A cluster in which broker 1 is in sync in more partitions than one run changes."""
+    cluster = Cluster(brokers=2)
+    cluster.create("t", partitions=MAX_CHANGES_PER_RUN + 250, replicas=2)
+    return cluster
+
+
+def test_register_broker_with_many_seats_leaves_them_in_runs_and_registers_last() -> None:
+    cluster = crowded()
+    former = cluster.image.brokers[1].epoch
+    cluster.controller.sessions.remove(SessionKey(1, former))
+    request = registration(1, incarnation=9)
+    first = cluster.controller.register_broker(request)
+    assert (len(first.records), first.is_complete) == (MAX_CHANGES_PER_RUN, False)
+    cluster.take(first)
+    assert (cluster.image.brokers[1].epoch, seats(cluster, 1)) == (former, 250)
+    last = cluster.controller.register_broker(request)
+    assert (len(last.records), last.is_complete) == (251, True)
+    assert cluster.take(last).broker_epoch == cluster.image.brokers[1].epoch > former
+    assert seats(cluster, 1) == 0
+    assert not cluster.controller.ending
+
+
+def test_unregister_broker_between_its_runs_is_not_added_to_an_isr() -> None:
+    cluster = crowded()
+    request = UnregisterBrokerRequest(broker_id=1)
+    first = cluster.controller.unregister_broker(request)
+    cluster.take(first)
+    left = first.records[0]
+    assert isinstance(left, PartitionChangeRecord)
+    partition = cluster.image.topics_by_id[left.topic_id].partitions[left.partition_id]
+    proposal = AlterPartitionRequest(
+        broker_id=2,
+        broker_epoch=cluster.image.brokers[2].epoch,
+        topics=[
+            AlterPartitionRequest.TopicData(
+                topic_id=left.topic_id,
+                partitions=[
+                    AlterPartitionRequest.PartitionData(
+                        partition_index=left.partition_id,
+                        leader_epoch=partition.leader_epoch,
+                        partition_epoch=partition.partition_epoch,
+                        new_isr_with_epochs=[
+                            AlterPartitionRequest.BrokerState(broker_id=each) for each in (1, 2)
+                        ],
+                    )
+                ],
+            )
+        ],
+    )
+    (topic,) = cluster.controller.alter_partition(proposal, 3).response.topics
+    assert topic.partitions[0].error_code == ErrorCode.INELIGIBLE_REPLICA
+    cluster.take(cluster.controller.unregister_broker(request))
+    assert cluster.image.brokers.keys() == {2}
+
+
+def test_register_broker_that_is_refused_between_its_runs_keeps_its_seats() -> None:
+    """The former incarnation sends a heartbeat: it lives, and may join ISRs again."""
+    cluster = crowded()
+    cluster.controller.sessions.remove(SessionKey(1, cluster.image.brokers[1].epoch))
+    request = registration(1, uuid(777), incarnation=9)
+    cluster.take(cluster.controller.register_broker(request))
+    cluster.unfence(1)
+    with pytest.raises(KafkaError) as refusal:
+        cluster.controller.register_broker(request)
+    assert refusal.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert not cluster.controller.ending

@@ -41,6 +41,10 @@ from barnabas.protocol.messages.broker_heartbeat import (
 )
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationResponse
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     AbortTransactionRecord,
@@ -543,3 +547,61 @@ def test_tick_broker_that_is_being_fenced_joins_no_isr_until_it_is_unfenced() ->
     (answer,) = (each.outcome for each in commit(machine).completions if each.token == "join")
     assert isinstance(answer, AlterPartitionResponse)
     assert {each.error_code for topic in answer.topics for each in topic.partitions} == {0}
+
+
+def test_register_broker_with_more_seats_than_one_batch_is_answered_after_the_last_run() -> None:
+    """Planted once: unregistering was one atomic batch, refused with POLICY_VIOLATION."""
+    machine = with_partitions(10_100, brokers=2)
+    former = machine.image.brokers[1].epoch
+    machine.controller.sessions.remove(SessionKey(1, former))
+    machine.submit(registration(1, incarnation=9), 4, TOKEN, 10_000)
+    assert not commit(machine).completions
+    assert machine.image.brokers[1].epoch == former
+    sizes, completions = finish(machine)
+    assert max(sizes) <= 501
+    assert sum(sizes) == 10_100 - 500 + 1
+    (completion,) = completions
+    assert isinstance(completion.outcome, BrokerRegistrationResponse)
+    assert completion.outcome.broker_epoch == machine.image.brokers[1].epoch > former
+    assert not list(machine.image.partition_index.isr_members(1))
+
+
+def test_unregister_broker_with_more_seats_than_one_batch_is_carried_out() -> None:
+    machine = with_partitions(10_100, brokers=2)
+    machine.submit(UnregisterBrokerRequest(broker_id=1), 0, TOKEN, 10_000)
+    commit(machine)
+    sizes, (completion,) = finish(machine)
+    assert max(sizes) <= 501
+    assert isinstance(completion.outcome, UnregisterBrokerResponse)
+    assert machine.image.brokers.keys() == {2}
+
+
+def test_step_down_fails_an_operation_between_its_runs() -> None:
+    machine = with_partitions(600, brokers=2)
+    machine.submit(UnregisterBrokerRequest(broker_id=1), 0, TOKEN, 10_000)
+    commit(machine)
+    (completion,) = depose(machine).completions
+    assert isinstance(completion.outcome, KafkaError)
+    assert completion.outcome.code is ErrorCode.NOT_CONTROLLER
+    assert machine.wakeup_ms() is None
+
+
+def test_tick_operation_that_is_refused_between_its_runs_is_answered() -> None:
+    machine = with_partitions(600, brokers=2)
+    for _ in range(2):  # the second one finds no broker when the first has ended
+        machine.submit(UnregisterBrokerRequest(broker_id=1), 0, TOKEN, 10_000)
+    _, completions = finish(machine)
+    outcomes = [each.outcome for each in completions]
+    assert {type(each) for each in outcomes} == {UnregisterBrokerResponse, KafkaError}
+
+
+def finish(machine: ControllerStateMachine) -> tuple[list[int], list[Completion]]:
+    """Run what is due now; return the number of records of each run, and the completions."""
+    sizes: list[int] = []
+    completions: list[Completion] = []
+    while machine.wakeup_ms() == 0:
+        machine.tick(10_000)
+        effects = machine.take_effects(10_000)
+        sizes.append(sum(len(entry.records) for entry in effects.ready.entries))
+        completions += [*effects.completions, *commit(machine).completions]
+    return sizes, completions

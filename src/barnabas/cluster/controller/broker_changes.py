@@ -18,13 +18,18 @@ from barnabas.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.records.metadata_records import BrokerRegistrationChangeRecord
+from barnabas.protocol.records.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    UnregisterBrokerRecord,
+)
 
 
 def unregister_broker(
-    context: Context, request: UnregisterBrokerRequest
+    context: Context, request: UnregisterBrokerRequest, most: int
 ) -> ControllerResult[UnregisterBrokerResponse]:
     """Remove a broker's registration; a live broker may be unregistered, too.
+
+    It leaves its ISRs first, `most` partitions at a time.
 
     Raises KafkaError BROKER_ID_NOT_REGISTERED.
     """
@@ -34,8 +39,12 @@ def unregister_broker(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             f"Broker ID {request.broker_id} is not currently registered",
         )
-    records = isr_changes.unregister(context, broker)
-    return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
+    records = isr_changes.leave_all(context, broker, most)
+    response = UnregisterBrokerResponse(error_message=None)
+    if len(records) == most:
+        return ControllerResult(records, response, is_complete=False)
+    unregistered = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    return ControllerResult([*records, unregistered], response)
 
 
 def heartbeat(

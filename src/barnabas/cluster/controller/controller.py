@@ -8,7 +8,7 @@ to Kafka's `*ControlManager` classes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -90,6 +90,8 @@ from barnabas.protocol.types import Uuid
 MAX_CHANGES_PER_RUN: Final = 500
 """How many partitions one run changes; the loop serves other requests before the next run."""
 
+T = TypeVar("T")
+
 # org.apache.kafka.server.common.ProducerIdsBlock
 PRODUCER_ID_BLOCK_SIZE = 1000
 
@@ -133,7 +135,7 @@ class Controller:
 
     The log does not contain `heartbeats`, `sessions`, and the brokers whose change of state
     concerns more partitions than one run changes: `fencing` is the one that is being fenced,
-    `unfinished` has those of other changes.
+    `ending` those that are being replaced or unregistered, `unfinished` has those of other changes.
     """
 
     config: Callable[[], NodeConfig]
@@ -148,6 +150,7 @@ class Controller:
     sessions: BrokerSessions = attrs.field(factory=BrokerSessions)
     unfinished: dict[SessionKey, None] = attrs.field(factory=dict[SessionKey, None])
     fencing: SessionKey | None = None
+    ending: set[SessionKey] = attrs.field(factory=set[SessionKey])
 
     def handle(self, request: ControllerRequest, version: int) -> ControllerResult[Any]:
         """Decide an operation; `version` is the version of its request. Raises KafkaError."""
@@ -244,9 +247,35 @@ class Controller:
         self, request: BrokerRegistrationRequest
     ) -> ControllerResult[BrokerRegistrationResponse]:
         """Register a starting broker, fenced; the response has its epoch."""
-        return registration_changes.register_broker(
-            self._context(), request, self.next_offset, has_session=self._has_session(request)
+        has_session = self._has_session(request)
+        return self._end_in_runs(
+            request.broker_id,
+            lambda context: registration_changes.register_broker(
+                context,
+                request,
+                self.next_offset,
+                has_session=has_session,
+                most=MAX_CHANGES_PER_RUN,
+            ),
         )
+
+    def _end_in_runs(
+        self, broker_id: int, decide: Callable[[Context], ControllerResult[T]]
+    ) -> ControllerResult[T]:
+        """Decide the next run of an operation that ends a broker's registration.
+
+        Until the last run, no ISR and no election takes the broker. Otherwise leaders add it again
+        between the runs, and there is no last run.
+        """
+        context, broker = self._context(), self.image.brokers.get(broker_id)
+        ending = set[SessionKey]()
+        if broker is not None:
+            ending.add(SessionKey(broker.id, broker.epoch))
+        self.ending -= ending
+        result = decide(context)
+        if not result.is_complete:
+            self.ending |= ending
+        return result
 
     def _has_session(self, request: BrokerRegistrationRequest) -> bool:
         """True when the registered incarnation of a broker may still run.
@@ -288,7 +317,8 @@ class Controller:
             broker = self.image.brokers.get(key.broker_id)
             records: list[Message] = []
             is_same = broker is not None and broker.epoch == key.epoch and not broker.fenced
-            if broker is not None and is_same and key != self.fencing:
+            is_leaving = key == self.fencing or key in self.ending
+            if broker is not None and is_same and not is_leaving:
                 records = broker_changes.finish(
                     self._context(), self.heartbeats, broker, self.next_offset, MAX_CHANGES_PER_RUN
                 )
@@ -307,6 +337,7 @@ class Controller:
         self.image, self.next_offset, self.now_ms = image, next_offset, now_ms
         self.heartbeats = BrokerHeartbeats()
         self.fencing = None
+        self.ending.clear()
         # The controller before this one may have ended in the middle of their changes.
         self.unfinished = {
             SessionKey(broker.id, broker.epoch): None
@@ -352,7 +383,10 @@ class Controller:
         self, request: UnregisterBrokerRequest
     ) -> ControllerResult[UnregisterBrokerResponse]:
         """Remove a broker's registration."""
-        return broker_changes.unregister_broker(self._context(), request)
+        return self._end_in_runs(
+            request.broker_id,
+            lambda context: broker_changes.unregister_broker(context, request, MAX_CHANGES_PER_RUN),
+        )
 
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
@@ -373,8 +407,9 @@ class Controller:
         return ControllerResult([record], response)
 
     def _context(self) -> Context:
-        fencing = () if self.fencing is None else (self.fencing.broker_id,)
-        return Context(self.image, self.config(), self.new_id, self.random, fencing)
+        keys = self.ending if self.fencing is None else self.ending | {self.fencing}
+        leaving = {key.broker_id for key in keys}
+        return Context(self.image, self.config(), self.new_id, self.random, leaving)
 
 
 # The operation of each request; it receives the controller, the request and its version.

@@ -78,6 +78,15 @@ class _AppendedBatch:
 
 
 @attrs.frozen(slots=True)
+class _Operation:
+    """A request of which some runs are appended."""
+
+    request: ControllerRequest
+    version: int
+    token: object
+
+
+@attrs.frozen(slots=True)
 class _Waiting:
     """A decided operation that waits for the commit of all records below `next_offset`."""
 
@@ -121,6 +130,7 @@ class ControllerStateMachine:
         self.loaded_end_offset = core.log_end_offset
         """The end of the records that are in the image as a whole; others are kept one by one."""
         self._appended: deque[_AppendedBatch] = deque()
+        self._incomplete: deque[_Operation] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._failed: list[Completion] = []
         self._active_epoch: int | None = None
@@ -137,22 +147,38 @@ class ControllerStateMachine:
         self._follow_leadership(now_ms)
         if self._active_epoch is None:
             raise _not_controller()
+        self._run(_Operation(request, version, token), now_ms)
+
+    def _run(self, operation: _Operation, now_ms: int) -> None:
+        """Decide an operation, or the next run of a large one. Raises KafkaError."""
         self._prepare(now_ms)
-        result = self.controller.handle(request, version)
+        result = self.controller.handle(operation.request, operation.version)
         if result.kraft_version is not None:
             voters = upgraded_voters(self.core, self.reported_voters, result.kraft_version)
             self.core.upgrade_kraft_version(result.kraft_version, voters, now_ms)
         self._append_result(result, now_ms)
         self._tasks.observe(result.records, now_ms)
-        waiting = _Waiting(self.core.epoch, self.core.log_end_offset, token, result.response)
-        self._waiting.append(waiting)
+        if not result.is_complete:
+            self._incomplete.append(operation)
+            return
+        token, end_offset = operation.token, self.core.log_end_offset
+        self._waiting.append(_Waiting(self.core.epoch, end_offset, token, result.response))
 
     def tick(self, now_ms: int) -> None:
-        """Run the periodic task of the active controller that is due, if any."""
+        """Run the periodic task of the active controller that is due, and the next run of a large
+        operation, if any.
+        """
         self._follow_leadership(now_ms)
-        if self._active_epoch is not None:
-            self._prepare(now_ms)
-            self._append_result(self._tasks.run_due(now_ms), now_ms)
+        if self._active_epoch is None:
+            return
+        self._prepare(now_ms)
+        self._append_result(self._tasks.run_due(now_ms), now_ms)
+        if self._incomplete:
+            operation = self._incomplete.popleft()
+            try:
+                self._run(operation, now_ms)
+            except KafkaError as error:
+                self._failed.append(Completion(operation.token, error))
 
     def end_session(self, key: SessionKey, now_ms: int) -> None:
         """The process of a broker has ended: let `tick` fence it at once.
@@ -164,7 +190,7 @@ class ControllerStateMachine:
 
     def wakeup_ms(self) -> int | None:
         """Return when `tick` is due next; None while this node is not the active controller."""
-        return self._tasks.wakeup_ms()
+        return 0 if self._incomplete else self._tasks.wakeup_ms()
 
     def _prepare(self, now_ms: int) -> None:
         """Pass the time and the log end, which includes control records, to the controller."""
@@ -307,8 +333,10 @@ class ControllerStateMachine:
 
         Their outcome is unknown: the next leader may still commit the records, or truncate them.
         """
-        self._failed += [Completion(waiting.token, _not_controller()) for waiting in self._waiting]
+        tokens = [each.token for each in (*self._waiting, *self._incomplete)]
+        self._failed += [Completion(token, _not_controller()) for token in tokens]
         self._waiting.clear()
+        self._incomplete.clear()
 
     def _truncate(self, offset: int) -> None:
         """Drop the batches that were truncated from the log; they are never published."""

@@ -5,7 +5,7 @@ returns the records of a whole transition, in the order in which they must be ap
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import attrs
@@ -22,7 +22,6 @@ from barnabas.protocol.messages_base import Message
 from barnabas.protocol.records.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
-    UnregisterBrokerRecord,
 )
 from barnabas.protocol.types import Uuid
 
@@ -101,32 +100,34 @@ def begin_controlled_shutdown(
     return [*begins, *islice(_changes(context, change, _in_sync_on(context, broker)), most)]
 
 
-def end_incarnation(context: Context, broker_id: int, *, is_clean: bool) -> list[Message]:
+def end_incarnation(
+    context: Context, broker_id: int, most: int | None = None, *, is_clean: bool
+) -> list[Message]:
     """Return the records that take the earlier incarnation of a broker out of its partitions.
 
     After an unclean shutdown it may have lost acknowledged records with its page cache, so it
-    leaves the ELRs, too.
+    leaves the ELRs, too. With `most`, return at most that number of records. The caller replays
+    the records and calls again while there were as many.
     """
     image = context.image
     index = image.partition_index
     if is_clean or not keeps_eligible_leaders(image):
         removed = _BrokerChange(removed=broker_id)
-        return [*_changes(context, removed, index.isr_members(broker_id))]
-    unclean = _BrokerChange(unclean=broker_id)
-    return [
-        *_changes(context, unclean, index.isr_members(broker_id)),
-        *_changes(context, unclean, index.elr_members(broker_id)),
-    ]
+        changes = _changes(context, removed, index.isr_members(broker_id))
+    else:
+        unclean = _BrokerChange(unclean=broker_id)
+        members = chain(index.isr_members(broker_id), index.elr_members(broker_id))
+        changes = _changes(context, unclean, members)
+    return list(islice(changes, most))
 
 
-def unregister(context: Context, broker: BrokerImage) -> list[Message]:
-    """Return the records that remove a broker's registration, after it left its ISRs.
+def leave_all(context: Context, broker: BrokerImage, most: int | None = None) -> list[Message]:
+    """Return the records that take a broker out of its ISRs, at most `most` of them.
 
     It stays in ELRs: a broker that registers again under its id leaves them then.
     """
     change = _BrokerChange(removed=broker.id)
-    unregistered = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return [*_changes(context, change, _in_sync_on(context, broker)), unregistered]
+    return list(islice(_changes(context, change, _in_sync_on(context, broker)), most))
 
 
 def directories_failed(

@@ -24,32 +24,37 @@ class ControllerResult(Generic[T]):
     They are appended as one batch. Those of a result that is not atomic may be split into several:
     after a failure, only the first of them may be committed. With a `kraft_version`, the quorum is
     upgraded to it before the records are appended.
+
+    A result that is not `is_complete` has the records of one run of a large operation. The request
+    is decided again after they are appended, until its result is complete; only the last response
+    is sent.
     """
 
     records: list[Message]
     response: T
     kraft_version: int | None = None
     is_atomic: bool = True
+    is_complete: bool = True
 
 
 @attrs.frozen(slots=True)
 class Context:
     """The state, configuration and sources of randomness that an operation uses.
 
-    `fencing` are brokers that are being fenced in several runs. The image shows them as unfenced
-    until the last run.
+    `leaving` are brokers that are being fenced, replaced or unregistered in several runs. The image
+    shows them as unfenced until the last run.
     """
 
     image: MetadataImage
     config: NodeConfig
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
-    fencing: Collection[int] = ()
+    leaving: Collection[int] = ()
 
     def is_active(self, broker_id: int) -> bool:
         """True when a broker may join ISRs and lead."""
         broker = self.image.brokers.get(broker_id)
-        return broker is not None and broker.is_active and broker_id not in self.fencing
+        return broker is not None and broker.is_active and broker_id not in self.leaving
 
 
 def check_record_count(records: Sequence[Message]) -> None:

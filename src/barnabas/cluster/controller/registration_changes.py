@@ -62,6 +62,7 @@ def register_broker(
     next_offset: int,
     *,
     has_session: bool,
+    most: int | None = None,
 ) -> ControllerResult[BrokerRegistrationResponse]:
     """Register a broker, fenced, under a new epoch: the offset of its record.
 
@@ -69,7 +70,9 @@ def register_broker(
     broker keeps its epoch and its state. A new incarnation first leaves the leaderships and in-sync
     sets of the one before it, and after an unclean shutdown the eligible leader replicas. The
     registration is the last record, so that the broker registers again if only a part of the
-    records is committed. `has_session` is true when the registered incarnation has a valid session.
+    records is committed. With `most`, a result has at most that number of changes of partitions; it
+    is not complete while there are as many. `has_session` is true when the registered incarnation
+    has a valid session.
 
     Raises KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION,
     or UNSUPPORTED_VERSION for a broker that lacks a finalized feature.
@@ -89,7 +92,9 @@ def register_broker(
     records: list[Message] = []
     if not is_amended:
         is_clean = known is not None and request.previous_broker_epoch == known.epoch
-        records += isr_changes.end_incarnation(context, request.broker_id, is_clean=is_clean)
+        records += isr_changes.end_incarnation(context, request.broker_id, most, is_clean=is_clean)
+        if len(records) == most:
+            return ControllerResult(records, BrokerRegistrationResponse(), is_complete=False)
     registered = _registered(request, next_offset + len(records))
     if known is not None and is_amended:
         registered = attrs.evolve(
