@@ -187,3 +187,21 @@ def test_metadata_includes_authorized_operations_on_request(served: Served) -> N
     response = served.ask(asked, 8)
     assert response.topics[0].topic_authorized_operations == 3576
     assert response.cluster_authorized_operations == 8096
+
+
+@pytest.mark.parametrize(("node_id", "named"), [("1", 1), ("2", 2), ("3", 1)])
+def test_metadata_names_the_broker_that_answers_as_controller(
+    tmp_path: Path, node_id: str, named: int
+) -> None:
+    served = Served(DataBroker(tmp_path).image, **{"node.id": node_id})
+    assert served.image.controller_id == 1
+    assert served.ask(request()).controller_id == named
+
+
+def test_metadata_without_an_alive_broker_names_no_controller(served: Served) -> None:
+    fenced = {
+        number: attrs.evolve(broker, fenced=True) for number, broker in served.image.brokers.items()
+    }
+    served.image = attrs.evolve(served.image, brokers=fenced)
+    response = served.ask(request())
+    assert (response.brokers, response.controller_id) == ([], -1)

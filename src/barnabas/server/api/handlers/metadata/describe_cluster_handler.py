@@ -39,7 +39,7 @@ def describe_brokers(
         return _wrong_endpoint_type(request.endpoint_type, _BROKERS)
     image, listener_name = ctx.services.image(), ctx.connection.listener_name
     response = _described(image, request)
-    response.controller_id = alive_controller(image)
+    response.controller_id = alive_controller(image, ctx.services.settings.current.node_id)
     response.brokers = list(_brokers(image, listener_name, fenced=request.include_fenced_brokers))
     return response
 

@@ -51,7 +51,7 @@ async def metadata(ctx: MetadataContext, request: MetadataRequest) -> MetadataRe
     response = MetadataResponse(
         brokers=list(_brokers(image, ctx.connection.listener_name, ctx.services.just_ended())),
         cluster_id=image.cluster_id,
-        controller_id=alive_controller(image),
+        controller_id=alive_controller(image, ctx.services.settings.current.node_id),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -72,15 +72,17 @@ def _check_named(wanted: Iterable[MetadataRequest.MetadataRequestTopic], version
             )
 
 
-def alive_controller(image: MetadataImage) -> int:
-    """Return a broker for controller requests: the active controller if it is a broker, else any.
+def alive_controller(image: MetadataImage, node_id: int) -> int:
+    """Return a broker for controller requests: this one, or any if it is fenced; -1 for none.
 
-    As `KRaftMetadataCache` does, since brokers forward those requests.
+    Brokers forward those requests, so Kafka names a random one. librdkafka does not ask again while
+    the named one is down, unless it opens a connection: the broker that it has asked is the one
+    whose end it notices.
     """
     alive = sorted(broker.id for broker in image.brokers.values() if not broker.fenced)
-    if image.controller_id in alive or not alive:
-        return image.controller_id
-    return alive[0]
+    if node_id in alive:
+        return node_id
+    return alive[0] if alive else -1
 
 
 def _brokers(
