@@ -77,6 +77,18 @@ def test_evidence_address_that_was_never_reached_does_not_count() -> None:
     assert not evidence.gone
 
 
+def test_evidence_address_of_a_new_registration_is_tried_often_at_first() -> None:
+    evidence, attempts = FailureEvidence(), 0
+    evidence.follow({KEY: ADDRESS}, 0)
+    for now_ms in range(0, 120_000, 5):
+        if evidence.take_due(now_ms):
+            attempts += 1
+            evidence.on_refused(KEY, now_ms)
+        if now_ms == 500:
+            assert attempts > 40
+    assert attempts < 320
+
+
 def test_evidence_silence_between_refusals_starts_again() -> None:
     evidence = watching()
     evidence.on_closed(KEY, 1000)

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from barnabas.cluster.controller.sessions import SessionKey
+from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import Endpoint, MetadataImage
 from barnabas.server.quorum.failure_detector import FailureDetector
 from tests.cluster.states import Cluster
@@ -99,6 +100,37 @@ def test_detector_resets_with_the_listener_up_are_not_reported() -> None:
 def test_detector_fenced_broker_is_not_watched() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         detector.follow(broker.image(fenced=True))
+        await trio.sleep(0.05)
+        await broker.kill()
+        await trio.sleep(0.3)
+
+    assert observe(scenario) == []
+
+
+def test_detector_broker_that_ends_before_it_is_unfenced_is_reported() -> None:
+    """The connection exists when the broker is unfenced, so its next instant counts, too."""
+
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        detector.follow(Cluster(brokers=1).image)
+        broker.accepted = trio.Event()
+        delta = MetadataDelta(Cluster(brokers=1).image)
+        image = broker.image(fenced=True)
+        delta.brokers[2] = image.brokers[2]
+        detector.follow_changes(image, delta)
+        with trio.fail_after(1):
+            await broker.accepted.wait()
+        await broker.kill()
+        await trio.sleep(0.3)
+
+    assert observe(scenario) == [2]
+
+
+def test_detector_broker_that_was_fenced_is_not_watched_before_it_registers() -> None:
+    async def scenario(broker: Broker, detector: FailureDetector) -> None:
+        image = broker.image(fenced=True)
+        delta = MetadataDelta(broker.image())
+        delta.brokers[2] = image.brokers[2]
+        detector.follow_changes(image, delta)
         await trio.sleep(0.05)
         await broker.kill()
         await trio.sleep(0.3)

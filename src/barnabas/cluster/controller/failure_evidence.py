@@ -1,10 +1,10 @@
 """Decide from its connections that the process of a broker has ended, before its session expires.
 
-Every controller keeps one idle connection to the advertised address of each unfenced broker. When
-a process ends, its operating system closes the connections and refuses new ones, within a
-millisecond. Evidence is a connection that was closed, followed by two refused attempts within 100
-ms. A timeout, an unreachable host, a reset alone, or an address that was never reached does not
-count: such a broker keeps its session, as in Apache Kafka.
+Every controller keeps one idle connection to the advertised address of each broker that is unfenced
+or has just registered. When a process ends, its operating system closes the connections and refuses
+new ones, within a millisecond. Evidence is a connection that was closed, followed by two refused
+attempts within 100 ms. A timeout, an unreachable host, a reset alone, or an address that was never
+reached does not count: such a broker keeps its session, as in Apache Kafka.
 
 To fence a live broker is safe, but it costs availability. After evidence against a broker, the next
 evidence against the same broker counts only 3 s later.
@@ -22,6 +22,8 @@ _EARLY_ATTEMPTS: Final = 4
 _REFUSALS_WITHIN_MS: Final = 100
 _AFTER_CLOSE_MS: Final = 1000
 _HOLD_OFF_MS: Final = 3000
+_STARTING_RETRY_MS: Final = 10
+_STARTING_ATTEMPTS: Final = 300
 _RETRY_MIN_MS: Final = 200
 _RETRY_MAX_MS: Final = 30_000
 _STABLE_MS: Final = 10_000
@@ -50,6 +52,8 @@ class _Watch:
     closed_ms: int | None = None
     refused_ms: int | None = None
     failures: int = 0
+    is_reached: bool = False
+    refusals_at_start: int = 0
 
 
 class FailureEvidence:
@@ -86,6 +90,7 @@ class FailureEvidence:
         watch = self._watches.get(key)
         if watch is not None:
             watch.connected_ms, watch.closed_ms, watch.refused_ms = now_ms, None, None
+            watch.is_reached = True
             self._gone.discard(key)
             self._ended_ms.pop(key, None)
 
@@ -109,7 +114,11 @@ class FailureEvidence:
         watch = self._watches.get(key)
         if watch is None:
             return False
-        if watch.closed_ms is None or now_ms - watch.closed_ms > _AFTER_CLOSE_MS:
+        if not watch.is_reached and watch.refusals_at_start < _STARTING_ATTEMPTS:
+            # A broker that has just registered is about to listen.
+            watch.refusals_at_start += 1
+            watch.next_ms = now_ms + _STARTING_RETRY_MS
+        elif watch.closed_ms is None or now_ms - watch.closed_ms > _AFTER_CLOSE_MS:
             self.on_failed(key, now_ms)
         elif watch.refused_ms is None or now_ms - watch.refused_ms > _REFUSALS_WITHIN_MS:
             watch.refused_ms = now_ms

@@ -227,7 +227,7 @@ class Node:
             now_ms=self.now_ms,
         )
         self.dispatchers["broker"] = broker_dispatcher(self)
-        self.transport.accept(each for each in self.listeners if each.kind == "broker")
+        self.transport.accept(self._broker_listeners)
         nursery.start_soon(self.background.run)
 
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
@@ -347,9 +347,18 @@ class Node:
         nursery.start_soon(detector.run)
 
     def _follow_metadata(self, image: "MetadataImage") -> None:
-        """Host the replicas of the first image, and of those that follow."""
+        """Host the replicas of the first image, and of those that follow.
+
+        Connections wait until the broker is unfenced. The controllers connect before that, so that
+        they notice the end of the process from then on.
+        """
+        self.transport.listen(self._broker_listeners)
         self.replicas.apply(image, None)
         self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
+
+    @property
+    def _broker_listeners(self) -> list[Listener]:
+        return [each for each in self.listeners if each.kind == "broker"]
 
     async def _start_metrics(self, nursery: trio.Nursery) -> None:
         port = self.config.get_int("barnabas.metrics.port")

@@ -28,7 +28,10 @@ _SETTLE_S: Final = 0.5
 
 
 class FailureDetector:
-    """Watches the unfenced brokers of other nodes.
+    """Watches the brokers of other nodes: unfenced ones, and those that have just registered.
+
+    A broker that ends right after its start has a connection, too: it is watched before it is
+    unfenced. A broker that was fenced is watched again after its next registration.
 
     `listener_name` is the listener that brokers serve each other on. `report` is called with each
     registration whose process has ended, perhaps several times.
@@ -48,28 +51,39 @@ class FailureDetector:
         self._report = report
         self._evidence = FailureEvidence()
         self._connections: dict[SessionKey, trio.CancelScope] = {}
+        self._registered: set[SessionKey] = set()
+        self._starting: set[SessionKey] = set()
         self._woken = trio.Event()
         self._changed = trio.Event()
         self._poller = select.poll()
 
     def follow(self, image: MetadataImage) -> None:
         """Watch the unfenced brokers of this image."""
+        self._registered = {_key(broker) for broker in image.brokers.values()}
+        self._watch_brokers(image)
+
+    def follow_changes(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Watch the unfenced brokers of a new image, and those that it is the first to have."""
+        if not delta.brokers:
+            return
+        fenced = {_key(broker) for broker in image.brokers.values() if broker.fenced}
+        self._starting = {
+            key for key in fenced if key in self._starting or key not in self._registered
+        }
+        self.follow(image)
+
+    def _watch_brokers(self, image: MetadataImage) -> None:
         brokers = {
-            SessionKey(broker.id, broker.epoch): address
+            _key(broker): address
             for broker in image.brokers.values()
             if broker.id != self._node_id
-            and not broker.fenced
+            and (not broker.fenced or _key(broker) in self._starting)
             and (address := self._address(broker)) is not None
         }
         for key in self._evidence.follow(brokers, self._now_ms()):
             if key in self._connections:
                 self._connections.pop(key).cancel()
         self._wake()
-
-    def follow_changes(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Watch the unfenced brokers of a new image."""
-        if delta.brokers:
-            self.follow(image)
 
     def reachable(self, image: MetadataImage) -> MetadataImage:
         """Return the image with brokers that have just ended as fenced ones.
@@ -178,6 +192,10 @@ class FailureDetector:
         self._woken.set()
         self._changed.set()
         self._changed = trio.Event()
+
+
+def _key(broker: BrokerImage) -> SessionKey:
+    return SessionKey(broker.id, broker.epoch)
 
 
 async def _open(address: BrokerAddress) -> trio.socket.SocketType:

@@ -8,7 +8,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from sys import maxsize
 from time import monotonic
 
@@ -193,12 +193,17 @@ class Transport:
                 task_status.started()
                 await trio.sleep_forever()
 
-    def accept(self, listeners: Iterable[Listener]) -> None:
+    def listen(self, listeners: Iterable[Listener]) -> None:
+        """Let connections wait in the backlog of these addresses until `accept`."""
+        for listener in listeners:
+            listener.sock.listen(self.limits.backlog)
+
+    def accept(self, listeners: Sequence[Listener]) -> None:
         """Accept connections at more addresses; `run` must have started."""
         if self._acceptors is None:
             raise RuntimeError("the transport does not run")
+        self.listen(listeners)
         for listener in listeners:
-            listener.sock.listen(self.limits.backlog)
             self._acceptors.start_soon(self._accept, listener)
 
     async def stop(self, grace_s: float) -> None:
