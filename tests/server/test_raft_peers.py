@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from barnabas.client import Address
-from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.metadata.image import METADATA_TOPIC_ID, Endpoint
 from barnabas.cluster.quorum.raft_messages import FetchRequest, VoteRequest
 from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -68,11 +68,16 @@ class Shell:
 
     high_watermark = 0
 
+    malformed_responses = 0
+
     def __init__(self, fetch: FetchRequest | None) -> None:
         self._fetch = fetch
 
     def fetch_request(self) -> FetchRequest | None:
         return self._fetch
+
+    def fetched(self, request: FetchRequest, response: Any, records: bytes) -> None:
+        self.malformed_responses += 1
 
     def wake(self) -> None:
         pass
@@ -180,3 +185,21 @@ def test_refused_fetch_is_repeated_and_logged_seldom(caplog: pytest.LogCaptureFi
     with_peers(peer, test, fetch)
     assert 2 <= sum(isinstance(each, FetchMessage) for each in peer.requests) <= 6
     assert caplog.text.count("quorum request refused request=Fetch") == 1
+
+
+def test_fetch_after_malformed_responses_waits_longer_each_time() -> None:
+    """Planted once: such a response was fetched again at once, thousands of times a second."""
+    data = FetchResponse.PartitionData(
+        partition_index=0,
+        current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=LEADER_ID, leader_epoch=3),
+        records=b"no batch",
+    )
+    topic = FetchResponse.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
+    peer = serving({FetchMessage.API_KEY: (4, 17)}, FetchResponse(responses=[topic]))
+
+    async def test(peers: RaftPeers) -> None:
+        await trio.sleep(0.8)
+
+    fetch = FetchRequest(LEADER_ID, 3, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0)
+    with_peers(peer, test, fetch)
+    assert 2 <= sum(isinstance(each, FetchMessage) for each in peer.requests) <= 6

@@ -11,7 +11,10 @@ import trio
 
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.raft_messages import BeginQuorumEpoch, FetchResponse
+from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.batch_header import iter_batches
+from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum import raft_shell
@@ -124,3 +127,26 @@ def test_raft_shell_snapshot_of_an_earlier_epoch_is_removed(tmp_path: Path) -> N
     shell.snapshot_downloaded(DownloadedSnapshot(OffsetAndEpoch(100, 5), part, path))
     trio.run(run_until_idle, shell)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_raft_shell_malformed_responses_are_counted_until_one_is_readable(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = machine_of(3)
+    log = MemoryLog()
+    shell = shell_of(machine, log, Disk())
+    machine.core.on_begin_quorum_epoch(BeginQuorumEpoch(1, 1, 2), 10_000)
+
+    def fetch(records: bytes) -> int:
+        request = shell.fetch_request()
+        assert request is not None
+        shell.fetched(request, FetchResponse(1, 2, high_watermark=0), records)
+        trio.run(run_until_idle, shell)
+        return shell.malformed_responses
+
+    assert [fetch(b"no batch"), fetch(bytes(100)), fetch(b"")] == [1, 2, 2]
+    batch = build_batch([Record(0, 10_000, None, b"")], base_offset=0, leader_epoch=1)
+    with suppress(Exception):  # the record itself has no meaning
+        fetch(bytes(batch))
+    assert shell.malformed_responses == 0
+    assert caplog.text.count("malformed response of the leader leader=2 offset=0") == 1

@@ -22,8 +22,8 @@ class FetchedBatch:
 def read_fetched(records: bytes, offset: int, epoch: int) -> list[FetchedBatch]:
     """Return the whole batches of a response to a fetch at `offset` in `epoch`.
 
-    Raises ProtocolError when they do not follow each other from `offset`, are of a later epoch, or
-    are damaged.
+    Raises ProtocolError when there is none, or when they do not follow each other from `offset`,
+    are of a later epoch, or are damaged.
     """
     found: list[FetchedBatch] = []
     try:
@@ -40,6 +40,8 @@ def read_fetched(records: bytes, offset: int, epoch: int) -> list[FetchedBatch]:
             offset = header.next_offset
     except ValueError as error:
         raise ProtocolError(str(error)) from error
+    if not found:
+        raise ProtocolError(f"no whole batch in {len(records)} bytes")
     return found
 
 

@@ -38,10 +38,7 @@ def append(log: LogLike, batches: Batches, *, leader_epoch: int, now_ms: int) ->
     at that batch: the leader's log start offset may be inside a batch.
     Raises KafkaError CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE and the errors of the disk.
     """
-    first = _first_offsets(batches)
-    if first is None:
-        return
-    base_offset, last_offset = first
+    base_offset, last_offset = _first_offsets(batches)
     end = log.log_end_offset
     if base_offset < end <= last_offset and log.log_start_offset == end:
         logger.info("restarting an empty log inside a batch offset=%d batch=%d", end, base_offset)
@@ -49,14 +46,17 @@ def append(log: LogLike, batches: Batches, *, leader_epoch: int, now_ms: int) ->
     log.append_as_follower(batches, now_ms=now_ms, leader_epoch=leader_epoch)
 
 
-def _first_offsets(batches: Batches) -> tuple[int, int] | None:
-    """Return the offsets of the first batch's first and last record; None without a header."""
-    if len(batches) < HEADER_SIZE:
-        return None
+def _first_offsets(batches: Batches) -> tuple[int, int]:
+    """Return the offsets of the first batch's first and last record.
+
+    Raises KafkaError CORRUPT_MESSAGE when the batch is not whole.
+    """
     try:
-        header = read_header(batches)
+        header = read_header(batches) if len(batches) >= HEADER_SIZE else None
     except CorruptBatch as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if header is None or header.size > len(batches):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no whole batch in {len(batches)} bytes")
     return header.base_offset, header.last_offset
 
 

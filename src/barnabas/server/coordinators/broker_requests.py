@@ -7,6 +7,7 @@ import trio
 
 from barnabas.protocol.errors import EncodingError, ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
+from barnabas.server.open_nursery import OpenNursery
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
@@ -28,25 +29,19 @@ class BrokerRequests:
         self._client_id = client_id
         self._listener_name = listener_name
         self._image = image
-        self._nursery: trio.Nursery | None = None
+        self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
         self._waiting: dict[int, set[trio.CancelScope]] = {}
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve the connections until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
+        await self._nursery.serve(task_status)
 
     def start_soon(self, task: Callable[[int], Awaitable[None]], broker_id: int) -> bool:
         """Start a task that sends requests to a broker; return False after the end."""
-        if self._nursery is None:
+        if self._nursery.current is None:
             return False
-        self._nursery.start_soon(task, broker_id)
+        self._nursery.current.start_soon(task, broker_id)
         return True
 
     def is_reachable(self, broker_id: int) -> bool:
@@ -95,8 +90,9 @@ class BrokerRequests:
         from barnabas.client.client_config import ClientConfig
         from barnabas.client.connection_pool import ConnectionPool
 
-        if self._nursery is None:
+        nursery = self._nursery.current
+        if nursery is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the node stops")
         if self._pool is None:
-            self._pool = ConnectionPool(ClientConfig((), client_id=self._client_id), self._nursery)
+            self._pool = ConnectionPool(ClientConfig((), client_id=self._client_id), nursery)
         return self._pool

@@ -32,7 +32,7 @@ from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Timeouts
+from barnabas.cluster.quorum.raft_state import Role, Timeouts
 from barnabas.cluster.quorum.raft_validation import leader_only_error
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
@@ -143,6 +143,7 @@ class Quorum:
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
         self._is_caught_up = trio.Event()
+        self._leader_changed = trio.Event()
         self._leader_observers: list[Callable[[], None]] = []
         self.lifecycle: LifecycleShell
 
@@ -246,12 +247,13 @@ class Quorum:
         await self.lifecycle.wait_for(BrokerState.RUNNING)
 
     async def _keep_voter_current(self) -> None:
-        """Update this node's entry among the voters, or join them, at intervals."""
+        """Update this node's entry among the voters, or join them; look while it follows."""
         config = self._setup.settings.current
         interval_ms = config.get_int("controller.quorum.fetch.timeout.ms")
         auto_join = config.get_bool("controller.quorum.auto.join.enable")
         reported_epoch = -1
         while True:
+            await self._follows_leader()
             await trio.sleep(interval_ms / 1000)
             from barnabas.cluster.quorum.voter_upkeep import next_upkeep
 
@@ -271,6 +273,11 @@ class Quorum:
                     type(request).__name__,
                     error_code(number).name,
                 )
+
+    async def _follows_leader(self) -> None:
+        """Return when this replica follows a leader."""
+        while self.core.role is not Role.FOLLOWER:
+            await self._leader_changed.wait()
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise KafkaError unless this node leads the quorum in this epoch."""
@@ -409,6 +416,8 @@ class Quorum:
             self._is_caught_up.set()
         self._host.complete(effects.completions)
         if effects.ready.leadership is not None:
+            self._leader_changed.set()
+            self._leader_changed = trio.Event()
             for observer in self._leader_observers:
                 observer()
 

@@ -15,6 +15,7 @@ from barnabas.cluster.quorum.voters import LeaderAddress
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.server.api.context import AnyContext
+from barnabas.server.open_nursery import OpenNursery
 from barnabas.server.quorum.controller_channel import LocalControllerChannel
 
 if TYPE_CHECKING:
@@ -53,19 +54,15 @@ class QuorumControllerChannel:
         self._request_timeout_s = request_timeout_s
         self._timeout_s = timeout_s
         self._remote: RemoteController | None = None
-        self._nursery: trio.Nursery | None = None
+        self._nursery = OpenNursery()
         self._leader_changed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve the connections to other nodes until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
-                self._disconnect()
+        try:
+            await self._nursery.serve(task_status)
+        finally:
+            self._disconnect()
 
     def follow_leader(self) -> None:
         """The quorum's leader has changed: requests that wait for another node are sent again."""
@@ -136,12 +133,12 @@ class QuorumControllerChannel:
         address = _address(leader)
         if self._remote is None or self._remote.address != address:
             self._disconnect()
-            if self._nursery is None:
+            if self._nursery.current is None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "the channel is closed")
             self._remote = RemoteController(
                 address,
                 str(self._node_id),
-                self._nursery,
+                self._nursery.current,
                 request_timeout_s=self._request_timeout_s,
             )
             logger.info(

@@ -30,6 +30,7 @@ from barnabas.protocol.errors import EncodingError, ErrorCode, error_code
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError
+from barnabas.server.open_nursery import OpenNursery
 from barnabas.server.quorum.rare_log import RareLog
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _RECONNECT_S: Final = (0.02, 0.2)
 """The shortest and the longest time between attempts to connect to one replica."""
 _GONE_CHECK_S: Final = 0.05
 _REFUSED_PAUSE_S: Final = 1.0
-"""The longest pause between fetches that are refused; it ends when the leader changes."""
+"""The longest pause between fetches without a usable response; a change of leader ends it."""
 
 R = TypeVar("R", bound=Message)
 
@@ -85,11 +86,12 @@ class RaftPeers:
         self._settings = settings
         self._now_ms = now_ms
         self._shell: RaftShell
-        self._nursery: trio.Nursery | None = None
+        self._nursery = OpenNursery()
         self._pool: ConnectionPool | None = None
         self._settled = trio.Event()
         self._fetch_scope: trio.CancelScope | None = None
         self._fetch_sent: FetchRequest | None = None
+        self._fetch_epoch: tuple[int, int | None] | None = None
         self._fetch_refusals = 0
         self._log = RareLog()
         self._download_scope = trio.CancelScope()
@@ -101,27 +103,23 @@ class RaftPeers:
     ) -> None:
         """Send messages, and fetch whenever the core does, until cancelled."""
         self._shell = shell
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await self._fetch_forever()
-            finally:
-                self._nursery = None
+        await self._nursery.serve(task_status, self._fetch_forever)
 
     # The seam of the shell
 
     def send(self, message: Outgoing) -> None:
         """Send a message to a voter; failures are passed to the core."""
-        if self._nursery is not None and not isinstance(message, VoteResponse):
-            self._nursery.start_soon(self._exchange, message)
+        nursery = self._nursery.current
+        if nursery is not None and not isinstance(message, VoteResponse):
+            nursery.start_soon(self._exchange, message)
 
     def fetch_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Begin to download a snapshot from the leader, in place of an earlier download."""
-        if self._nursery is not None:
+        nursery = self._nursery.current
+        if nursery is not None:
             self._download_scope.cancel()
             self._download_scope = scope = trio.CancelScope()
-            self._nursery.start_soon(self._download_in, scope, snapshot)
+            nursery.start_soon(self._download_in, scope, snapshot)
 
     def settled(self) -> None:
         """Send the next fetch, or cancel one that is outdated."""
@@ -229,7 +227,8 @@ class RaftPeers:
             from barnabas.client.client_config import ClientConfig
             from barnabas.client.connection_pool import ConnectionPool
 
-            if self._nursery is None:
+            nursery = self._nursery.current
+            if nursery is None:
                 raise RuntimeError("the peers do not run")
             settings, (shortest_s, longest_s) = self._settings, _RECONNECT_S
             config = ClientConfig(
@@ -240,7 +239,7 @@ class RaftPeers:
                 reconnect_backoff_s=shortest_s,
                 reconnect_backoff_max_s=longest_s,
             )
-            self._pool = ConnectionPool(config, self._nursery)
+            self._pool = ConnectionPool(config, nursery)
         return self._pool
 
     def _log_refusal(self, request: str, address: "Address", number: int) -> None:
@@ -376,14 +375,20 @@ class RaftPeers:
             is_leader = request.to is not None and address == self._addresses.of_node(request.to)
             with trio.CancelScope() as scope:
                 self._fetch_scope, self._fetch_sent = scope, request
+                await self._pause_after_refusals(request)
                 is_answered = address is not None and await self._fetch(request, address, is_leader)
                 failures = 0 if is_answered else failures + 1
-                if self._fetch_refusals:
-                    pause_s = self._settings.retry_backoff_s * 2 ** min(self._fetch_refusals, 10)
-                    await trio.sleep(min(pause_s, _REFUSED_PAUSE_S))
             self._fetch_scope = self._fetch_sent = None
             if failures:
                 await trio.sleep(self._settings.retry_backoff_s)
+
+    async def _pause_after_refusals(self, request: FetchRequest) -> None:
+        """Wait longer after each refused or malformed response in one epoch of one leader."""
+        former, self._fetch_epoch = self._fetch_epoch, (request.epoch, request.to)
+        refusals = self._fetch_refusals + self._shell.malformed_responses
+        if refusals and former == self._fetch_epoch:
+            pause_s = self._settings.retry_backoff_s * 2 ** min(refusals, 10)
+            await trio.sleep(min(pause_s, _REFUSED_PAUSE_S))
 
     def _destination(self, request: FetchRequest, failures: int) -> "Address | None":
         """Return the leader's address; after failures, each second time a bootstrap server's."""

@@ -105,6 +105,8 @@ class RaftShell:
         # The core's log end is ahead of the file's while proposals wait to be appended.
         self._appended_offset = self._flushed_offset = self._core.log_end_offset
         self._fetched: _Fetched | None = None
+        self.malformed_responses = 0
+        """How many responses in a row had records that could not be read."""
         self._downloaded: DownloadedSnapshot | None = None
         self._votes: list[tuple[VoteRequest, trio.Event, list[VoteResponse]]] = []
         self._woken = trio.Event()
@@ -362,8 +364,16 @@ class RaftShell:
         try:
             batches = read_fetched(fetched.records, fetched.request.offset, fetched.request.epoch)
         except (ProtocolError, KafkaError) as error:
-            logger.error("ignoring a malformed response of the leader error=%s", error)
+            if not self.malformed_responses:
+                logger.error(
+                    "ignoring a malformed response of the leader leader=%s offset=%d error=%s",
+                    fetched.request.to,
+                    fetched.request.offset,
+                    error,
+                )
+            self.malformed_responses += 1
             return
+        self.malformed_responses = 0
         with _disk_failures():
             for batch in batches:
                 self._append(batch.data, batch.entry.next_offset)
