@@ -377,6 +377,16 @@ def test_survivors_of_a_leader_campaign_one_after_the_other() -> None:
     assert deadlines == [1000, 1050]
 
 
+def test_leader_that_answers_again_is_not_gone_and_may_end_later() -> None:
+    """Planted once: the second report was ignored, and the fetch timeout waited for."""
+    replica = following(epochs=[(4, 0)], end=3)
+    replica.on_leader_unreachable(1000)
+    replica.on_fetch_response(FetchResponse(4, 2, high_watermark=3), 1010)
+    assert replica.wakeup_ms() == 3010
+    replica.on_leader_unreachable(1500)
+    assert replica.wakeup_ms() == 1500
+
+
 @pytest.mark.parametrize(("preferred", "delay"), [((1, 3), 0), ((3, 1), 500), ((3,), 1000)])
 def test_end_quorum_epoch_delays_by_the_position_among_successors(
     preferred: tuple[int, ...], delay: int

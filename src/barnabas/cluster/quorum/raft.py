@@ -579,7 +579,7 @@ class RaftCore:
         if response.error is not ErrorCode.NONE:
             return False
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
-        self._elections, self._has_fetched = 0, True
+        self._elections, self._has_fetched, self._is_leader_gone = 0, True, False
         if response.snapshot is not None:
             self.snapshot_in_progress = self._ready.fetch_snapshot = response.snapshot
             return False
