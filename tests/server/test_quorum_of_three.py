@@ -7,6 +7,18 @@ import trio
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.server.quorum_nodes import QuorumNodes
 
+# A few topics make a snapshot, and the log before it is removed.
+EARLY_SNAPSHOTS = {
+    "metadata.log.max.record.bytes.between.snapshots": "400",
+    "metadata.max.retention.bytes": "1",
+}
+
+
+async def create_topics(nodes: QuorumNodes, node_id: int) -> None:
+    """Create eight topics, one after the other."""
+    for number in range(8):
+        assert await create_topic(nodes, node_id, f"topic-{number}") == 0
+
 
 async def create_topic(nodes: QuorumNodes, node_id: int, name: str) -> int:
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
@@ -132,20 +144,12 @@ def test_leader_that_stops_together_with_another_voter_does_not_wait(tmp_path: P
 def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nodes = QuorumNodes(
-                tmp_path,
-                nursery,
-                config={
-                    "metadata.log.max.record.bytes.between.snapshots": "400",
-                    "metadata.max.retention.bytes": "1",
-                    "controller.quorum.fetch.snapshot.max.bytes": "100",
-                },
-            )
+            parts = {"controller.quorum.fetch.snapshot.max.bytes": "100"}
+            nodes = QuorumNodes(tmp_path, nursery, config={**EARLY_SNAPSHOTS, **parts})
             with trio.fail_after(8):
                 await nodes.start(1, 2, 3, roles="controller")
                 await nodes.start(7, roles="broker")
-            for number in range(8):
-                assert await create_topic(nodes, 7, f"topic-{number}") == 0
+            await create_topics(nodes, 7)
             leader = nodes.running[nodes.leader_id].quorum
             await nodes.eventually(lambda: leader.core.log.start_offset > 0)
             with trio.fail_after(8):
@@ -164,22 +168,14 @@ def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
 def test_replica_that_lags_behind_the_log_start_publishes_the_difference(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nodes = QuorumNodes(
-                tmp_path,
-                nursery,
-                config={
-                    "metadata.log.max.record.bytes.between.snapshots": "400",
-                    "metadata.max.retention.bytes": "1",
-                },
-            )
+            nodes = QuorumNodes(tmp_path, nursery, config=EARLY_SNAPSHOTS)
             with trio.fail_after(8):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "first") == 0
             lagging = nodes.leader_id
             await nodes.kill(lagging)
             survivor = next(iter(nodes.running))
-            for number in range(8):
-                assert await create_topic(nodes, survivor, f"topic-{number}") == 0
+            await create_topics(nodes, survivor)
             with trio.fail_after(15):
                 await nodes.start(lagging)
             assert len(nodes.running[lagging].image.topics_by_name) == 9

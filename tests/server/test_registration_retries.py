@@ -11,7 +11,7 @@ from barnabas.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from barnabas.server.quorum.rare_log import RareLog
+from barnabas.server.quorum.rare_log import PeerFailures, RareLog
 from barnabas.server.quorum.registration_retries import ControllerRegistration
 
 
@@ -62,3 +62,11 @@ def test_rare_log_is_due_again_after_a_minute() -> None:
         False,
     ]
     assert log.is_due("b", 61.0)
+
+
+def test_peer_failures_are_logged_after_three_seconds_and_then_once_a_minute() -> None:
+    failures = PeerFailures()
+    assert [now for now in range(130) if failures.is_due("peer", now)] == [3, 63, 123]
+    failures.succeeded("peer")
+    assert [now for now in range(200, 205) if failures.is_due("peer", now)] == [203]
+    assert not failures.is_due("other", 300)

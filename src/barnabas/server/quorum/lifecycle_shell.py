@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import trio
 
@@ -22,6 +23,15 @@ from barnabas.server.node.startup_checks import StartupError
 from barnabas.server.quorum.controller_channel import ControllerChannel
 
 logger = logging.getLogger(__name__)
+
+_HINTS: Final = {
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process has this node.id, or has ended and "
+    "its session has not expired: the registration is repeated",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the data directories belong to another cluster",
+    ErrorCode.INVALID_REGISTRATION: "a data directory is registered by another broker: a copied "
+    "directory needs its own directory.id in meta.properties",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster has finalized a feature that this version lacks",
+}
 
 
 class LifecycleShell:
@@ -139,11 +149,18 @@ class LifecycleShell:
             lifecycle.on_response(response, self._now_ms())
         if lifecycle.last_error is not None:
             logger.warning(
-                "controller request failed request=%s error=%s",
+                "controller request failed request=%s error=%s%s",
                 type(request).__name__,
                 lifecycle.last_error.name,
+                _hint(lifecycle.last_error),
             )
 
     async def _notify_waiters(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _hint(error: ErrorCode) -> str:
+    """Return what an operator can do about a refused registration."""
+    hint = _HINTS.get(error)
+    return "" if hint is None else f" hint={hint}"

@@ -32,13 +32,12 @@ from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Role, Timeouts
+from barnabas.cluster.quorum.raft_state import Timeouts
 from barnabas.cluster.quorum.raft_validation import leader_only_error
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.config.subscriptions import ConfigSubscriptions
-from barnabas.protocol.apis import API
-from barnabas.protocol.errors import ErrorCode, KafkaError, error_code
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.protocol.messages_base import Message
@@ -56,6 +55,7 @@ from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.registration_retries import ControllerRegistration
 from barnabas.server.quorum.voter_changes_shell import VoterChanges
+from barnabas.server.quorum.voter_maintenance import VoterMaintenance
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager
@@ -143,8 +143,14 @@ class Quorum:
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
         self._is_caught_up = trio.Event()
-        self._leader_changed = trio.Event()
-        self._leader_observers: list[Callable[[], None]] = []
+        self._maintenance = VoterMaintenance(
+            self.core,
+            self._peers,
+            cluster_id=setup.cluster_id,
+            interval_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
+            auto_join=config.get_bool("controller.quorum.auto.join.enable"),
+        )
+        self._leader_observers: list[Callable[[], None]] = [self._maintenance.leader_changed]
         self.lifecycle: LifecycleShell
 
     # For the node and its handlers
@@ -207,7 +213,7 @@ class Quorum:
             await nursery.start(self._peers.run, self.raft)
             nursery.start_soon(self.raft.run)
             if config.is_controller:
-                nursery.start_soon(self._keep_voter_current)
+                nursery.start_soon(self._maintenance.run)
                 nursery.start_soon(registration.run)
                 await trio.lowlevel.checkpoint()  # the controller registers before the broker
             if config.is_broker:
@@ -245,39 +251,6 @@ class Quorum:
         self._publish_first(on_first_image)
         self.lifecycle.ready_to_unfence()
         await self.lifecycle.wait_for(BrokerState.RUNNING)
-
-    async def _keep_voter_current(self) -> None:
-        """Update this node's entry among the voters, or join them; look while it follows."""
-        config = self._setup.settings.current
-        interval_ms = config.get_int("controller.quorum.fetch.timeout.ms")
-        auto_join = config.get_bool("controller.quorum.auto.join.enable")
-        reported_epoch = -1
-        while True:
-            await self._follows_leader()
-            await trio.sleep(interval_ms / 1000)
-            from barnabas.cluster.quorum.voter_upkeep import next_upkeep
-
-            request = next_upkeep(self.core, self.cluster_id, interval_ms, auto_join=auto_join)
-            # Without a record of the voters, each leader gets one report.
-            is_reported = self.core.kraft_version == 0 and reported_epoch == self.core.epoch
-            if request is None or is_reported:
-                continue
-            epoch = self.core.epoch
-            response = await self._peers.send_upkeep(request, API[request.API_KEY].response_type)
-            number = getattr(response, "error_code", None)
-            if number == ErrorCode.NONE:
-                reported_epoch = epoch
-            elif number is not None:
-                logger.info(
-                    "voter request refused request=%s error=%s",
-                    type(request).__name__,
-                    error_code(number).name,
-                )
-
-    async def _follows_leader(self) -> None:
-        """Return when this replica follows a leader."""
-        while self.core.role is not Role.FOLLOWER:
-            await self._leader_changed.wait()
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise KafkaError unless this node leads the quorum in this epoch."""
@@ -416,8 +389,6 @@ class Quorum:
             self._is_caught_up.set()
         self._host.complete(effects.completions)
         if effects.ready.leadership is not None:
-            self._leader_changed.set()
-            self._leader_changed = trio.Event()
             for observer in self._leader_observers:
                 observer()
 

@@ -22,6 +22,7 @@ from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     FetchRequest,
+    FetchResponse,
     Outgoing,
     VoteRequest,
     VoteResponse,
@@ -31,7 +32,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from barnabas.protocol.messages_base import Message
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.open_nursery import OpenNursery
-from barnabas.server.quorum.rare_log import RareLog
+from barnabas.server.quorum.rare_log import PeerFailures, RareLog
 
 if TYPE_CHECKING:
     from barnabas.client.connection_pool import ConnectionPool
@@ -50,6 +51,22 @@ _RECONNECT_S: Final = (0.02, 0.2)
 _GONE_CHECK_S: Final = 0.05
 _REFUSED_PAUSE_S: Final = 1.0
 """The longest pause between fetches without a usable response; a change of leader ends it."""
+
+_EXPECTED: Final = {
+    ErrorCode.NONE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+}
+"""The errors that fetches get while leaders change."""
+
+_HINTS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_ID: "this address is not a controller listener",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "this address is not a controller listener",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the directories of one of the two nodes belong to another "
+    "cluster: compare cluster.id in their meta.properties",
+}
 
 R = TypeVar("R", bound=Message)
 
@@ -94,6 +111,7 @@ class RaftPeers:
         self._fetch_epoch: tuple[int, int | None] | None = None
         self._fetch_refusals = 0
         self._log = RareLog()
+        self._failures = PeerFailures()
         self._download_scope = trio.CancelScope()
         self._download_lock = trio.Lock()
         self._downloads = 0
@@ -144,8 +162,12 @@ class RaftPeers:
                 await self._request_vote(message, address)
             else:
                 await self._announce(message, address)
+            self._failures.succeeded(message.to)
         except ClientError as error:
-            logger.debug("quorum request failed to=%d error=%s", message.to, error)
+            if self._failures.is_due(message.to, trio.current_time()):
+                logger.warning(
+                    "cannot reach voter id=%d address=%s error=%s", message.to, address, error
+                )
             self._core.on_request_failed(message, self._now_ms())
         self._shell.wake()
 
@@ -245,11 +267,14 @@ class RaftPeers:
     def _log_refusal(self, request: str, address: "Address", number: int) -> None:
         if not self._log.is_due((request, address, number), trio.current_time()):
             return
+        error = error_code(number)
+        hint = _HINTS.get(error)
         logger.warning(
-            "quorum request refused request=%s address=%s error=%s",
+            "quorum request refused request=%s address=%s error=%s%s",
             request,
             address,
-            error_code(number).name,
+            error.name,
+            "" if hint is None else f" hint={hint}",
         )
 
     async def kraft_versions(self, endpoint: Endpoint) -> tuple[int, int] | None:
@@ -382,6 +407,21 @@ class RaftPeers:
             if failures:
                 await trio.sleep(self._settings.retry_backoff_s)
 
+    def _warn_of_answer(self, address: "Address", response: FetchResponse) -> None:
+        """Log an answer that shows a mistake in the configuration, of this node or of another."""
+        if response.error not in _EXPECTED:
+            self._log_refusal("Fetch", address, response.error)
+        own_id, is_own = self._core.local.key.id, "leader with this node's id"
+        if response.leader_id != own_id:
+            self._failures.succeeded(is_own)
+        elif self._failures.is_due(is_own, trio.current_time()):
+            # For a moment after a restart, others still name this node as the leader it was.
+            logger.warning(
+                "another process with this node.id leads the quorum node_id=%d stated_by=%s",
+                own_id,
+                address,
+            )
+
     async def _pause_after_refusals(self, request: FetchRequest) -> None:
         """Wait longer after each refused or malformed response in one epoch of one leader."""
         former, self._fetch_epoch = self._fetch_epoch, (request.epoch, request.to)
@@ -403,26 +443,29 @@ class RaftPeers:
         """Send a fetch and pass on its response; return False when it failed."""
         from barnabas.client.failures import BrokerRefusedError, ClientError
         from barnabas.cluster.quorum import raft_wire
-        from barnabas.protocol.messages.fetch import FetchResponse
+        from barnabas.protocol.messages.fetch import FetchResponse as FetchAnswer
 
         limits = raft_wire.FetchLimits(
             self._settings.fetch_bytes_max, _FETCH_WAIT_MS, self._shell.high_watermark
         )
         sent = raft_wire.fetch_request(request, self._settings.cluster_id, limits)
         try:
-            response = await self._ask(address, sent, FetchResponse)
+            response = await self._ask(address, sent, FetchAnswer)
         except ClientError as error:
-            logger.debug("fetch failed address=%s error=%s", address, error)
+            if self._failures.is_due(address, trio.current_time()):
+                logger.warning("cannot fetch the metadata from=%s error=%s", address, error)
             if isinstance(error, BrokerRefusedError) and is_leader:
                 self._core.on_leader_unreachable(self._now_ms())
                 self._shell.wake()
             return False
+        self._failures.succeeded(address)
         read = raft_wire.read_fetch_response(response)
         if read is None:
             self._log_refusal("Fetch", address, response.error_code)
             self._fetch_refusals += 1
             return False
         self._fetch_refusals = 0
+        self._warn_of_answer(address, read[0])
         self._addresses.learn(read[0].epoch, read[0].leader_id, response.node_endpoints)
         self._shell.fetched(request, *read)
         return read[0].error is ErrorCode.NONE

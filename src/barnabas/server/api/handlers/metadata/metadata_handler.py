@@ -76,7 +76,7 @@ def alive_controller(image: MetadataImage, node_id: int) -> int:
     """Return a broker for controller requests: this one, or any if it is fenced; -1 for none.
 
     Brokers forward those requests, so Kafka names a random one. librdkafka does not ask again while
-    the named one is down, unless it opens a connection: the broker that it has asked is the one
+    the named one is down, unless it opens a connection: the broker that answers is the one
     whose end it notices.
     """
     alive = sorted(broker.id for broker in image.brokers.values() if not broker.fenced)

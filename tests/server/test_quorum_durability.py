@@ -1,0 +1,95 @@
+"""The quorum over sockets: what is durable before an answer, and resets that fence no broker."""
+
+import socket
+import struct
+import threading
+from pathlib import Path
+
+import trio
+
+from tests.server.quorum_nodes import QuorumNodes
+from tests.server.test_quorum_of_three import create_topic
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class StalledSync:
+    """Fsyncs of a node's quorum log wait until `release`."""
+
+    def __init__(self, nodes: QuorumNodes, node_id: int) -> None:
+        log = nodes.running[node_id].quorum.raft._log
+        self._flush, self._released = log.flush, threading.Event()
+        self.waiting = threading.Event()
+        log.flush = self._wait  # type: ignore[method-assign]
+
+    def _wait(self) -> None:
+        self.waiting.set()
+        self._released.wait(10)
+        self._flush()
+
+    def release(self) -> None:
+        self._released.set()
+
+
+def test_topic_is_created_only_after_fsyncs_of_two_nodes(tmp_path: Path) -> None:
+    """The leader alone, or with a follower that has not synced, acknowledges nothing."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            leader = nodes.leader_id
+            followers = [node for node in (1, 2, 3) if node != leader]
+            stalls = [StalledSync(nodes, node) for node in followers]
+            answers: list[int] = []
+
+            async def create() -> None:
+                answers.append(await create_topic(nodes, leader, "durable"))
+
+            nursery.start_soon(create)
+            for stall in stalls:
+                await nodes.eventually(stall.waiting.is_set)
+            await trio.sleep(0.3)
+            assert not answers
+            assert "durable" not in nodes.running[leader].image.topics_by_name
+            stalls[0].release()
+            await nodes.eventually(lambda: answers == [0])
+            stalls[1].release()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_resets_of_the_heartbeat_connection_fence_no_broker(tmp_path: Path) -> None:
+    """Ten resets a second for three seconds, of all connections to the active controller."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery, config={"broker.heartbeat.interval.ms": "200"})
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            leader = nodes.running[nodes.leader_id]
+            epoch = leader.quorum.core.epoch
+            before = {number: each.epoch for number, each in leader.image.brokers.items()}
+            fenced: list[int] = []
+            leader.quorum.publisher.subscribe(
+                "test",
+                lambda image, _: fenced.extend(
+                    each.id for each in image.brokers.values() if each.fenced
+                ),
+            )
+            resets = 0
+            for _ in range(30):
+                for connection in list(leader.transport.connections):
+                    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                    connection.scope.cancel()
+                    resets += 1
+                await trio.sleep(0.1)
+            assert resets >= 30
+            assert fenced == []
+            assert {n: each.epoch for n, each in leader.image.brokers.items()} == before
+            assert leader.quorum.core.epoch == epoch
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
