@@ -49,18 +49,25 @@ class NodeProcess(ServerContext):
 
     def launch(self) -> None:
         """Start the process; `wait_ready` returns when it serves clients."""
-        settings = {"listeners": _LISTENERS.format(port=self.port), **self.config}
-        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
-        command += [f"--set={name}={value}" for name, value in settings.items()]
         self._ready = threading.Event()
         process = self._process = subprocess.Popen(
-            command,
+            self._command(),
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         threading.Thread(target=self._read_log, args=(process, self._ready), daemon=True).start()
+
+    def _command(self) -> list[str]:
+        settings = {"listeners": _LISTENERS.format(port=self.port), **self.config}
+        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
+        return [*command, *(f"--set={name}={value}" for name, value in settings.items())]
+
+    def _environment(self) -> dict[str, str] | None:
+        """Return the environment of the process; None for that of this one."""
+        return None
 
     def wait_ready(self) -> Self:
         """Wait until it serves clients. Raises RuntimeError with its log otherwise."""
