@@ -125,7 +125,7 @@ def test_directory_of_another_node_does_not_start(cluster: ClusterProcess, tmp_p
 
 
 def test_copied_directory_is_not_registered(cluster: ClusterProcess, tmp_path: Path) -> None:
-    """Two brokers with one directory.id: the second one has a copy of the first one's disk."""
+    """Two brokers with one directory.id: the second one has a copy of the first disk."""
     first = newcomer(cluster, tmp_path, 7)
     first.format(cluster_id(cluster))
     with first:
@@ -146,7 +146,7 @@ def test_unreachable_controllers_are_named(cluster: ClusterProcess, tmp_path: Pa
     assert "did not register this broker within" in log
 
 
-def test_address_that_is_no_controller_is_named(cluster: ClusterProcess, tmp_path: Path) -> None:
+def test_address_that_is_not_a_controller_is_named(cluster: ClusterProcess, tmp_path: Path) -> None:
     """The port of a broker listener in place of the controller's."""
     address = cluster.nodes[1].bootstrap
     lost = newcomer(cluster, tmp_path, 10, controller_quorum_bootstrap_servers=address)

@@ -143,13 +143,7 @@ class Quorum:
         self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
         self._is_published = False
         self._is_caught_up = trio.Event()
-        self._maintenance = VoterMaintenance(
-            self.core,
-            self._peers,
-            cluster_id=setup.cluster_id,
-            interval_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
-            auto_join=config.get_bool("controller.quorum.auto.join.enable"),
-        )
+        self._maintenance = VoterMaintenance(self.core, self._peers, setup.cluster_id, config)
         self._leader_observers: list[Callable[[], None]] = [self._maintenance.leader_changed]
         self.lifecycle: LifecycleShell
 

@@ -7,6 +7,7 @@ import trio
 
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Role
+from barnabas.config import NodeConfig
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, error_code
 
@@ -20,23 +21,18 @@ logger = logging.getLogger(__name__)
 class VoterMaintenance:
     """Sends the requests of `voter_upkeep` while this node follows a leader.
 
-    It looks once every `interval_ms`, and not at all while the node leads or knows no leader.
+    It looks once every controller.quorum.fetch.timeout.ms, and not at all while it leads or the
+    leader is unknown.
     """
 
     def __init__(
-        self,
-        core: RaftCore,
-        peers: "RaftPeers",
-        *,
-        cluster_id: str,
-        interval_ms: int,
-        auto_join: bool,
+        self, core: RaftCore, peers: "RaftPeers", cluster_id: str, config: NodeConfig
     ) -> None:
         self._core = core
         self._peers = peers
         self._cluster_id = cluster_id
-        self._interval_ms = interval_ms
-        self._auto_join = auto_join
+        self._interval_ms = config.get_int("controller.quorum.fetch.timeout.ms")
+        self._auto_join = config.get_bool("controller.quorum.auto.join.enable")
         self._reported_epoch = -1
         self._is_warned = False
         self._leader_changed = trio.Event()
