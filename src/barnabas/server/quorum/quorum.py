@@ -11,6 +11,7 @@ The broker registers over the controller channel, as a broker on its own would.
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -32,7 +33,7 @@ from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Timeouts
+from barnabas.cluster.quorum.raft_state import Role, Timeouts
 from barnabas.cluster.quorum.raft_validation import leader_only_error
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
 from barnabas.config import ConfigError, NodeConfig
@@ -54,11 +55,10 @@ from barnabas.server.quorum.quorum_files import read_quorum_state
 from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.registration_retries import ControllerRegistration
-from barnabas.server.quorum.voter_changes_shell import VoterChanges
-from barnabas.server.quorum.voter_maintenance import VoterMaintenance
 
 if TYPE_CHECKING:
     from barnabas.log import LogManager
+    from barnabas.server.quorum.voter_changes_shell import VoterChanges
     from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
@@ -132,22 +132,28 @@ class Quorum:
             peers=self._peers,
             must_sync=config.is_controller,
         )
-        self.voter_changes = VoterChanges(
+        self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
+        self._is_published = False
+        self._is_caught_up = trio.Event()
+        self._leader_changed = trio.Event()
+        self._leader_observers: list[Callable[[], None]] = []
+        self.lifecycle: LifecycleShell
+
+    # For the node and its handlers
+
+    @cached_property
+    def voter_changes(self) -> "VoterChanges":
+        """The requests that change the voters."""
+        from barnabas.server.quorum.voter_changes_shell import VoterChanges
+
+        return VoterChanges(
             self.core,
             self.raft,
             self._peers,
             self._machine.reported_voters,
-            listener_name=config.controller_listener_names[0],
+            listener_name=self._setup.settings.current.controller_listener_names[0],
             now_ms=self.now_ms,
         )
-        self._host = ControllerHost(self._machine, now_ms=self.now_ms, wake=self.raft.wake)
-        self._is_published = False
-        self._is_caught_up = trio.Event()
-        self._maintenance = VoterMaintenance(self.core, self._peers, setup.cluster_id, config)
-        self._leader_observers: list[Callable[[], None]] = [self._maintenance.leader_changed]
-        self.lifecycle: LifecycleShell
-
-    # For the node and its handlers
 
     @property
     def cluster_id(self) -> str:
@@ -207,7 +213,7 @@ class Quorum:
             await nursery.start(self._peers.run, self.raft)
             nursery.start_soon(self.raft.run)
             if config.is_controller:
-                nursery.start_soon(self._maintenance.run)
+                nursery.start_soon(self._maintain_voter)
                 nursery.start_soon(registration.run)
                 await trio.lowlevel.checkpoint()  # the controller registers before the broker
             if config.is_broker:
@@ -245,6 +251,19 @@ class Quorum:
         self._publish_first(on_first_image)
         self.lifecycle.ready_to_unfence()
         await self.lifecycle.wait_for(BrokerState.RUNNING)
+
+    async def _maintain_voter(self) -> None:
+        await self._follows_leader()
+        from barnabas.server.quorum.voter_maintenance import VoterMaintenance
+
+        config, cluster_id = self._setup.settings.current, self._setup.cluster_id
+        maintenance = VoterMaintenance(self.core, self._peers, cluster_id, config)
+        await maintenance.run(self._follows_leader)
+
+    async def _follows_leader(self) -> None:
+        """Return when this replica follows a leader; a single node never does."""
+        while self.core.role is not Role.FOLLOWER:
+            await self._leader_changed.wait()
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise KafkaError unless this node leads the quorum in this epoch."""
@@ -383,6 +402,8 @@ class Quorum:
             self._is_caught_up.set()
         self._host.complete(effects.completions)
         if effects.ready.leadership is not None:
+            self._leader_changed.set()
+            self._leader_changed = trio.Event()
             for observer in self._leader_observers:
                 observer()
 

@@ -1,18 +1,18 @@
 """The task that keeps this node's entry among the voters current, or lets it join them."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Role
+from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest, next_upkeep
 from barnabas.config import NodeConfig
 from barnabas.protocol.apis import API
 from barnabas.protocol.errors import ErrorCode, error_code
 
 if TYPE_CHECKING:
-    from barnabas.cluster.quorum.voter_upkeep import UpkeepRequest
     from barnabas.server.quorum.raft_peers import RaftPeers
 
 logger = logging.getLogger(__name__)
@@ -35,21 +35,12 @@ class VoterMaintenance:
         self._auto_join = config.get_bool("controller.quorum.auto.join.enable")
         self._reported_epoch = -1
         self._is_warned = False
-        self._leader_changed = trio.Event()
 
-    def leader_changed(self) -> None:
-        """The leader of the quorum is another node, or unknown."""
-        self._leader_changed.set()
-        self._leader_changed = trio.Event()
-
-    async def run(self) -> None:
-        """Look at intervals until cancelled."""
-        from barnabas.cluster.quorum.voter_upkeep import next_upkeep
-
+    async def run(self, follows_leader: Callable[[], Awaitable[None]]) -> None:
+        """Look at intervals until cancelled; `follows_leader` returns when this node follows."""
         core = self._core
         while True:
-            while core.role is not Role.FOLLOWER:
-                await self._leader_changed.wait()
+            await follows_leader()
             await trio.sleep(self._interval_ms / 1000)
             self._warn_of_other_directory()
             request = next_upkeep(
@@ -60,7 +51,7 @@ class VoterMaintenance:
             if request is not None and not is_reported:
                 await self._send(request)
 
-    async def _send(self, request: "UpkeepRequest") -> None:
+    async def _send(self, request: UpkeepRequest) -> None:
         epoch = self._core.epoch
         response = await self._peers.send_upkeep(request, API[request.API_KEY].response_type)
         number = getattr(response, "error_code", None)
