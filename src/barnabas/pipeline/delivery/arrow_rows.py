@@ -13,7 +13,7 @@ from barnabas.pipeline.delivery.arrow_library import pa, pc
 
 _LOG_APPEND: Final = 1
 
-Headers: TypeAlias = list[tuple[str, str | bytes | None]]
+Headers: TypeAlias = list[tuple[str, bytes | None]]
 
 
 @attrs.frozen

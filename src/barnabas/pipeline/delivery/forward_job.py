@@ -17,13 +17,15 @@ from confluent_kafka import KafkaException
 from barnabas.config import ConfigError
 from barnabas.pipeline.delivery import kafka_properties, start_positions, worker_tasks
 from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, JobPlan, JobProgress
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_progress import FIGURES
+from barnabas.pipeline.delivery.sink_writer import sink_task_class
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
 from barnabas.pipeline.delivery.start_positions import StartPositions
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA, SUMS
+from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 # Small batches must not wait in the consumer for more data to come.
@@ -33,7 +35,7 @@ _FETCH_MAX_WAIT_MS: Final = 20
 def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJob:
     """Start the query. Raises JobStartError."""
     try:
-        properties = kafka_properties.for_librdkafka(_client_properties(plan))
+        properties = kafka_properties.for_librdkafka(consumer_properties(plan))
         cluster = ClusterState(properties)
         topics = _topics(cluster, plan)
         states = cluster.partition_states(plan.group_id, topics)
@@ -46,7 +48,9 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
     scratch = work_directory / "checkpoints" / f"{plan.name}-{uuid.uuid4().hex}"
     scratch.mkdir(parents=True)
     topic_ids = {topic.name: topic.topic_id for topic in topics}
-    task = task_plan(plan, topic_ids, bytes_max)
+    task = task_plan(
+        plan, topic_ids=topic_ids, record_bytes_max=bytes_max, is_single_task=_is_single_task(plan)
+    )
     try:
         query = _query(session, plan, positions, task, scratch)
     except Exception as error:
@@ -61,41 +65,6 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
     )
 
 
-def task_plan(plan: JobPlan, topic_ids: dict[str, str], record_bytes_max: int | None) -> TaskPlan:
-    """Return what the tasks of a job know. Raises ConfigError."""
-    client = {**plan.client_properties, "bootstrap.servers": plan.bootstrap}
-    producer: dict[str, str | int | bool] = {
-        # Java's clients choose the partition of a key by this function.
-        "partitioner": "murmur2_random",
-        "delivery.report.only.error": True,
-        "linger.ms": 5,
-        **({"message.max.bytes": record_bytes_max} if record_bytes_max else {}),
-        **kafka_properties.for_librdkafka({**client, **plan.producer_overrides}),
-        "enable.idempotence": True,
-        "acks": "all",
-        "transaction.timeout.ms": plan.transaction_timeout_ms,
-    }
-    consumer = kafka_properties.for_librdkafka({**client, **plan.consumer_overrides})
-    return TaskPlan(
-        job=plan.name,
-        generation=plan.generation,
-        kind=plan.kind.value,
-        group_id=plan.group_id,
-        transactional_id=plan.transactional_id,
-        producer=producer,
-        consumer={**consumer},
-        properties=plan.properties,
-        target_topic=plan.target_topic,
-        connector_class=plan.connector_class,
-        task_configs=plan.task_configs,
-        topic_ids=topic_ids,
-        is_single_task=plan.is_single_task,
-        offsets_topic=plan.offsets_topic,
-        slice_ms=plan.slice_ms,
-        records_max=plan.max_records_per_batch,
-    )
-
-
 def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
     """Return the options of Spark's Kafka source.
 
@@ -107,7 +76,7 @@ def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
         if plan.topics_pattern is not None
         else {"subscribe": ",".join(plan.topics)}
     )
-    client = {**_client_properties(plan), "isolation.level": "read_committed"}
+    client = {**consumer_properties(plan), "isolation.level": "read_committed"}
     client.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
     return {
         **kafka_properties.for_spark(client),
@@ -148,12 +117,9 @@ def _query(
     )
 
 
-def _client_properties(plan: JobPlan) -> dict[str, str]:
-    return {
-        **plan.client_properties,
-        **plan.consumer_overrides,
-        "bootstrap.servers": plan.bootstrap,
-    }
+def _is_single_task(plan: JobPlan) -> bool:
+    """True when one task must write the records of all partitions, as to one file."""
+    return plan.kind is JobKind.SINK and sink_task_class(plan.connector_class).needs_all_partitions
 
 
 def _topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:

@@ -79,8 +79,6 @@ class JobPlan:
     on_trim: OnTrim = OnTrim.FAIL
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str], converter=_plain)
     """Ids of the topics in an earlier run, from its progress: a recreated topic stops the start."""
-    is_single_task: bool = False
-    """True when one task must write the records of all partitions (a sink into one file)."""
     offsets_topic: str = "connect-offsets"
     """The topic with the positions of source connectors."""
     trigger_ms: int = 100

@@ -1,4 +1,4 @@
-"""Writers of a forward task: what happens to rows inside the transaction.
+"""The writers that a worker keeps: what happens to rows inside a transaction.
 
 A writer stays in the worker process from one batch to the next, because it may hold a connector's
 task. One that raised is thrown away.
@@ -6,17 +6,16 @@ task. One that raised is thrown away.
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from itertools import repeat
 from typing import Final, Protocol
 
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
-from barnabas.pipeline.delivery.job_plan import RecordPosition
-from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.job_plan import JobKind
+from barnabas.pipeline.delivery.produced_records import connector_errors
+from barnabas.pipeline.delivery.sink_writer import SinkWriter
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import RecordTooLargeError, Transaction
+from barnabas.pipeline.delivery.topic_writers import BytesCopy, ChainCopy, is_bytes_copy
+from barnabas.pipeline.delivery.transactional_producer import Transaction
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
-
-_BY_KEY: Final = -1  # the partition is chosen by the key
 
 
 class RecordWriter(Protocol):
@@ -41,47 +40,6 @@ class RecordWriter(Protocol):
     def stop(self) -> None:
         """Release resources."""
         ...
-
-
-class BytesCopy:
-    """Writes keys, values and headers unchanged to a topic."""
-
-    def __init__(self, plan: TaskPlan) -> None:
-        self._topic = plan.target_topic
-
-    def open(self, begun: Transaction, figures: Figures) -> None:
-        """Begin a transaction."""
-        self._producer = begun.producer
-        self._figures = figures
-
-    def write(self, rows: PartitionRows) -> None:
-        """Produce each row. Raises TaskFailureError for one that is too large."""
-        produce = self._producer.produce
-        topic = self._topic or rows.topic
-        headers = repeat(None) if rows.headers is None else rows.headers
-        index = 0
-        try:
-            columns = zip(rows.values, rows.keys, rows.timestamps_ms, headers, strict=False)
-            for value, key, timestamp_ms, own_headers in columns:
-                produce(topic, value, key, _BY_KEY, timestamp_ms, own_headers)
-                index += 1
-        except RecordTooLargeError as error:
-            record = RecordPosition(rows.topic, rows.partition, rows.offsets[index])
-            raise TaskFailureError(
-                f"the record is too large for {topic}: {error}", is_permanent=True, record=record
-            ) from error
-        self._producer.poll()
-        self._figures.written += len(rows)
-
-    def flush(self, offsets: Mapping[tuple[str, int], int]) -> str | None:
-        """Return no note: the transaction holds everything."""
-        return None
-
-    def close(self, *, is_committed: bool) -> None:
-        """End the transaction."""
-
-    def stop(self) -> None:
-        """Release nothing."""
 
 
 class WriterCache:
@@ -115,4 +73,14 @@ class WriterCache:
         return self._create(plan)
 
 
-WRITERS: Final = WriterCache(BytesCopy)
+def create_writer(plan: TaskPlan) -> RecordWriter:
+    """Return a new writer for the kind of a job."""
+    with connector_errors("START"):
+        if plan.kind == JobKind.SINK:
+            return SinkWriter(plan)
+        if is_bytes_copy(plan.properties):
+            return BytesCopy(plan)
+        return ChainCopy(plan)
+
+
+WRITERS: Final = WriterCache(create_writer)

@@ -7,6 +7,7 @@ offsets must be read after that, with the producer epoch that the transaction wi
 """
 
 import contextlib
+import logging
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -41,6 +42,12 @@ _PERMANENT: Final = frozenset(
     }
 )
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+
+
+# Failures are raised; librdkafka would write each to standard error as well.
+_QUIET: Final = logging.getLogger("barnabas.pipeline.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
 
 
 class FencedError(Exception):
@@ -84,7 +91,7 @@ class TransactionalProducer:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._delivery_error: KafkaError | None = None
-        self._producer = Producer({**properties, "on_delivery": self._delivered})
+        self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": _QUIET})
         self._call(lambda: self._producer.init_transactions(_INIT_TIMEOUT_S))
 
     def begin(self) -> None:
@@ -99,7 +106,7 @@ class TransactionalProducer:
         key: bytes | None,
         partition: int,
         timestamp_ms: int,
-        headers: list[tuple[str, str | bytes | None]] | None,
+        headers: list[tuple[str, bytes | None]] | None,
     ) -> None:
         """Queue a record; wait while the queue is full.
 
@@ -107,7 +114,7 @@ class TransactionalProducer:
         """
         # Given as positions, which cost half of keywords: value, key, partition, callback,
         # on_delivery, timestamp, headers.
-        produce = self._producer.produce
+        produce: Any = self._producer.produce
         while True:
             try:
                 produce(topic, value, key, partition, None, None, timestamp_ms, headers)
@@ -205,6 +212,7 @@ def offset_reader(group_id: str, properties: Mapping[str, Any]) -> Consumer:
             "group.id": group_id,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            "logger": _QUIET,
         }
         reader = _READERS[key] = Consumer(settings)
     return reader
@@ -307,10 +315,13 @@ def _probe(positions: Sequence[TopicPartition]) -> list[TopicPartition]:
 
 
 def _give_up(transactional_id: str, generation: int) -> None:
-    """Abort the open transaction, so that it does not hold readers back; forget the producer."""
+    """Abort the open transaction and forget its producer."""
     producer = PRODUCERS.discard(transactional_id, generation)
     if producer is not None:
-        with contextlib.suppress(
-            FencedError, AbortableError, RecordTooLargeError, TaskFailureError
-        ):
-            producer.abort()
+        abandon(producer)
+
+
+def abandon(producer: TransactionalProducer) -> None:
+    """Abort the open transaction, if any, so that it does not hold readers back."""
+    with contextlib.suppress(*_FAILURES):
+        producer.abort()

@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from barnabas.pipeline.delivery import slice_tasks
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows, runs
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
@@ -34,6 +35,12 @@ def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
         return
     figures = _ForwardTask(plan, first).run(rows)
     yield figures.as_batch()
+
+
+def source_slice(plan: TaskPlan, indexes: Iterator[int]) -> Iterator[Figures]:
+    """Run one slice of each of a source connector's tasks; yield its figures."""
+    for index in indexes:
+        yield slice_tasks.run(plan, index)
 
 
 class _ForwardTask:

@@ -8,7 +8,6 @@ from typing import Final
 
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.delivery.spark_library import SparkSession
-from barnabas.pipeline.delivery.task_failures import refused
 from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 
 _STOP_TIMEOUT_S: Final = 30.0
@@ -64,11 +63,13 @@ class Engine:
         Raises JobStartError when the plan cannot run (its `failure` says whether a restart helps),
         EngineStoppedError without a session.
         """
-        from barnabas.pipeline.delivery import forward_job
+        from barnabas.pipeline.delivery import forward_job, slices_job
 
+        job: RunningJob
         if plan.kind is JobKind.SOURCE:
-            raise refused("source connectors are not supported")
-        job: RunningJob = forward_job.start(self.session, plan, self._settings.work_directory)
+            job = slices_job.start(self.session, plan)
+        else:
+            job = forward_job.start(self.session, plan, self._settings.work_directory)
         with self._lock:
             self._jobs = [other for other in self._jobs if other.is_running()] + [job]
         return job

@@ -18,6 +18,13 @@ import attrs
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
 from barnabas.pipeline.spark import class_archive, jar_cache
 
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+_JVM_OPTIONS: Final = (
+    "-XX:+UseSerialGC",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+    f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
+)
 _EXIT_TIMEOUT_S: Final = 60.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
@@ -97,7 +104,6 @@ class SparkProcess:
             session = pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
         except pyspark("errors").PySparkRuntimeError as error:
             raise SparkUnavailableError(f"the driver JVM did not start: {error}") from error
-        session.sparkContext.setLogLevel("ERROR")
         return cls(session, archive.new)
 
     def is_alive(self) -> bool:
@@ -149,7 +155,7 @@ def spark_properties(
     settings: SessionSettings, jars: jar_cache.Jars, archive: class_archive.Choice
 ) -> dict[str, str]:
     """Return the properties of the session; those of the user replace ours."""
-    options = ["-XX:+UseSerialGC", *archive.options]
+    options = [*_JVM_OPTIONS, *archive.options]
     if settings.is_short_lived:
         options.append("-XX:TieredStopAtLevel=1")
     found = {

@@ -1,0 +1,1 @@
+"""Pipelines on real Spark against a real server."""

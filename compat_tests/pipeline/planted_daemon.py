@@ -1,0 +1,91 @@
+"""A Spark daemon whose workers kill or suspend processes at planted points of a transaction.
+
+A point is planted by a file of its name in the directory `BARNABAS_POINTS`; the file's text is the
+action. The first worker that reaches the point removes the file and acts, so a point acts once.
+
+    begun             the transaction is open, no record is produced
+    produced          all records are acknowledged, the offsets are not sent
+    offsets-sent      the offsets are sent, the commit is not requested
+    committed         the transaction is committed, Spark does not know it
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from barnabas.pipeline.delivery.transactional_producer import TransactionalProducer
+from barnabas.pipeline.spark import python_daemon
+
+POINTS = ("begun", "produced", "offsets-sent", "committed")
+_directory = Path(os.environ["BARNABAS_POINTS"])
+
+
+def reached(point: str) -> str | None:
+    """Act when the point is planted; return the action."""
+    path = _directory / point
+    try:
+        action = path.read_text()
+        path.unlink()
+    except FileNotFoundError:
+        return None
+    (_directory / f"{point}.reached").write_text(str(os.getpid()))
+    if action == "kill-driver":
+        jvm = _parent(_parent(os.getpid()))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(os.environ["BARNABAS_DRIVER"]), signal.SIGKILL)
+        os.kill(jvm, signal.SIGKILL)
+    if action in ("kill-worker", "kill-driver"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if action == "suspend-worker":
+        # The daemon sends SIGHUP to its process group when the driver has gone.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.1)
+    return action
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def plant() -> None:
+    """Wrap the calls of a transaction."""
+    send_offsets, commit = TransactionalProducer.send_offsets, TransactionalProducer.commit
+
+    def sent(self: Any, offsets: Any, group: Any) -> None:
+        # The first offsets of a transaction are its probe.
+        is_probe = not getattr(self, "probed", False)
+        if not is_probe:
+            self._producer.flush(10)
+            reached("produced")
+        send_offsets(self, offsets, group)
+        self.probed = True
+        reached("begun" if is_probe else "offsets-sent")
+
+    def committed(self: Any) -> None:
+        self.probed = False
+        result = _noted(lambda: commit(self))
+        reached("committed")
+        return result
+
+    TransactionalProducer.send_offsets = sent  # type: ignore[method-assign]
+    TransactionalProducer.commit = committed  # type: ignore[method-assign]
+
+
+def _noted(commit: Callable[[], None]) -> None:
+    """Commit; note the outcome for the test of suspended workers."""
+    try:
+        commit()
+    except Exception as error:
+        with (_directory / "failed-commits").open("a") as notes:
+            notes.write(f"{os.getpid()} {type(error).__name__}\n")
+        raise
+
+
+if __name__ == "__main__":
+    plant()
+    python_daemon.main()
