@@ -21,6 +21,8 @@ COMMANDS = {
     "serve": "barnabas.cli.serve_command:serve",
     "format": "barnabas.cli.format_command:format_",
     "registry": "barnabas.cli.registry_command:registry",
+    "pipelines": "barnabas.cli.pipelines_command:pipelines",
+    "job": "barnabas.cli.job_command:job",
     "schema": "barnabas.cli.schema_command:schema",
     "topic": "barnabas.cli.topic_command:topic",
     "produce": "barnabas.cli.produce_command:produce",

@@ -52,6 +52,19 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Properties of the schema registry's Kafka client, where the node wants TLS or SASL.",
 )
+@click.option("--pipelines", is_flag=True, help="Run pipelines (Connect on Spark) beside the node.")
+@click.option(
+    "--pipelines-listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8083",
+    show_default=True,
+    help="Where clients of Connect's REST API connect.",
+)
+@click.option(
+    "--pipelines-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Properties of the runner, such as connect-distributed.properties.",
+)
 def serve(
     data: Path | None,
     listen: str | None,
@@ -61,6 +74,9 @@ def serve(
     registry: bool,
     registry_listen: str,
     registry_client_config: Path | None,
+    pipelines: bool,
+    pipelines_listen: str,
+    pipelines_config: Path | None,
     *,
     pin: bool,
 ) -> int:
@@ -69,41 +85,48 @@ def serve(
     gc.set_threshold(20_000, 20, 50)
     if pin and nodes is None:
         raise click.UsageError("--pin needs --nodes.")
+    commands: dict[str, list[str]] = {}
+    if registry:
+        commands["registry"] = _options(registry_listen, "--client-config", registry_client_config)
+    if pipelines:
+        commands["pipelines"] = _options(pipelines_listen, "--config", pipelines_config)
+    companions = partial(_companions, commands)
     try:
         if nodes is not None:
             from barnabas.cli.node_group import serve_group
 
-            companions = partial(_companions, registry, registry_listen, registry_client_config)
             return serve_group(nodes, data, listen, file, pairs, companions, is_pinned=pin)
         config = configuration(data, listen, file, pairs)
     except ConfigError as error:
         raise CliError(error.message) from None
     from barnabas.server.node.node_process import run_process
 
-    return run_process(
-        config, _companions(registry, registry_listen, registry_client_config, config)
-    )
+    return run_process(config, companions(config))
 
 
-def _companions(
-    registry: bool, listen: str, client_config: Path | None, config: NodeConfig
-) -> list[CompanionPlan]:
-    """Return the processes to run beside the node."""
-    if not registry:
+def _options(listen: str, file_option: str, file: Path | None) -> list[str]:
+    """Return the options of a companion's command."""
+    options = ["--listen", listen]
+    return options if file is None else [*options, file_option, str(file)]
+
+
+def _companions(commands: dict[str, list[str]], config: NodeConfig) -> list[CompanionPlan]:
+    """Return the processes to run beside the node, from their commands and options."""
+    if not commands:
         return []
     from barnabas.server.companion.companion_process import CompanionPlan
 
-    options = ["--listen", listen]
-    options += ["--log-level", config.get("barnabas.log.level")]
-    options += ["--log-format", config.get("barnabas.log.format")]
-    if client_config is not None:
-        options += ["--client-config", str(client_config)]
-    return [CompanionPlan("registry", partial(registry_command_line, options))]
+    level, form = config.get("barnabas.log.level"), config.get("barnabas.log.format")
+    logs = ["--log-level", level, "--log-format", form]
+    return [
+        CompanionPlan(name, partial(companion_command_line, name, [*options, *logs]))
+        for name, options in commands.items()
+    ]
 
 
-def registry_command_line(options: list[str], bootstrap: str) -> list[str]:
-    """Return the command of a schema registry for the node at an address."""
-    return [sys.executable, "-m", "barnabas", "registry", "--bootstrap", bootstrap, *options]
+def companion_command_line(name: str, options: list[str], bootstrap: str) -> list[str]:
+    """Return the command line of a companion for the node at an address."""
+    return [sys.executable, "-m", "barnabas", name, "--bootstrap", bootstrap, *options]
 
 
 def configuration(

@@ -7,8 +7,12 @@ EXTRAS = {
     "the schema registry": ("h11", "hypercorn", "jsonschema", "referencing", "starlette"),
     "bearer authentication": ("joserfc",),
     "basic authentication": ("bcrypt",),
+    "the pipelines' runner": ("hypercorn", "starlette", "pyspark", "pandas", "pyarrow"),
 }
-"""The packages that a part of the program needs. All are in the extra `registry`."""
+"""The packages that a part of the program needs. They are in the extra `registry`, or in the one
+that `_OTHER_EXTRAS` names."""
+
+_OTHER_EXTRAS = {"the pipelines' runner": "spark"}
 
 
 class MissingPackageError(Exception):
@@ -20,5 +24,6 @@ def require(part: str) -> None:
     missing = [name for name in EXTRAS[part] if find_spec(name) is None]
     if missing:
         raise MissingPackageError(
-            f"{part} needs {' and '.join(missing)}: pip install 'barnabas[registry]'"
+            f"{part} needs {' and '.join(missing)}: "
+            f"pip install 'barnabas[{_OTHER_EXTRAS.get(part, 'registry')}]'"
         )

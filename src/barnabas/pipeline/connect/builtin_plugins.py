@@ -49,6 +49,7 @@ _SINKS: Final = {
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (
         f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector"
     ),
+    "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
 }
 
 BUILTIN_PLUGINS: Final[tuple[Plugin, ...]] = (

@@ -48,6 +48,8 @@ class ConnectContext:
     loggers: RunnerLoggers
     progress: Callable[[str], dict[str, Any]]
     """Returns the figures of a job."""
+    logs: Callable[[str], list[dict[str, Any]]]
+    """Returns the newest log lines of a job."""
     engine_problem: Callable[[], str | None]
     """Returns why no job can run, None when the engine runs or is not needed."""
     base_url: str

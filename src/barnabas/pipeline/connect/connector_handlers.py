@@ -147,6 +147,13 @@ async def get_progress(call: ConnectCall) -> Answer:
     return Answer(OK, call.context.progress(call.connector))
 
 
+@route("GET /connectors/{connector}/logs")
+async def get_logs(call: ConnectCall) -> Answer:
+    """Get the newest log lines of a job, which Java's Connect does not serve."""
+    call.context.service.entry(call.connector)
+    return Answer(OK, call.context.logs(call.connector))
+
+
 @route("PUT /connectors/{connector}/pause")
 async def pause(call: ConnectCall) -> Answer:
     """Pause a connector."""

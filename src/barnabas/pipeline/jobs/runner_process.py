@@ -33,6 +33,7 @@ from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.connector_offsets import StoredOffsets
 from barnabas.pipeline.jobs.core.store_records import LoggerRecord
 from barnabas.pipeline.jobs.group_offsets import GroupOffsets
+from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
 from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
@@ -41,6 +42,7 @@ from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
 
 logger = logging.getLogger(__name__)
+_package_logger = logging.getLogger("barnabas.pipeline")
 
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -83,6 +85,7 @@ class Runner:
         self._client = client
         self._active: ActiveRunner | None = None
         self._loggers = RunnerLoggers()
+        self._logs = JobLogs()
         self._planner = JobPlanner(registry, self._providers, settings.defaults)
         converters = settings.defaults.converter_properties
         validator = ConnectorValidator(registry, settings.group_id, converters)
@@ -100,6 +103,7 @@ class Runner:
                 StoredOffsets(self._service, self._store, groups),
                 self._loggers,
                 self.progress,
+                self._logs.lines,
                 self.engine_problem,
                 base_url,
                 self._settings.tracks_topics,
@@ -134,6 +138,13 @@ class Runner:
 
     async def run(self) -> None:
         """Read the topics, then be active or on standby until cancelled."""
+        _package_logger.addHandler(self._logs)
+        try:
+            await self._run()
+        finally:
+            _package_logger.removeHandler(self._logs)
+
+    async def _run(self) -> None:
         await self._store.open()
         self._view.cluster_id = self._client.metadata.cluster_id or ""
         async with trio.open_nursery() as nursery:

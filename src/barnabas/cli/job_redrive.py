@@ -1,0 +1,149 @@
+"""`barnabas job redrive`: dead letters back to the topics that they came from.
+
+Each batch is one transaction: the records, and the position in the dead letter topic as an offset
+of a group of the job and the conditions. So a record is sent back once, also when the command is
+interrupted and started again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.client_options import Client, client_options, pairs
+from barnabas.cli.command_errors import CliError
+from barnabas.cli.job_requests import RunnerClient, job_path, runner_options
+from barnabas.cli.terminal_output import counted
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_PREFIX = "__connect.errors."
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_BATCH = 500
+_IDLE_S = 3.0
+_TIMEOUT_S = 30.0
+
+Headers = list[tuple[str, bytes | None]]
+
+
+@click.command()
+@click.argument("name", metavar="JOB")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="HEADER=VALUE",
+    help="Only dead letters with this error header, such as stage=VALUE_CONVERTER; repeatable.",
+)
+@click.option("--to", "target", metavar="TOPIC", help="Send to this topic. [default: the origin]")
+@click.option("--dry-run", is_flag=True, help="Count the dead letters, and send nothing.")
+@runner_options
+@client_options
+def redrive(
+    client: Client,
+    runner: RunnerClient,
+    *,
+    name: str,
+    conditions: tuple[str, ...],
+    target: str | None,
+    dry_run: bool,
+) -> None:
+    """Send the dead letters of JOB back to where they came from, once each."""
+    config = runner.ask("GET", job_path(name, "config"))
+    topic = config.get(_DEAD_LETTERS)
+    if not topic:
+        raise CliError(f"job {name} has no dead letter topic ({_DEAD_LETTERS})")
+    wanted = pairs(conditions, "--where")
+    redriving = _Redriving(client, name, topic, wanted, target)
+    sent, skipped = redriving.run(dry_run=dry_run)
+    verb = "found" if dry_run else "sent"
+    click.echo(f"{verb} {counted(sent, 'dead letter')}, skipped {skipped:,}")
+
+
+class _Redriving:
+    """Reads the dead letters to their end and sends those that are wanted."""
+
+    def __init__(
+        self, client: Client, job: str, topic: str, wanted: dict[str, str], target: str | None
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        # Other conditions have other positions: what one run skips, another may send.
+        self._group = "-".join(["redrive", job, *sorted(wanted.values())])
+        self._wanted = wanted
+        self._target = target
+
+    def run(self, *, dry_run: bool) -> tuple[int, int]:
+        """Return the number of dead letters sent and skipped. Raises CliError."""
+        from confluent_kafka import KafkaException
+
+        consumer = self._client.consumer(
+            group_id=self._group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        try:
+            consumer.subscribe([self._topic])
+            producer: Any = None
+            if not dry_run:
+                producer = self._client.producer(transactional_id=self._group)
+                producer.init_transactions(_TIMEOUT_S)
+            return self._pump(consumer, producer)
+        except KafkaException as error:
+            raise self._client.failure(error.args[0], f"topic {self._topic}") from None
+        finally:
+            consumer.close()
+
+    def _pump(self, consumer: Any, producer: Any) -> tuple[int, int]:
+        sent = skipped = 0
+        while True:
+            # The first answer waits for the group's assignment.
+            wait_s = _IDLE_S if sent or skipped else self._client.timeout
+            messages = [each for each in consumer.consume(_BATCH, wait_s) if each.error() is None]
+            if not messages:
+                return sent, skipped
+            chosen = [each for each in messages if self._is_wanted(each)]
+            sent += len(chosen)
+            skipped += len(messages) - len(chosen)
+            if producer is not None:
+                self._send(consumer, producer, chosen)
+
+    def _send(self, consumer: Any, producer: Any, chosen: list[Message]) -> None:
+        producer.begin_transaction()
+        for message in chosen:
+            producer.produce(
+                self._target or _origin(message),
+                value=message.value(),
+                key=message.key(),
+                headers=[each for each in _headers(message) if not each[0].startswith(_PREFIX)],
+            )
+        positions = consumer.position(consumer.assignment())
+        known = [each for each in positions if each.offset >= 0]
+        producer.send_offsets_to_transaction(known, consumer.consumer_group_metadata(), _TIMEOUT_S)
+        producer.commit_transaction(_TIMEOUT_S)
+
+    def _is_wanted(self, message: Message) -> bool:
+        found = dict(_headers(message))
+        return all(
+            found.get(_PREFIX + name.removeprefix(_PREFIX)) == value.encode()
+            for name, value in self._wanted.items()
+        )
+
+
+def _headers(message: Message) -> Headers:
+    found: Any = message.headers()
+    return found or []
+
+
+def _origin(message: Message) -> str:
+    """Return the topic that a dead letter came from. Raises CliError."""
+    topic = dict(_headers(message)).get(f"{_PREFIX}topic")
+    if topic is None:
+        raise CliError(
+            f"the dead letter at {message.topic()}-{message.partition()}@{message.offset()} names "
+            "no topic; set errors.deadletterqueue.context.headers.enable, or use --to"
+        )
+    return topic.decode()

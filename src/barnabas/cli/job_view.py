@@ -1,0 +1,145 @@
+"""Jobs on the terminal: rows of the list, a description, offsets, and a list that is repeated."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.terminal_output import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from barnabas.cli.job_requests import RunnerClient
+
+_REFRESH_S = 1.0
+_INDENT = "  "
+
+
+def job_rows(runner: RunnerClient) -> list[tuple[object, ...]]:
+    """Return a row for each job."""
+    jobs = runner.ask("GET", "/connectors?expand=status&expand=info")
+    progress: dict[str, Any] = runner.find("GET", "/progress") or {}
+    return [_row(name, jobs[name], progress.get(name) or {}) for name in sorted(jobs)]
+
+
+def _row(name: str, found: dict[str, Any], progress: dict[str, Any]) -> tuple[object, ...]:
+    status: dict[str, Any] = found.get("status") or {
+        "connector": {"state": "UNASSIGNED"},
+        "tasks": [],
+    }
+    return (
+        name,
+        found.get("info", {}).get("type", "unknown"),
+        worst_state(status),
+        len(status["tasks"]),
+        progress.get("records"),
+        progress.get("records_per_second"),
+        progress.get("lag_records"),
+        progress.get("lag_seconds"),
+        progress.get("dead_letters"),
+    )
+
+
+def worst_state(status: dict[str, Any]) -> str:
+    """Return the state to show for a job: that of a task which does not run, if there is one."""
+    states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+    for state in ("FAILED", "RESTARTING", "UNASSIGNED"):
+        if state in states:
+            return state
+    return states[0]
+
+
+def watch_jobs(columns: Sequence[str], rows: Callable[[], list[tuple[object, ...]]]) -> None:
+    """Show a table again every second until the command is interrupted."""
+    if not sys.stdout.isatty():
+        while True:
+            print_table(columns, rows())
+            sys.stdout.flush()
+            time.sleep(_REFRESH_S)
+    from rich import box
+    from rich.live import Live
+    from rich.table import Table
+
+    def table() -> Table:
+        found = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for place, head in enumerate(columns):
+            found.add_column(head, justify="left" if place < len(("job", "type")) else "right")
+        for row in rows():
+            found.add_row(*("-" if cell is None else str(cell) for cell in row))
+        return found
+
+    with Live(table(), auto_refresh=False) as live:
+        while True:
+            time.sleep(_REFRESH_S)
+            live.update(table(), refresh=True)
+
+
+def describe_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Return the description of a job as lines."""
+    info, status, progress = found["info"], found["status"], found["progress"]
+    yield f"job {info['name']} ({info['type']})"
+    yield "configuration:"
+    for name, value in sorted(info["config"].items()):
+        yield f"{_INDENT}{name}={value}"
+    if status is not None:
+        yield f"state: {worst_state(status)} on {status['connector']['worker_id']}"
+        for each in (status["connector"], *status["tasks"]):
+            yield from _state_lines(each)
+    if progress is not None:
+        yield from _progress_lines(progress)
+
+
+def _state_lines(state: dict[str, Any]) -> Iterator[str]:
+    part = "connector" if "id" not in state else f"task {state['id']}"
+    yield f"{_INDENT}{part}: {state['state']}"
+    for line in (state.get("trace") or "").splitlines():
+        yield f"{_INDENT * 2}{line}"
+
+
+def _progress_lines(progress: dict[str, Any]) -> Iterator[str]:
+    yield "progress:"
+    for name in (
+        "records",
+        "written",
+        "records_per_second",
+        "batches",
+        "batch_ms",
+        "lag_records",
+        "lag_seconds",
+        "dead_letters",
+        "transactions",
+        "fenced",
+        "skipped",
+        "trimmed",
+        "restarts",
+    ):
+        yield f"{_INDENT}{name}: {progress[name]}"
+    phases = ", ".join(f"{name} {ms} ms" for name, ms in progress["phases_ms"].items())
+    if phases:
+        yield f"{_INDENT}phases: {phases}"
+    for each in progress["partitions"]:
+        place = f"{each['topic']}-{each['partition']}"
+        yield f"{_INDENT}{place}: position {each['position']}, end {each['end']}, lag {each['lag']}"
+
+
+def print_offsets(offsets: list[dict[str, Any]]) -> None:
+    """Print partitions with their offsets."""
+    if not offsets:
+        click.echo("no offsets")
+        return
+    print_table(
+        ("PARTITION", "OFFSET"),
+        [
+            (json.dumps(each["partition"], ensure_ascii=False), _offset_text(each["offset"]))
+            for each in offsets
+        ],
+    )
+
+
+def _offset_text(offset: Any) -> str:
+    return json.dumps(offset, ensure_ascii=False)
