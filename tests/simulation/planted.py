@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[Plant, int | None]] = {
         _replaced(Fetching, "_diverges", _progress_before_divergence),
         None,
     ),
-    "the leader finds no divergence": (_replaced(Fetching, "_diverges", _no_divergence), 35),
+    "the leader finds no divergence": (_replaced(Fetching, "_diverges", _no_divergence), 10),
     "a diverged follower truncates to its high watermark": (
         _replaced(FetcherCore, "_truncate", _truncate_to_high_watermark),
         None,

@@ -66,13 +66,19 @@ class MetadataLog:
         return self.read_again(image)
 
     def read_again(self, image: MetadataImage) -> MetadataLoader:
-        """Read the latest snapshot and the records after it; see `load`."""
+        """Read the latest snapshot and the records after it; see `load`.
+
+        A crash between the installation of a leader's snapshot and the removal of the replaced log
+        leaves a log that does not continue the snapshot; it is removed now, as in Kafka's
+        `KafkaRaftLog.truncateToLatestSnapshot`.
+        """
         loader, log = MetadataLoader(image, self._static_voters), self._log
         found = self._latest_snapshot()
         if found is not None:
             loader.load_snapshot(*found)
         covered = loader.epochs.end_offset
-        if log.log_end_offset < covered:
+        is_older = log.latest_epoch < loader.epochs.last_epoch and log.log_end_offset > covered
+        if log.log_end_offset < covered or is_older:
             log.truncate_fully_and_start_at(covered)
         try:
             self._load_batches(loader, max(covered, log.log_start_offset))

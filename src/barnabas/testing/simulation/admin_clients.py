@@ -77,7 +77,7 @@ class AdminClient:
         self._topics[name] = _Presence.UNKNOWN
         to = self._controller
         if to is None:
-            to = self._process.world.random.choice(sorted(self._cluster.voter_ids))
+            to = self._process.world.random.choice(sorted(self._cluster.controller_ids))
 
         def answered(outcome: Any) -> None:
             self._end(to, name, self._known_after(outcome, before, after))
@@ -113,8 +113,17 @@ class AdminClient:
         self.is_idle = True
         self._process.after_ms(self._pause_ms, self._next)
 
-    def check(self, image: MetadataImage) -> None:
-        """Check R3 in an image of the end."""
+    def stop(self) -> None:
+        """Begin no further operation."""
+        self.is_stopped = True
+
+    def check_end(self) -> None:
+        """Check R3 in the images of the end."""
+        require(self.is_idle, "LIVENESS", "an operation has no outcome")
+        for node in self._cluster.nodes.values():
+            self._check(node.replica.machine.image)
+
+    def _check(self, image: MetadataImage) -> None:
         for name, known in self._topics.items():
             if known is _Presence.PRESENT:
                 require(name in image.topics_by_name, "R3", f"created topic {name} does not exist")

@@ -39,13 +39,20 @@ class AttachedClient(SimClient):
     """Drives a `ClientCore` from the start of a simulation until `is_stopped`."""
 
     def __init__(self, simulation: Simulation, core: ClientCore) -> None:
-        super().__init__(simulation.cluster, _CLIENT_NUMBER + len(simulation.attached))
+        super().__init__(simulation.cluster, _CLIENT_NUMBER + len(simulation.actors))
         self._core = core
-        simulation.attached.append(self)
+        simulation.actors.append(self)
 
     def start(self) -> None:
         """Begin to poll the core."""
         self.process.after_ms(_POLL_MS, self._poll)
+
+    def stop(self) -> None:
+        """Poll the core no longer."""
+        self.is_stopped = True
+
+    def check_end(self) -> None:
+        """Check nothing: the core belongs to the test."""
 
     def _poll(self) -> None:
         metadata = None if self.is_stopped else self.image()

@@ -15,6 +15,7 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
 from barnabas.cluster.replication.fetcher_core import FetcherCore
+from barnabas.cluster.replication.replica_selection import RACK_AWARE
 from barnabas.config import NodeConfig
 from barnabas.log import AppendInfo
 from barnabas.protocol.apis import API
@@ -36,6 +37,7 @@ _FETCH_TIMEOUT_MS: Final = 30_000
 _CONTROLLER_TIMEOUT_MS: Final = 10_000
 _CHECKPOINT_MS: Final = 5_000
 _OFFSETS_VERSION: Final = 10
+_FETCH_SETTINGS: Final = {"fetch.max.bytes": 55 << 20, "replica.selector.class": RACK_AWARE}
 
 
 @attrs.frozen(slots=True)
@@ -51,10 +53,14 @@ class SimProduce:
 
 @attrs.frozen(slots=True)
 class SimProduced:
-    """The outcome of a `SimProduce`: an error, or the offset of the first record."""
+    """The outcome of a `SimProduce`: an error, or the offset of the first record.
+
+    `leader_epoch` is the epoch of the leader that appended it.
+    """
 
     error: ErrorCode
     offset: int = -1
+    leader_epoch: int = -1
 
 
 class BrokerDriver:
@@ -90,7 +96,7 @@ class BrokerDriver:
         services = SimpleNamespace(
             replicas=self.replicas,
             fetch_sessions=FetchSessionCache(1000, lambda: random.randrange(1, 1 << 31)),
-            settings=SimpleNamespace(current={"fetch.max.bytes": 55 << 20}),
+            settings=SimpleNamespace(current=_FETCH_SETTINGS),
             now_ms=lambda: process.now_ms,
         )
         self._context: Any = SimpleNamespace(
@@ -219,7 +225,7 @@ class BrokerDriver:
         if request.acks == -1:
             _AcksWait(self.process, partition, info, respond, request, self._on_acked)
         else:
-            respond(SimProduced(ErrorCode.NONE, info.first_offset))
+            respond(SimProduced(ErrorCode.NONE, info.first_offset, partition.leader_epoch))
 
 
 class _Fetcher:
@@ -356,6 +362,7 @@ class _AcksWait:
     ) -> None:
         self._partition = partition
         self._offset = info.first_offset
+        self._leader_epoch = partition.leader_epoch
         self._last_offset = info.last_offset
         self._respond = respond
         self._is_over = False
@@ -377,4 +384,5 @@ class _AcksWait:
             is_acked = outcome is ErrorCode.NONE
             if is_acked:
                 self._on_acked(self._partition, self._last_offset)
-            self._respond(SimProduced(outcome, self._offset if is_acked else -1))
+            offset = self._offset if is_acked else -1
+            self._respond(SimProduced(outcome, offset, self._leader_epoch))

@@ -36,11 +36,13 @@ class LifecycleDriver:
         previous_epoch: int,
         leader: Callable[[], int | None],
         metadata_offset: Callable[[], int],
+        is_last_broker: Callable[[], bool],
     ) -> None:
         self._process = process
         self._network = network
         self._leader = leader
         self._metadata_offset = metadata_offset
+        self._is_last_broker = is_last_broker
         incarnation = Uuid(process.world.random.randbytes(16))
         self.lifecycle = BrokerLifecycle(
             BrokerIdentity(process.node_id, incarnation, tuple(directories)),
@@ -48,6 +50,7 @@ class LifecycleDriver:
             _TIMEOUTS,
         )
         self._timer = 0
+        self._on_stopped: Callable[[], None] | None = None
 
     @property
     def state(self) -> BrokerState:
@@ -69,16 +72,34 @@ class LifecycleDriver:
         self.lifecycle.ready_to_unfence(self._process.now_ms)
         self.poll()
 
+    def shut_down(self, on_stopped: Callable[[], None]) -> None:
+        """Begin a controlled shutdown; `on_stopped` is called when the broker may stop."""
+        self._on_stopped = on_stopped
+        self.lifecycle.begin_controlled_shutdown(self._process.now_ms)
+        self.poll()
+
     def poll(self) -> None:
         """Send the request that is due, and set the timer."""
         lifecycle, process = self.lifecycle, self._process
         request = lifecycle.poll(process.now_ms, self._metadata_offset())
+        if lifecycle.state is BrokerState.SHUTTING_DOWN:
+            self._end()
+            return
         if request is not None:
             self._send(request)
         self._timer += 1
         due = lifecycle.wakeup_ms()
         if due is not None:
             process.after_ms(max(1, due - process.now_ms), self._tick, self._timer)
+
+    def _end(self) -> None:
+        """Stop the process, cleanly, or because it could not register in time."""
+        on_stopped, self._on_stopped = self._on_stopped, None
+        if on_stopped is not None:
+            on_stopped()
+        elif self.lifecycle.is_registration_overdue:
+            self._process.world.note(self._process, "could not register in time")
+            self._process.kill()
 
     def _tick(self, timer: int) -> None:
         if timer == self._timer:
@@ -98,7 +119,7 @@ class LifecycleDriver:
             self._take,
             self._lose,
             purpose="lifecycle",
-            timeout_ms=_TIMEOUTS.session_ms,
+            timeout_ms=self.lifecycle.request_timeout_ms(self._process.now_ms),
         )
 
     def _take(self, outcome: LifecycleResponse | KafkaError) -> None:
@@ -113,6 +134,8 @@ class LifecycleDriver:
 
     def _fail(self, error: ErrorCode) -> None:
         self.lifecycle.on_failure(error, self._process.now_ms)
+        if self._is_last_broker():
+            self.lifecycle.end_controlled_shutdown()
         self.poll()
 
 

@@ -27,6 +27,7 @@ class Acknowledged:
     topic: str
     partition: int
     offset: int
+    leader_epoch: int
     batch: bytes
 
 
@@ -87,7 +88,7 @@ class SimProducer(SimClient):
 
         def answered(outcome: SimProduced) -> None:
             if outcome.error is ErrorCode.NONE:
-                done = Acknowledged(topic, partition, outcome.offset, data)
+                done = Acknowledged(topic, partition, outcome.offset, outcome.leader_epoch, data)
                 self.acknowledged.append(done)
                 self.process.after_ms(self._pause_ms, self._next)
             else:
@@ -112,7 +113,11 @@ class SimProducer(SimClient):
 
 
 class SimConsumer(SimClient):
-    """A consumer of one partition, from its start; it checks P2 with what it reads."""
+    """A consumer of one partition, from its start; it checks P2 with what it reads.
+
+    One with a rack reads from the replica that the leader prefers for it (KIP-392), until that one
+    refuses.
+    """
 
     def __init__(
         self,
@@ -120,11 +125,16 @@ class SimConsumer(SimClient):
         number: int,
         place: tuple[str, int],
         invariants: PartitionInvariants,
+        rack: str = "",
     ) -> None:
         super().__init__(cluster, number)
+        self.place = place
         self._topic, self._partition = place
         self._invariants = invariants
+        self._rack = rack
+        self._preferred = -1
         self.offset = 0
+        self.read_from_followers = 0
 
     def start(self) -> None:
         """Begin to consume."""
@@ -150,7 +160,9 @@ class SimConsumer(SimClient):
             max_bytes=100_000,
             session_epoch=-1,
             topics=[FetchRequest.FetchTopic(topic_id=topic.id, partitions=[wanted])],
+            rack_id=self._rack,
         )
+        to = found.leader if self._preferred < 0 else self._preferred
 
         def answered(response: FetchResponse) -> None:
             for answers in response.responses:
@@ -159,15 +171,22 @@ class SimConsumer(SimClient):
             self.process.after_ms(_RETRY_MS, self._next)
 
         def failed(_: Failure) -> None:
+            self._preferred = -1
             self.process.after_ms(_RETRY_MS, self._next)
 
         self.cluster.network.ask(
-            self.process, found.leader, "broker", request, answered, failed, timeout_ms=5_000
+            self.process, to, "broker", request, answered, failed, timeout_ms=5_000
         )
 
     def _read(
         self, answers: FetchResponse.FetchableTopicResponse, answer: FetchResponse.PartitionData
     ) -> None:
+        if answer.error_code:
+            if self._preferred < 0 and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.offset = 0  # auto.offset.reset=earliest, after an unclean election
+            self._preferred = -1
+        elif self._preferred < 0:
+            self._preferred = answer.preferred_read_replica
         records: object = answer.records
         if not isinstance(records, SimRecords):
             return
@@ -178,3 +197,4 @@ class SimConsumer(SimClient):
             )
             require(is_committed, "P2", f"{self._topic}: a consumer read at {header.base_offset}")
             self.offset = header.next_offset
+            self.read_from_followers += self._preferred >= 0

@@ -8,6 +8,7 @@ from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import read_records
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.data_clients import SimConsumer, SimProducer
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -16,7 +17,7 @@ from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
-_TOPIC = "data"
+DATA_TOPIC = "data"
 _CREATOR_ID = 30_000
 _CREATE_VERSION = 7
 _RETRY_MS = 500
@@ -31,19 +32,21 @@ class DataWorkload:
     invariants: PartitionInvariants
     producers: list[SimProducer]
     consumers: list[SimConsumer]
+    lost_uncleanly: int = 0
+    """Acknowledged batches that an unclean election has ended."""
 
     @classmethod
     def of(
         cls, cluster: SimCluster, options: SeedOptions, invariants: PartitionInvariants
     ) -> "DataWorkload":
         """Return the workload of the options."""
-        places = [(_TOPIC, number) for number in range(options.partitions)]
+        places = [(DATA_TOPIC, number) for number in range(options.partitions)]
         producers = [
             SimProducer(cluster, number, places, options.producer_pause_ms)
             for number in range(options.producers)
         ]
         consumers = [
-            SimConsumer(cluster, 1_000 + number, place, invariants)
+            SimConsumer(cluster, 1_000 + number, place, invariants, options.rack_of(number))
             for number, place in enumerate(places)
         ]
         return cls(cluster, options, invariants, producers, consumers)
@@ -61,7 +64,7 @@ class DataWorkload:
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
-                    name=_TOPIC,
+                    name=DATA_TOPIC,
                     num_partitions=options.partitions,
                     replication_factor=options.replication_factor,
                     configs=[
@@ -84,7 +87,7 @@ class DataWorkload:
         def failed(_: Failure) -> None:
             process.after_ms(_RETRY_MS, self._create, process)
 
-        to = process.world.random.choice(self.cluster.voter_ids)
+        to = process.world.random.choice(self.cluster.controller_ids)
         self.cluster.network.ask(
             process,
             to,
@@ -100,6 +103,12 @@ class DataWorkload:
         for producer in self.producers:
             producer.is_stopped = True
 
+    def lost_values(self, topic: str, partition: int) -> set[bytes]:
+        """Return the values of committed records that an unclean election has ended."""
+        image = self.cluster.newest_image()
+        batches = self.invariants.lost_batches(image.topics_by_name[topic].id, partition)
+        return {value for data in batches for value in _record_values(data)}
+
     def values(self, topic: str, partition: int) -> list[bytes]:
         """Return the values of a partition's committed records, as its leader has them."""
         image = next(node.image for node in self.cluster.nodes.values() if node.image is not None)
@@ -107,30 +116,39 @@ class DataWorkload:
         log = None if found is None else self.invariants.disks[found.leader].get(topic, partition)
         batches = [] if log is None else log.batches
         return [
-            record.value or b""
+            value
             for header, data in batches
             if log is not None and header.next_offset <= log.high_watermark
-            for record in read_records(data, 0, header)
+            for value in _record_values(data)
         ]
 
     def check_end(self) -> None:
         """After a rest: full ISRs, equal replicas, and every acknowledged batch in its place."""
         node = next(node for node in self.cluster.nodes.values() if node.image is not None)
         image = node.image
-        topic = None if image is None else image.topics_by_name.get(_TOPIC)
+        topic = None if image is None else image.topics_by_name.get(DATA_TOPIC)
         if topic is None:
             require(False, "LIVENESS", "the topic of the data does not exist")
             return
         leaders: dict[tuple[str, int], int] = {}
         for number, partition in topic.partitions.items():
             missing = set(partition.replicas) - set(partition.isr)
-            require(not missing, "LIVENESS", f"{_TOPIC}-{number} lacks {missing} in its ISR")
-            require(partition.leader >= 0, "LIVENESS", f"{_TOPIC}-{number} has no leader")
-            leaders[_TOPIC, number] = partition.leader
+            require(not missing, "LIVENESS", f"{DATA_TOPIC}-{number} lacks {missing} in its ISR")
+            require(partition.leader >= 0, "LIVENESS", f"{DATA_TOPIC}-{number} has no leader")
+            leaders[DATA_TOPIC, number] = partition.leader
         self.invariants.check_end(leaders)
-        self._check_acknowledged(leaders)
+        self._check_acknowledged(topic.id, leaders)
+        self._check_consumed(leaders)
 
-    def _check_acknowledged(self, leaders: dict[tuple[str, int], int]) -> None:
+    def _check_consumed(self, leaders: dict[tuple[str, int], int]) -> None:
+        """Every consumer has reached the end."""
+        for consumer in self.consumers:
+            log = self.invariants.disks[leaders[consumer.place]].get(*consumer.place)
+            end = 0 if log is None else log.high_watermark
+            what = f"a consumer of {consumer.place} is at {consumer.offset}, not at {end}"
+            require(consumer.offset == end, "LIVENESS", what)
+
+    def _check_acknowledged(self, topic_id: Uuid, leaders: dict[tuple[str, int], int]) -> None:
         """Check P4."""
         found: dict[tuple[str, int], dict[int, bytes]] = {}
         for place, leader in leaders.items():
@@ -141,7 +159,18 @@ class DataWorkload:
             for done in producer.acknowledged:
                 data = found[done.topic, done.partition].get(done.offset)
                 is_there = data is not None and _values(data) == _values(done.batch)
+                is_excused = not is_there and self.invariants.is_lost_uncleanly(
+                    topic_id, done.partition, done.offset, done.leader_epoch
+                )
+                if is_excused:
+                    self.lost_uncleanly += 1
+                    continue
                 require(is_there, "P4", f"{done.topic}-{done.partition} lost {done.offset}")
+
+
+def _record_values(data: bytes) -> list[bytes]:
+    ((_, header),) = iter_batches(data)
+    return [record.value or b"" for record in read_records(data, 0, header)]
 
 
 def _values(data: bytes) -> tuple[int, int]:

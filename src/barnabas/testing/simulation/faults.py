@@ -5,7 +5,7 @@ faults are absent.
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final
 
@@ -31,12 +31,8 @@ class FaultKind(Enum):
     RESIGN = "the quorum's leader resigns"
     CUT_LEADER = "cut the quorum's leader"
     LEADER_LOSES_POWER = "the quorum's leader, on a slow disk, loses power"
+    SHUTDOWN = "controlled shutdown"
 
-
-LOSING_POWER: Final = frozenset(
-    {FaultKind.POWER_LOSS, FaultKind.POWER_LOSS_OF_ALL, FaultKind.LEADER_LOSES_POWER}
-)
-"""The kinds after which unsynced data is lost."""
 
 _PER_MINUTE: Final = {
     FaultKind.KILL: 4.0,
@@ -55,8 +51,12 @@ _PER_MINUTE: Final = {
     FaultKind.RESIGN: 2.0,
     FaultKind.CUT_LEADER: 3.0,
     FaultKind.LEADER_LOSES_POWER: 3.0,
+    FaultKind.SHUTDOWN: 4.0,
 }
 """The highest rates of the kinds, per simulated minute, in a seed of ordinary intensity."""
+
+_STREAMED: Final = (FaultKind.SHUTDOWN,)
+"""Kinds with a separate random stream each, so that the seeds of the others keep their faults."""
 
 _INTENSITIES: Final = (1.0, 3.0, 10.0)
 _LONGEST_MS: Final = (1_500, 6_000, 30_000)
@@ -82,16 +82,32 @@ class Fault:
 def draw_faults(seed: int, nodes: Sequence[int], for_ms: int) -> list[Fault]:
     """Return the faults of a seed, in the order of their times."""
     chance = random.Random(f"faults {seed}")
-    kinds = [kind for kind in FaultKind if chance.random() < 0.5] or [FaultKind.KILL]
+    first = [kind for kind in FaultKind if kind not in _STREAMED]
+    kinds = [kind for kind in first if chance.random() < 0.5] or [FaultKind.KILL]
     intensity, longest_ms = chance.choice(_INTENSITIES), chance.choice(_LONGEST_MS)
     faults: list[Fault] = []
     for kind in kinds:
-        rate = _PER_MINUTE[kind] * intensity * chance.random()
-        at_ms = chance.expovariate(1) * 60_000 / max(rate, 0.01)
-        while at_ms < for_ms:
-            faults.append(_draw(chance, kind, nodes, int(at_ms), longest_ms))
-            at_ms += chance.expovariate(1) * 60_000 / max(rate, 0.01)
+        faults += _draw_kind(chance, kind, nodes, for_ms, intensity, longest_ms)
+    for kind in _STREAMED:
+        stream = random.Random(f"faults {kind.name} {seed}")
+        if stream.random() < 0.5:
+            faults += _draw_kind(stream, kind, nodes, for_ms, intensity, longest_ms)
     return sorted(faults, key=lambda fault: fault.at_ms)
+
+
+def _draw_kind(
+    chance: random.Random,
+    kind: FaultKind,
+    nodes: Sequence[int],
+    for_ms: int,
+    intensity: float,
+    longest_ms: int,
+) -> Iterator[Fault]:
+    rate = _PER_MINUTE[kind] * intensity * chance.random()
+    at_ms = chance.expovariate(1) * 60_000 / max(rate, 0.01)
+    while at_ms < for_ms:
+        yield _draw(chance, kind, nodes, int(at_ms), longest_ms)
+        at_ms += chance.expovariate(1) * 60_000 / max(rate, 0.01)
 
 
 def _draw(

@@ -59,9 +59,19 @@ class _Connection:
     receiver_life: int
     key: tuple[int, int, str]
     is_open: bool = True
+    has_lost: bool = False
     sent_until_us: int = 0
     answered_until_us: int = 0
     exchanges: list[_Exchange] = attrs.field(factory=list[_Exchange])
+
+
+@attrs.frozen(slots=True, eq=False)
+class _Attempt:
+    """An attempt to connect through a cut."""
+
+    sender: Process
+    life: int
+    on_failure: OnFailure
 
 
 @attrs.frozen(slots=True)
@@ -86,6 +96,7 @@ class Network:
         self.reset_chance = 0.0
         self._cuts: set[tuple[int, int]] = set()
         self._served: dict[tuple[int, str], _Served] = {}
+        self._attempts: dict[_Attempt, None] = {}
         self._connections: dict[tuple[int, int, str], _Connection] = {}
 
     # Faults
@@ -97,6 +108,17 @@ class Network:
     def heal(self) -> None:
         """End all cuts."""
         self._cuts.clear()
+
+    def reset_damaged(self) -> None:
+        """End connections that have lost messages, and attempts to connect through a cut.
+
+        After the faults, no client has to wait for a timeout.
+        """
+        for connection in list(self._connections.values()):
+            if connection.has_lost:
+                self._end(connection, Failure.RESET)
+        for attempt in list(self._attempts):
+            self._give_up(attempt)
 
     def is_cut(self, source: int, target: int) -> bool:
         """True while messages from `source` to `target` are lost."""
@@ -142,6 +164,7 @@ class Network:
         connection.exchanges.append(exchange)
         sender.after_ms(timeout_ms, self._time_out, exchange)
         if self.is_cut(sender.node_id, to):
+            connection.has_lost = True
             return
         at_us = max(self.world.now_us + self._delay_us(), connection.sent_until_us + 1)
         connection.sent_until_us = at_us
@@ -178,9 +201,17 @@ class Network:
         is_cut = self.is_cut(sender.node_id, to) or self.is_cut(to, sender.node_id)
         answer_ms = 2 * self._delay_us() / 1000
         if is_cut or answer_ms >= timeout_ms:
-            sender.after_ms(timeout_ms, on_failure, Failure.SILENT)
+            attempt = _Attempt(sender, sender.life, on_failure)
+            self._attempts[attempt] = None
+            sender.world.after(timeout_ms * 1000, self._give_up, attempt)
         else:
             sender.after_ms(answer_ms, on_failure, Failure.REFUSED)
+
+    def _give_up(self, attempt: "_Attempt") -> None:
+        """End an attempt to connect that got no answer."""
+        if attempt in self._attempts:
+            del self._attempts[attempt]
+            attempt.sender.call(attempt.life, attempt.on_failure, (Failure.SILENT,))
 
     def _arrive(self, exchange: _Exchange, handler: Handler, request: Any) -> None:
         def respond(response: Any) -> None:
@@ -196,6 +227,7 @@ class Network:
         if not connection.is_open or receiver.life != connection.receiver_life:
             return
         if self.is_cut(receiver.node_id, sender.node_id):
+            connection.has_lost = True
             return
         at_us = max(self.world.now_us + self._delay_us(), connection.answered_until_us + 1)
         connection.answered_until_us = at_us

@@ -4,50 +4,119 @@ P0  at most one broker appends to a partition in a leader epoch
 P1  the records below the high watermark are the same on all replicas and never change
 P2  a consumer sees only committed records
 P3  a record that is acknowledged with acks=all is on every member of the maximal ISR
-P4  an acknowledged record is in the log at the end
+P4  an elected leader has every committed record, and so an acknowledged one is there at the end
+
+An unclean election ends P1 and P4 for the records that its leader lacks; P5: without
+unclean.leader.election.enable it happens only after min.isr replicas stopped uncleanly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from zlib import crc32
 
+import attrs
+
+from barnabas.cluster.controller.controller_state_machine import CommittedBatch
 from barnabas.cluster.replication import Partition
 from barnabas.protocol.types import Uuid
-from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.partition_history import Key, PartitionHistory
+from barnabas.testing.simulation.quorum_invariants import InvariantError, require
 from barnabas.testing.simulation.sim_partition_log import LogObserver, SimLogs, SimPartitionLog
 
-Key = tuple[Uuid, int]
 Place = tuple[int, int]  # a base offset, and the crc of the batch
 
 
-class PartitionInvariants(LogObserver):
-    """Checks the invariants of all partitions; `disks` has the logs of each broker."""
+@attrs.frozen(slots=True)
+class Loss:
+    """The leader of this epoch was elected without the committed records from `offset` on."""
 
-    def __init__(self) -> None:
+    leader_epoch: int
+    offset: int
+
+
+@attrs.define(slots=True, eq=False)
+class _Committed:
+    """The committed batches of a partition, and those that a later leader lacked."""
+
+    places: list[Place] = attrs.field(factory=list[Place])
+    batches: list[bytes] = attrs.field(factory=list[bytes])
+    lost: dict[Place, bytes] = attrs.field(factory=dict[Place, bytes])
+    losses: list[Loss] = attrs.field(factory=list[Loss])
+
+
+class PartitionInvariants(LogObserver):
+    """Checks the invariants of all partitions; `disks` has the logs of each broker.
+
+    `fail` ends the run, since a core may catch the error and continue without the partition.
+    """
+
+    def __init__(self, fail: Callable[[Exception], None]) -> None:
         self.disks: dict[int, SimLogs] = {}
+        self.history = PartitionHistory()
+        self.stopped_uncleanly: set[int] = set()
+        self.unclean_elections = 0
         self.acknowledged = 0
         self._appenders: dict[tuple[Uuid, int, int], int] = {}
-        self._committed: dict[Key, list[Place]] = {}
+        self._committed: dict[Key, _Committed] = {}
         self._checked: dict[SimPartitionLog, int] = {}
+        self._fail = fail
+
+    def _require(self, condition: bool, name: str, what: str) -> None:
+        try:
+            require(condition, name, what)
+        except InvariantError as error:
+            self._fail(error)
+            raise
+
+    def _of(self, log: SimPartitionLog) -> _Committed:
+        return self._committed.setdefault((log.topic_id, log.partition), _Committed())
+
+    def published(self, batch: CommittedBatch) -> None:
+        """Follow the committed metadata; check P5."""
+        for found in self.history.take(batch):
+            self.unclean_elections += 1
+            stopped = self.stopped_uncleanly & {*found.partition.replicas}
+            is_due = found.is_allowed or len(stopped) >= found.min_isr
+            self._require(is_due, "P5", f"unclean election of {found} after stops of {stopped}")
 
     def appended(self, log: SimPartitionLog, leader_epoch: int) -> None:
         """Check P0."""
         key = (log.topic_id, log.partition, leader_epoch)
         known = self._appenders.setdefault(key, log.broker_id)
         both = f"{known} and {log.broker_id}"
-        require(known == log.broker_id, "P0", f"{both} append to {log!r} in {leader_epoch}")
+        self._require(known == log.broker_id, "P0", f"{both} append to {log!r} in {leader_epoch}")
+
+    def epoch_started(self, log: SimPartitionLog, leader_epoch: int) -> None:
+        """Check P4 when a leader starts its epoch."""
+        partition = self.history.state((log.topic_id, log.partition), leader_epoch)
+        if partition is None or partition.leader != log.broker_id:
+            return
+        committed = self._of(log)
+        kept = _common(log, committed.places)
+        if kept == len(committed.places):
+            return
+        may_lack = self.history.may_lack_records(partition, lost_power=log.lost_end > 0)
+        lacking = committed.places[kept][0]
+        self._require(may_lack, "P4", f"leader of epoch {leader_epoch} lacks {lacking} in {log!r}")
+        committed.lost.update(zip(committed.places[kept:], committed.batches[kept:], strict=True))
+        del committed.places[kept:], committed.batches[kept:]
+        committed.losses.append(Loss(leader_epoch, lacking))
+        self._checked[log] = min(self._checked.get(log, 0), kept)
 
     def high_watermark_raised(self, log: SimPartitionLog) -> None:
         """Check P1 for the batches that are committed now."""
-        committed = self._committed.setdefault((log.topic_id, log.partition), [])
-        index = self._checked.get(log, 0)
+        committed = self._of(log)
+        if committed.losses and log.latest_epoch < committed.losses[-1].leader_epoch:
+            return  # it still has records that an unclean election has ended
+        places, index = committed.places, min(self._checked.get(log, 0), len(committed.places))
         while index < len(log.batches):
             header, data = log.batches[index]
             if header.next_offset > log.high_watermark:
                 break
             place = header.base_offset, crc32(data)
-            if index == len(committed):
-                committed.append(place)
-            require(place == committed[index], "P1", f"{log!r} differs at {header.base_offset}")
+            if index == len(places):
+                places.append(place)
+                committed.batches.append(data)
+            self._require(place == places[index], "P1", f"{log!r} differs at {header.base_offset}")
             index += 1
         self._checked[log] = index
 
@@ -56,8 +125,11 @@ class PartitionInvariants(LogObserver):
         self._checked[log] = min(self._checked.get(log, 0), len(log.batches))
 
     def is_committed(self, topic_id: Uuid, partition: int, offset: int, batch: bytes) -> bool:
-        """True when the batch is committed at this offset."""
-        places = self._committed.get((topic_id, partition), [])
+        """True when the batch is, or was before an unclean election, committed at this offset."""
+        committed = self._committed.get((topic_id, partition))
+        if committed is None:
+            return False
+        place, places = (offset, crc32(batch)), committed.places
         low, high = 0, len(places)
         while low < high:
             middle = (low + high) // 2
@@ -65,27 +137,56 @@ class PartitionInvariants(LogObserver):
                 low = middle + 1
             else:
                 high = middle
-        return low < len(places) and places[low] == (offset, crc32(batch))
+        return (low < len(places) and places[low] == place) or place in committed.lost
+
+    def lost_batches(self, topic_id: Uuid, partition: int) -> list[bytes]:
+        """Return the committed batches that an unclean election has ended."""
+        committed = self._committed.get((topic_id, partition))
+        return [] if committed is None else list(committed.lost.values())
+
+    def is_lost_uncleanly(self, topic_id: Uuid, partition: int, offset: int, epoch: int) -> bool:
+        """True when an unclean election explains that a record of a leader epoch is absent."""
+        committed = self._committed.get((topic_id, partition))
+        losses = () if committed is None else committed.losses
+        return any(loss.leader_epoch > epoch and loss.offset <= offset for loss in losses)
 
     def acks_all(self, partition: Partition, last_offset: int) -> None:
-        """Check P3 at the moment of an acknowledgement."""
+        """Check P3 at the moment of an acknowledgement.
+
+        A disk may have lost the record since, and a reassignment may have removed the replica.
+        """
         self.acknowledged += 1
         state = partition.leader_state
         members = () if state is None else state.isr.maximal
         for member in members:
+            if not self.history.is_replica((partition.topic_id, partition.partition), member):
+                continue
             log = self.disks[member].get(partition.topic, partition.partition)
-            has_it = log is not None and log.log_end_offset > last_offset
-            require(has_it, "P3", f"{partition!r} acknowledged {last_offset} without {member}")
+            has_it = log is not None and max(log.log_end_offset, log.lost_end) > last_offset
+            self._require(
+                has_it, "P3", f"{partition!r} acknowledged {last_offset} without {member}"
+            )
 
     def check_end(self, leaders: Mapping[tuple[str, int], int]) -> None:
         """After a rest: the replicas of every partition have equal logs."""
         for (topic, partition), leader in leaders.items():
             log = self.disks[leader].get(topic, partition)
-            require(log is not None, "P1", f"leader {leader} has no log of {topic}-{partition}")
+            self._require(
+                log is not None, "P1", f"leader {leader} has no log of {topic}-{partition}"
+            )
             for disk in self.disks.values():
                 other = disk.get(topic, partition)
                 if other is None or log is None:
                     continue
-                require(
+                self._require(
                     other.records() == log.records(), "P1", f"{other!r} is not the leader's {log!r}"
                 )
+
+
+def _common(log: SimPartitionLog, places: list[Place]) -> int:
+    """Return how many of the committed batches the log has."""
+    for count in range(min(len(places), len(log.batches)), 0, -1):
+        header, data = log.batches[count - 1]
+        if places[count - 1] == (header.base_offset, crc32(data)):
+            return count
+    return 0

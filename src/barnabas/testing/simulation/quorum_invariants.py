@@ -8,6 +8,7 @@ HW  the high watermark never falls within a life, and no committed entry changes
 IM  the images of one offset are equal on all replicas
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,18 +34,24 @@ def require(condition: bool, name: str, what: str) -> None:
 
 
 class QuorumInvariants(ReplicaObserver):
-    """Checks the invariants of the quorum; `digest` makes a comparable value of an image."""
+    """Checks the invariants of the quorum; `digest` makes a comparable value of an image.
 
-    def __init__(self, digest: Callable[[Any], object]) -> None:
+    `follow` takes each batch that a replica publishes.
+    """
+
+    def __init__(
+        self, digest: Callable[[Any], object], follow: Callable[[CommittedBatch], None]
+    ) -> None:
         self.committed: list[Entry] = []
         self.leaders: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
-        self._checked: dict[tuple[int, int], int] = {}  # entries compared, by (node, life)
+        self._checked: dict[tuple[int, int], int] = {}  # the offset compared, by (node, life)
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._images: dict[int, object] = {}
         self._candidates: dict[int, set[int]] = {}
         self._counted_offset = -1
         self._digest = digest
+        self._follow = follow
 
     def state_written(self, replica: QuorumReplica, old: QuorumState, new: QuorumState) -> None:
         """Check R2."""
@@ -88,8 +95,10 @@ class QuorumInvariants(ReplicaObserver):
             self.leaders[epoch] = node_id
             replica.process.world.note(replica.process, "leads epoch", epoch)
             if all(entry.epoch < epoch for entry in self.committed[-1:]):
-                held = replica.disk.entries[: len(self.committed)]
-                require(held == self.committed, "LC", f"leader {node_id} lacks committed entries")
+                first = self._index_of(replica.disk.start_offset)
+                wanted = self.committed[first:]
+                held = replica.disk.entries[: len(wanted)]
+                require(held == wanted, "LC", f"leader {node_id} lacks committed entries")
         else:
             require(known == node_id, "R1", f"{known} and {node_id} lead epoch {epoch}")
 
@@ -99,14 +108,20 @@ class QuorumInvariants(ReplicaObserver):
         is_raised = offset >= self._high_watermarks.get(life, 0)
         require(is_raised, "HW", f"{replica.process}: it fell to {offset}")
         self._high_watermarks[life] = offset
-        entries, index = replica.disk.entries, self._checked.get(life, 0)
-        while index < len(entries) and entries[index].next_offset <= offset:
-            if index == len(self.committed):
-                self.committed.append(entries[index])
-            is_same = entries[index] == self.committed[index]
-            require(is_same, "HW", f"{replica.process}: entry {index} differs from the committed")
+        disk, committed = replica.disk, self.committed
+        start = max(self._checked.get(life, 0), disk.start_offset)
+        index = self._index_of(start)
+        for entry in disk.between(start, offset):
+            if index == len(committed):
+                committed.append(entry)
+            is_same = entry == committed[index]
+            require(is_same, "HW", f"{replica.process}: {entry} differs from the committed")
             index += 1
-        self._checked[life] = index
+            start = entry.next_offset
+        self._checked[life] = start
+
+    def _index_of(self, offset: int) -> int:
+        return bisect_left(self.committed, offset, key=_base_offset)
 
     def truncated(self, replica: QuorumReplica, offset: int) -> None:
         """Check that no entry that this life knows to be committed is removed."""
@@ -118,8 +133,13 @@ class QuorumInvariants(ReplicaObserver):
         if batch.image.offset > self._counted_offset:
             self._counted_offset = batch.image.offset
             replica.process.world.rare.committed(batch.delta)
+        self._follow(batch)
         if batch.image.offset % _COMPARED_EVERY:
             return
         digest = self._digest(batch.image)
         known = self._images.setdefault(batch.image.offset, digest)
         require(known == digest, "IM", f"{replica.process}: another image at {batch.image.offset}")
+
+
+def _base_offset(entry: Entry) -> int:
+    return entry.base_offset

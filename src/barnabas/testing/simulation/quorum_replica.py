@@ -4,7 +4,6 @@ The shell carries out the effects of the cores in the order of `Ready`, as `serv
 real files and sockets. A crash may come before each effect.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,95 +16,55 @@ from barnabas.cluster.controller.controller_state_machine import (
     Effects,
 )
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.quorum.epoch_history import EpochHistory
+from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
+from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     FetchRequest,
-    FetchResponse,
     Outgoing,
     VoteRequest,
     VoteResponse,
 )
 from barnabas.cluster.quorum.raft_state import Entry, Timeouts
-from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.snapshot_wire import SnapshotPart
+from barnabas.cluster.quorum.voters import ReplicaKey, Voter
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network, Respond
+from barnabas.testing.simulation.quorum_disk import QuorumDisk
+from barnabas.testing.simulation.quorum_fetches import FetchAnswers, FetchedEntries
+from barnabas.testing.simulation.snapshot_downloads import SnapshotDownloads, read_part
+from barnabas.testing.simulation.voter_operations import (
+    AddVoter,
+    KraftVersions,
+    RemoveVoter,
+    VoterOperations,
+)
 from barnabas.testing.simulation.world import Process
 
 CLUSTER_ID = "simulated-cluster-0000"
 REQUEST_TIMEOUT_MS = 2_000
-FETCH_WAIT_MS = 500
-RESPONSE_BATCHES_MAX = 50
 
 
-@attrs.define(slots=True, eq=False)
-class QuorumDisk:
-    """The quorum's files of one directory; `synced` entries survive a loss of power."""
+@attrs.frozen(slots=True, kw_only=True)
+class ReplicaSettings:
+    """The settings of one replica.
 
-    directory_id: Uuid
-    state: QuorumState = attrs.field(factory=QuorumState)
-    entries: list[Entry] = attrs.field(factory=list[Entry])
-    synced: int = 0
-    fsync_ms: tuple[float, float] = (0.2, 2.0)
+    `bootstrap_servers` has the ids of the nodes that it asks for the leader. A replica that does
+    not sync its log (`must_sync` is False) can never become a voter. A snapshot is written after
+    `snapshot_entries` entries, and the last `kept_snapshots` are kept.
+    """
 
-    @property
-    def end_offset(self) -> int:
-        """The offset after the last entry."""
-        return self.entries[-1].next_offset if self.entries else 0
-
-    def truncate(self, offset: int) -> None:
-        """Remove the entries from `offset` on."""
-        while self.entries and self.entries[-1].base_offset >= offset:
-            self.entries.pop()
-        self.synced = min(self.synced, len(self.entries))
-
-    def read(self, offset: int, count: int) -> list[Entry]:
-        """Return at most `count` entries from `offset` on."""
-        low, high = 0, len(self.entries)
-        while low < high:
-            middle = (low + high) // 2
-            if self.entries[middle].base_offset < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entries[low : low + count]
-
-    def lose_power(self, keep: int) -> None:
-        """Lose entries that were not synced; `keep` of them are on the disk by chance."""
-        del self.entries[self.synced + keep :]
-        self.synced = len(self.entries)
-
-    def history(self) -> EpochHistory:
-        """Return where each epoch begins."""
-        starts: list[tuple[int, int]] = []
-        for entry in self.entries:
-            if not starts or entry.epoch > starts[-1][0]:
-                starts.append((entry.epoch, entry.base_offset))
-        return EpochHistory(starts, self.end_offset)
-
-
-@attrs.frozen(slots=True)
-class FetchedEntries:
-    """The response of a replica to a Fetch, with the entries that follow the fetch offset."""
-
-    response: FetchResponse
-    entries: tuple[Entry, ...]
-
-
-@attrs.define(slots=True, eq=False)
-class _ParkedFetch:
-    """A fetch that waits for an append or for the high watermark."""
-
-    request: FetchRequest
-    high_watermark: int
-    respond: Respond
-    is_over: bool = False
+    bootstrap_servers: tuple[int, ...]
+    must_sync: bool
+    snapshot_entries: int = 1_000
+    kept_snapshots: int = 2
+    part_bytes: int = 4_000
 
 
 class ReplicaObserver:
@@ -141,7 +100,7 @@ class QuorumReplica:
         process: Process,
         network: Network,
         disk: QuorumDisk,
-        voters: VoterSet,
+        settings: ReplicaSettings,
         observer: ReplicaObserver,
         *,
         config: NodeConfig,
@@ -150,7 +109,7 @@ class QuorumReplica:
         self.process = process
         self.network = network
         self.disk = disk
-        self.voters = voters
+        self.settings = settings
         self.observer = observer
         self.config = config
         self.bootstrap = bootstrap
@@ -158,41 +117,71 @@ class QuorumReplica:
         self.machine: ControllerStateMachine
         self.publish: Callable[[CommittedBatch], None] = _ignore
         self._votes: dict[VoteRequest, Respond] = {}
-        self._parked: deque[_ParkedFetch] = deque()
         self._fetch_in_flight: FetchRequest | None = None
+        self._fetch_failures = 0
         self._timer = 0
         self._flushing = False
+        self._entries = 0  # since the last snapshot
+        self._fetches: FetchAnswers
+        self._downloads: SnapshotDownloads
+        self._voter_operations: VoterOperations
 
     # A life
 
     def start(self) -> None:
         """Load the disk and take part in the quorum."""
-        world, process = self.process.world, self.process
-        node_id = process.node_id
-        local = self.voters.voters.get(node_id)
-        self.core = RaftCore(
-            local=local or Voter(ReplicaKey(node_id, self.disk.directory_id)),
-            voters=self.voters,
-            voters_offset=-1,
-            kraft_version=1,
+        process = self.process
+        self._build_cores()
+        self._votes, self._fetch_in_flight = {}, None
+        self._flushing, self._entries = False, 0
+        self._fetches = FetchAnswers(process, self.core, self.disk, self.settle)
+        self._voter_operations = VoterOperations(process, self.network, self.core, self.settle)
+        self._downloads = SnapshotDownloads(
+            process,
+            self.network,
+            self.core,
+            part_bytes=self.settings.part_bytes,
+            install=self._install,
+            settle=self.settle,
+        )
+        self.network.serve(process, "controller", self._handle)
+        self.core.start(process.now_ms)
+        self.settle()
+
+    def _build_cores(self) -> None:
+        """Build the cores from the disk, as `Quorum` does."""
+        random = self.process.world.random
+        loader = self.disk.load(MetadataImage(cluster_id=CLUSTER_ID))
+        stated = loader.history.latest
+        self.core = core = RaftCore(
+            local=Voter(ReplicaKey(self.process.node_id, self.disk.directory_id)),
+            voters=stated.voters,
+            voters_offset=stated.offset,
+            kraft_version=stated.kraft_version,
             state=self.disk.state,
-            log=self.disk.history(),
-            random=world.random.randrange,
+            log=loader.epochs,
+            random=random.randrange,
             timeouts=Timeouts(),
         )
-        core = self.core
         controller = Controller(
-            lambda: self.config, self._new_id, world.random.randrange, lambda: core.kraft_version
+            lambda: self.config, self._new_id, random.randrange, lambda: core.kraft_version
         )
-        image = MetadataImage(cluster_id=CLUSTER_ID)
-        self.machine = ControllerStateMachine(core, controller, image, bootstrap=self.bootstrap)
-        self.machine.replicate(self.disk.entries)
-        self._votes, self._fetch_in_flight = {}, None
-        self._parked.clear()
-        self._flushing = False
-        self.network.serve(process, "controller", self._handle)
-        core.start(process.now_ms)
-        self.settle()
+        image = loader.image()
+        self.machine = ControllerStateMachine(
+            core,
+            controller,
+            image,
+            timestamp_ms=loader.last_timestamp_ms,
+            bootstrap=[] if image.features else self.bootstrap,
+            open_transaction=loader.open_transaction,
+            voters_history=loader.history,
+        )
+
+    @property
+    def committed_offset(self) -> int:
+        """The offset of the metadata that are known to be committed, or -1."""
+        offset = self.machine.image.offset
+        return offset if offset < self.core.high_watermark else -1
 
     def _new_id(self) -> Uuid:
         return Uuid(self.process.world.random.randbytes(16))
@@ -235,9 +224,12 @@ class QuorumReplica:
             process.effect()
             self.observer.truncated(self, ready.truncate_to)
             disk.truncate(ready.truncate_to)
+            if ready.truncate_to < self.machine.loaded_end_offset:
+                self.machine.install(disk.load(MetadataImage(cluster_id=CLUSTER_ID)))
         for entry in ready.entries:
             process.effect()
             disk.entries.append(entry)
+        self._entries += len(ready.entries)
         for message in ready.messages:
             process.effect()
             self._send(message)
@@ -245,6 +237,8 @@ class QuorumReplica:
             self.observer.led(self)
         if ready.high_watermark is not None:
             self.observer.high_watermark_raised(self, ready.high_watermark)
+        if ready.fetch_snapshot is not None:
+            self._downloads.begin(ready.fetch_snapshot)
         for batch in effects.committed:
             self.observer.published(self, batch)
             self.publish(batch)
@@ -252,21 +246,52 @@ class QuorumReplica:
             process.effect()
             respond: Any = completion.token
             respond(completion.outcome)
-        self._complete_parked()
+        self._voter_operations.settled()
+        self._fetches.look_again()
 
     def _flush_later(self) -> None:
-        if not self._flushing and self.disk.synced < len(self.disk.entries):
+        is_behind = self.settings.must_sync and self.disk.synced < len(self.disk.entries)
+        if is_behind and not self._flushing:
             self._flushing = True
             low, high = self.disk.fsync_ms
             delay_ms = low + self.process.world.random.random() * (high - low)
-            self.process.after_ms(delay_ms, self._flushed, len(self.disk.entries))
+            self.process.after_ms(delay_ms, self._flushed, self.disk.end_offset)
 
-    def _flushed(self, count: int) -> None:
+    def _flushed(self, end_offset: int) -> None:
+        disk = self.disk
         self._flushing = False
-        self.disk.synced = max(self.disk.synced, min(count, len(self.disk.entries)))
-        end_offset = self.disk.entries[self.disk.synced - 1].next_offset if self.disk.synced else 0
-        self.core.on_flushed(end_offset)
+        disk.synced = max(disk.synced, disk.index_of(min(end_offset, disk.end_offset)))
+        self.core.on_flushed(disk.synced_end)
         self.settle()
+        self._write_snapshot_if_due()
+
+    # Snapshots
+
+    def _write_snapshot_if_due(self) -> None:
+        is_due = self._entries >= self.settings.snapshot_entries
+        if not is_due or self.committed_offset < 0 or self.machine.image.is_empty:
+            return
+        self._entries = 0
+        snapshot = self.machine.snapshot()
+        self.process.effect()
+        self.disk.write_snapshot(snapshot, self.process.now_ms)
+        self.process.effect()
+        log_start = self.disk.remove_old(self.settings.kept_snapshots)
+        if log_start is not None:
+            self.core.log.start_from(log_start)
+        self.machine.voters_history.trim(snapshot.id.end_offset)
+
+    def _install(self, snapshot: OffsetAndEpoch, content: bytes) -> None:
+        """Replace the log and the metadata by a downloaded snapshot."""
+        process, disk = self.process, self.disk
+        process.world.note(process, "installs the snapshot at", snapshot.offset)
+        process.effect()
+        disk.snapshots[SnapshotId(snapshot.offset, snapshot.epoch)] = content
+        process.effect()
+        disk.restart_at(snapshot.offset)
+        loader = disk.load(MetadataImage(cluster_id=CLUSTER_ID))
+        self.machine.install(loader)
+        self.core.on_snapshot_installed(snapshot, loader.history.latest)
 
     def _set_timer(self) -> None:
         times = (self.core.wakeup_ms(), self.machine.wakeup_ms())
@@ -335,16 +360,14 @@ class QuorumReplica:
         if request is None:
             return
         self.observer.fetching(self, request)
-        to = request.to
+        to = self._destination(request)
         if to is None:
-            others = [key.id for key in self.voters.replica_keys if key.id != self.process.node_id]
-            if not others:
-                return
-            to = self.process.world.random.choice(others)
+            return
         self._fetch_in_flight = request
 
         def fail(failure: Failure) -> None:
             self._fetch_in_flight = None
+            self._fetch_failures += 1
             self._note_failure(to, failure)
             self.process.after_ms(20, self.settle)
 
@@ -359,9 +382,19 @@ class QuorumReplica:
             timeout_ms=REQUEST_TIMEOUT_MS,
         )
 
+    def _destination(self, request: FetchRequest) -> int | None:
+        """Return the leader; after failures, each second time another server (`RaftPeers`)."""
+        if request.to is not None and self._fetch_failures % 2 == 0:
+            return request.to
+        known = {*self.core.voters.voters, *self.settings.bootstrap_servers}
+        others = sorted(known - {self.process.node_id})
+        return self.process.world.random.choice(others) if others else None
+
     def _take_fetched(self, fetched: FetchedEntries) -> None:
         core, request, response = self.core, self._fetch_in_flight, fetched.response
         self._fetch_in_flight = None
+        is_answered = response.error is ErrorCode.NONE
+        self._fetch_failures = 0 if is_answered else self._fetch_failures + 1
         if core.fetch_request() != request and response.error is ErrorCode.NONE:
             self.settle()
             return
@@ -380,12 +413,15 @@ class QuorumReplica:
         """Append and fsync entries of the leader before the next fetch reports them."""
         self.process.effect()
         self.disk.entries += entries
-        self.process.effect()
-        self.disk.synced = len(self.disk.entries)
+        self._entries += len(entries)
+        if self.settings.must_sync:
+            self.process.effect()
+            self.disk.synced = len(self.disk.entries)
         self.machine.replicate(entries)
         batches = [(entry.epoch, entry.base_offset, entry.next_offset) for entry in entries]
         self.core.on_appended(batches, high_watermark)
         self.settle()
+        self._write_snapshot_if_due()
 
     # Answering
 
@@ -393,7 +429,7 @@ class QuorumReplica:
         core, now_ms = self.core, self.process.now_ms
         match request:
             case (FetchRequest() as fetch, int(high_watermark)):
-                self._answer_fetch(fetch, high_watermark, respond)
+                self._fetches.answer(fetch, high_watermark, respond)
                 return
             case VoteRequest():
                 self._votes[request] = respond
@@ -402,6 +438,17 @@ class QuorumReplica:
                 core.on_begin_quorum_epoch(request, now_ms)
             case EndQuorumEpoch():
                 core.on_end_quorum_epoch(request, now_ms)
+            case SnapshotPart():
+                respond(read_part(core, self.disk, request, now_ms))
+                self.settle()
+                return
+            case AddVoter() | RemoveVoter():
+                self._voter_operations.submit(request, respond)
+                self.settle()
+                return
+            case KraftVersions():
+                respond((0, 1))
+                return
             case (operation, int(version)):
                 self.submit(operation, version, respond)
                 return
@@ -410,52 +457,6 @@ class QuorumReplica:
         self.settle()
         if not isinstance(request, VoteRequest):
             respond(None)
-
-    def _answer_fetch(self, request: FetchRequest, high_watermark: int, respond: Respond) -> None:
-        response = self.core.on_fetch(request, self.process.now_ms)
-        self.settle()
-        if response.has_records and self._must_wait(request, high_watermark):
-            parked = _ParkedFetch(request, high_watermark, respond)
-            self._parked.append(parked)
-            self.process.after_ms(FETCH_WAIT_MS, self._end_wait, parked)
-            return
-        self._respond(request, response, respond)
-
-    def _must_wait(self, request: FetchRequest, high_watermark: int) -> bool:
-        core = self.core
-        return (
-            core.is_leader
-            and request.epoch == core.epoch
-            and request.offset >= self.disk.end_offset
-            and core.leader_high_watermark <= high_watermark
-        )
-
-    def _complete_parked(self) -> None:
-        for _ in range(len(self._parked)):
-            parked = self._parked.popleft()
-            if parked.is_over:
-                continue
-            if self._must_wait(parked.request, parked.high_watermark):
-                self._parked.append(parked)
-            else:
-                self._answer_parked(parked)
-
-    def _end_wait(self, parked: _ParkedFetch) -> None:
-        if not parked.is_over:
-            self._answer_parked(parked)
-
-    def _answer_parked(self, parked: _ParkedFetch) -> None:
-        parked.is_over = True
-        response = self.core.on_fetch(parked.request, self.process.now_ms)
-        self._respond(parked.request, response, parked.respond)
-        self.process.after_ms(0, self.settle)
-
-    def _respond(self, request: FetchRequest, response: FetchResponse, respond: Respond) -> None:
-        entries: list[Entry] = []
-        if response.has_records:
-            count = self.process.world.random.randrange(1, RESPONSE_BATCHES_MAX)
-            entries = self.disk.read(request.offset, count)
-        respond(FetchedEntries(response, tuple(entries)))
 
 
 def _ignore(_: object) -> None:

@@ -1,5 +1,7 @@
 """Running seeds: build the cluster of a seed, disturb it, heal it, and check its end."""
 
+from collections.abc import Iterator
+
 import attrs
 
 from barnabas.cluster.metadata.feature_levels import (
@@ -11,16 +13,18 @@ from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
+from barnabas.testing.simulation.actors import Actor
 from barnabas.testing.simulation.admin_clients import AdminClient
-from barnabas.testing.simulation.data_clients import SimClient
-from barnabas.testing.simulation.data_workload import DataWorkload
-from barnabas.testing.simulation.faults import LOSING_POWER, Fault, draw_faults
+from barnabas.testing.simulation.data_workload import DATA_TOPIC, DataWorkload
+from barnabas.testing.simulation.faults import Fault, draw_faults
 from barnabas.testing.simulation.network import Network
+from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
 from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode
+from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
+from barnabas.testing.simulation.voter_admin import VoterAdmin
 from barnabas.testing.simulation.world import Process, World
 
 _METADATA_VERSION_4_3 = 30
@@ -36,14 +40,21 @@ class Simulation:
     cluster: SimCluster
     options: SeedOptions
     faults: list[Fault]
-    admins: list[AdminClient]
+    actors: list[Actor]
     data: DataWorkload
     invariants: QuorumInvariants
-    attached: list[SimClient] = attrs.field(factory=list[SimClient])
 
     def values(self, topic: str, partition: int) -> list[bytes]:
         """Return the values of the records that are committed in a partition, in their order."""
         return self.data.values(topic, partition)
+
+    def lost_values(self, topic: str, partition: int) -> set[bytes]:
+        """Return the values that were committed and that an unclean election has ended.
+
+        It happens after min.insync.replicas brokers lost power, or by an operator: no client can
+        prevent it.
+        """
+        return self.data.lost_values(topic, partition)
 
 
 def prepare(
@@ -58,38 +69,58 @@ def prepare(
     if faults is None:
         faults = draw_faults(seed, options.node_ids, options.seconds * 1000)
     world = World(seed)
-    network = Network(world)
-    cluster = SimCluster(world, network)
-    invariants, partitions = QuorumInvariants(_digest), PartitionInvariants()
-    voters = (Voter(ReplicaKey(node_id, _uuid(node_id))) for node_id in options.voter_ids)
-    settings = ClusterSettings(
-        voters=VoterSet.of(*voters),
+    cluster = SimCluster(world, Network(world))
+    partitions = PartitionInvariants(world.fail)
+    invariants = QuorumInvariants(_digest, partitions.published)
+    settings = _settings(options, invariants, partitions)
+    for node_id in (*options.node_ids, *options.spare_ids):
+        cluster.add(_node(cluster, settings, options, node_id))
+    data = DataWorkload.of(cluster, options, partitions)
+    actors = [*_admins(cluster, options, partitions), data]
+    return Simulation(world, cluster, options, faults, actors, data, invariants)
+
+
+def _admins(
+    cluster: SimCluster, options: SeedOptions, partitions: PartitionInvariants
+) -> Iterator[Actor]:
+    for number in range(options.admins):
+        yield AdminClient(cluster, number, options.admin_pause_ms)
+    if options.voter_pause_ms:
+        yield VoterAdmin(cluster, min(options.controllers, 2), options.voter_pause_ms)
+    if options.operator_pause_ms:
+        yield OperatorClient(cluster, DATA_TOPIC, options, partitions)
+
+
+def _settings(
+    options: SeedOptions, invariants: QuorumInvariants, partitions: PartitionInvariants
+) -> ClusterSettings:
+    keys = (ReplicaKey(node_id, metadata_directory(node_id)) for node_id in options.voter_ids)
+    elr_version = options.elr_version
+    return ClusterSettings(
+        voters=VoterSet.of(*(Voter(key) for key in keys)),
         config=NodeConfig.load(None, {}),
         bootstrap=[
             FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3),
-            FeatureLevelRecord(
-                name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=options.elr_version
-            ),
+            FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=elr_version),
         ],
         observer=invariants,
         partitions=partitions,
-        is_durable=any(fault.kind in LOSING_POWER for fault in faults),
+        snapshot_entries=options.snapshot_entries,
+        kept_snapshots=options.kept_snapshots,
     )
-    for node_id in options.node_ids:
-        is_broker = node_id in options.broker_ids
-        node = SimNode(
-            Process(world, node_id),
-            network,
-            settings,
-            directories=[_uuid(100 + node_id)] if is_broker else [],
-            rack=f"rack-{node_id % options.racks}",
-        )
-        cluster.add(node)
-    admins = [
-        AdminClient(cluster, number, options.admin_pause_ms) for number in range(options.admins)
-    ]
-    data = DataWorkload.of(cluster, options, partitions)
-    return Simulation(world, cluster, options, faults, admins, data, invariants)
+
+
+def _node(
+    cluster: SimCluster, settings: ClusterSettings, options: SeedOptions, node_id: int
+) -> SimNode:
+    return SimNode(
+        Process(cluster.world, node_id),
+        cluster.network,
+        settings,
+        is_controller=node_id in options.voter_ids or node_id in options.spare_ids,
+        directories=[_uuid(100 + node_id)] if node_id in options.broker_ids else [],
+        rack=f"rack-{node_id % options.racks}",
+    )
 
 
 def run(simulation: Simulation) -> Simulation:
@@ -99,21 +130,15 @@ def run(simulation: Simulation) -> Simulation:
     """
     cluster, world = simulation.cluster, simulation.world
     cluster.start()
-    for admin in simulation.admins:
-        admin.start()
-    simulation.data.start()
-    for client in simulation.attached:
-        client.start()
+    for actor in simulation.actors:
+        actor.start()
     world.run(_CALM_BEFORE_MS)
     cluster.schedule(simulation.faults)
     world.run(simulation.options.seconds * 1000)
     world.note("healed")
     cluster.heal()
-    for admin in simulation.admins:
-        admin.is_stopped = True
-    simulation.data.stop()
-    for client in simulation.attached:
-        client.is_stopped = True
+    for actor in simulation.actors:
+        actor.stop()
     world.run(_CALM_AFTER_MS)
     check_liveness(simulation)
     return simulation
@@ -125,10 +150,6 @@ def check_liveness(simulation: Simulation) -> None:
     leaders = {(node.replica.core.leader_id, node.replica.core.epoch) for node in nodes}
     is_one = len(leaders) == 1 and (None not in next(iter(leaders)))
     require(is_one, "LIVENESS", f"the nodes know the leaders {leaders}")
-    for admin in simulation.admins:
-        require(admin.is_idle, "LIVENESS", "an operation has no outcome")
-        for node in nodes:
-            admin.check(node.replica.machine.image)
     for node in nodes:
         image = node.replica.machine.image
         fenced = [
@@ -137,7 +158,8 @@ def check_liveness(simulation: Simulation) -> None:
             if broker_id not in image.brokers or image.brokers[broker_id].fenced
         ]
         require(not fenced, "LIVENESS", f"on {node.process} the brokers {fenced} are fenced")
-    simulation.data.check_end()
+    for actor in simulation.actors:
+        actor.check_end()
 
 
 def _digest(image: MetadataImage) -> object:

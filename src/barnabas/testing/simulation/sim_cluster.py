@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.network import Delays, Network
 from barnabas.testing.simulation.sim_node import SimNode
@@ -19,11 +20,21 @@ class SimCluster:
         self.world = world
         self.network = network
         self.nodes: dict[int, SimNode] = {}
+        self._is_healed = False
 
     @property
-    def voter_ids(self) -> list[int]:
-        """The ids of the nodes that are voters."""
-        return [node_id for node_id, node in self.nodes.items() if node.is_voter]
+    def controller_ids(self) -> list[int]:
+        """The ids of the controllers, which are voters or can become voters."""
+        return [node_id for node_id, node in self.nodes.items() if node.is_controller]
+
+    def newest_image(self) -> MetadataImage:
+        """Return the newest committed image of any node that runs."""
+        images = [
+            node.replica.machine.image
+            for node in self.nodes.values()
+            if node.process.is_running and node.replica.committed_offset >= 0
+        ]
+        return max(images, key=lambda image: image.offset, default=MetadataImage())
 
     def add(self, node: SimNode) -> None:
         """Add a node; it does not run yet."""
@@ -57,6 +68,8 @@ class SimCluster:
                 self._stop(nodes, fault, SimNode.kill)
             case FaultKind.POWER_LOSS | FaultKind.POWER_LOSS_OF_ALL:
                 self._stop(nodes, fault, SimNode.lose_power)
+            case FaultKind.SHUTDOWN:
+                self._shut_down(nodes[0], fault)
             case FaultKind.CRASH_BETWEEN_EFFECTS:
                 nodes[0].process.effects_before_crash = int(fault.amount * 8)
                 self.world.after(fault.for_ms * 1000, self._start, nodes[0])
@@ -78,6 +91,15 @@ class SimCluster:
                 stop(node)
             self.world.after(fault.for_ms * 1000, self._start, node)
 
+    def _shut_down(self, node: SimNode, fault: Fault) -> None:
+        """Stop a node as SIGTERM does; it starts again some time after it has stopped."""
+
+        def stopped() -> None:
+            self.world.note(node.process, "has stopped cleanly")
+            self.world.after(0 if self._is_healed else fault.for_ms * 1000, self._start, node)
+
+        node.process.call(node.process.life, node.shut_down, (stopped,))
+
     def _disturb_leader(self, fault: Fault) -> None:
         """Begin a fault of each node that leads the quorum, or believes that it does."""
         for node in self.nodes.values():
@@ -94,8 +116,9 @@ class SimCluster:
                     self.world.after(delay_us, self._lose_power_of, node, fault)
 
     def _lose_power_of(self, node: SimNode, fault: Fault) -> None:
-        self._mend_disk(node)
-        self._stop([node], fault, SimNode.lose_power)
+        if not self._is_healed:
+            self._mend_disk(node)
+            self._stop([node], fault, SimNode.lose_power)
 
     def _mend_disk(self, node: SimNode) -> None:
         node.quorum_disk.fsync_ms = (0.2, 2.0)
@@ -130,7 +153,9 @@ class SimCluster:
 
     def heal(self) -> None:
         """End all faults and start the nodes that do not run."""
+        self._is_healed = True
         self.calm_network()
+        self.network.reset_damaged()
         for node in self.nodes.values():
             self._mend_disk(node)
             node.process.effects_before_crash = None

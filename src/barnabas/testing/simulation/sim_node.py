@@ -1,6 +1,6 @@
 """A node of the simulated cluster: its process, its disks, and its parts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -9,7 +9,7 @@ from barnabas.cluster.controller.controller_state_machine import (
     CommittedBatch,
 )
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.quorum.voters import VoterSet
+from barnabas.cluster.quorum.voters import ReplicaKey, VoterSet
 from barnabas.config import NodeConfig
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
@@ -17,14 +17,17 @@ from barnabas.testing.simulation.broker_driver import BrokerDriver
 from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
+from barnabas.testing.simulation.quorum_disk import QuorumDisk
 from barnabas.testing.simulation.quorum_replica import (
-    QuorumDisk,
     QuorumReplica,
     ReplicaObserver,
+    ReplicaSettings,
 )
 from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.sim_partition_log import SimLogs
 from barnabas.testing.simulation.world import Process
+
+_RESIGNATION_MS = 20
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +39,8 @@ class ClusterSettings:
     bootstrap: list[Message]
     observer: ReplicaObserver
     partitions: PartitionInvariants
-    is_durable: bool
+    snapshot_entries: int
+    kept_snapshots: int
 
 
 class SimNode:
@@ -48,19 +52,28 @@ class SimNode:
         network: Network,
         settings: ClusterSettings,
         *,
+        is_controller: bool,
         directories: Sequence[Uuid],
         rack: str | None = None,
     ) -> None:
         self.process = process
+        self.is_controller = is_controller
         self.network = network
         self.directories = tuple(directories)
         self.rack = rack
-        self.quorum_disk = QuorumDisk(_metadata_directory(settings.voters, process.node_id))
+        self.quorum_disk = QuorumDisk(metadata_directory(process.node_id))
+        if process.node_id in settings.voters.voters:
+            self.quorum_disk.format(settings.voters)
         self.replica = QuorumReplica(
             process,
             network,
             self.quorum_disk,
-            settings.voters,
+            ReplicaSettings(
+                bootstrap_servers=tuple(sorted(settings.voters.voters)),
+                must_sync=is_controller,
+                snapshot_entries=settings.snapshot_entries,
+                kept_snapshots=settings.kept_snapshots,
+            ),
             settings.observer,
             config=settings.config,
             bootstrap=settings.bootstrap,
@@ -68,7 +81,7 @@ class SimNode:
         self.replica.publish = self._publish
         self.previous_epoch = -1  # of the clean-shutdown file
         self.logs = (
-            SimLogs(process.node_id, self.directories[0], settings.partitions, settings.is_durable)
+            SimLogs(process.node_id, self.directories[0], settings.partitions)
             if self.directories
             else None
         )
@@ -81,9 +94,9 @@ class SimNode:
         self._is_following = False
 
     @property
-    def is_voter(self) -> bool:
-        """True when the node may lead the quorum."""
-        return self.process.node_id in self.replica.voters.voters
+    def quorum_key(self) -> ReplicaKey:
+        """The key of the node among the replicas of the quorum."""
+        return ReplicaKey(self.process.node_id, self.quorum_disk.directory_id)
 
     @property
     def is_broker(self) -> bool:
@@ -106,7 +119,8 @@ class SimNode:
                 rack=self.rack,
                 previous_epoch=self.previous_epoch,
                 leader=lambda: self.replica.core.leader_id,
-                metadata_offset=lambda: self.replica.machine.image.offset,
+                metadata_offset=lambda: self.replica.committed_offset,
+                is_last_broker=self._is_last_broker,
             )
             self.previous_epoch = -1
             self.lifecycle.start()
@@ -122,6 +136,7 @@ class SimNode:
             return
         self._is_following = True
         self.image = self.replica.machine.image
+        self._settings.partitions.history.take_image(self.image)
         self._start_broker(self.image, lifecycle)
         lifecycle.ready_to_unfence()
 
@@ -154,6 +169,31 @@ class SimNode:
         if any(state is not None and state.isr.is_pending for state in states):
             self.process.world.rare.reached(RareState.PENDING_ISR_ACROSS_CONTROLLERS)
 
+    def _is_last_broker(self) -> bool:
+        brokers = self.replica.machine.image.brokers.values()
+        return not any(each.is_active and each.id != self.process.node_id for each in brokers)
+
+    def shut_down(self, on_stopped: Callable[[], None]) -> None:
+        """Stop as SIGTERM does: hand over leaderships, sync the logs, note the broker's epoch."""
+        lifecycle = self.lifecycle
+        if self.broker is None or lifecycle is None:  # not a broker, or not yet: it stops at once
+            self._stop(-1, on_stopped)
+            return
+        self.broker.replicas.begin_controlled_shutdown()
+        lifecycle.shut_down(lambda: self._stop(lifecycle.epoch, on_stopped))
+
+    def _stop(self, epoch: int, on_stopped: Callable[[], None]) -> None:
+        self.replica.resign()
+        self.process.after_ms(_RESIGNATION_MS, self._stopped, epoch, on_stopped)
+
+    def _stopped(self, epoch: int, on_stopped: Callable[[], None]) -> None:
+        self.process.end_life()
+        if self.logs is not None:
+            self.logs.close()
+            self.previous_epoch = epoch
+        self.network.process_died(self.process, silently=False)
+        on_stopped()
+
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""
         self.process.kill()
@@ -161,6 +201,7 @@ class SimNode:
     def process_ended(self) -> None:
         """The process has ended by itself or by a kill; not called after a loss of power."""
         if self.logs is not None:
+            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
             self.logs.crash()
         self.network.process_died(self.process, silently=False)
 
@@ -169,11 +210,12 @@ class SimNode:
         self.process.end_life()
         self.network.process_died(self.process, silently=True)
         if self.logs is not None:
+            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
             self.logs.lose_power(self.process.world.random.randint)
         unsynced = len(self.quorum_disk.entries) - self.quorum_disk.synced
         self.quorum_disk.lose_power(self.process.world.random.randint(0, unsynced))
 
 
-def _metadata_directory(voters: VoterSet, node_id: int) -> Uuid:
-    voter = voters.voters.get(node_id)
-    return voter.key.directory_id if voter else Uuid((1000 + node_id).to_bytes(16, "big"))
+def metadata_directory(node_id: int) -> Uuid:
+    """Return the id of the first disk of a node's metadata log."""
+    return Uuid((1000 + node_id).to_bytes(16, "big"))

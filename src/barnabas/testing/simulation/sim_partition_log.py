@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,6 +12,8 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
 
 _NO_LIMIT = 1 << 62
+_SEGMENT_BATCHES: Final = 40
+"""A segment is synced when the next one begins; flush.messages and flush.ms have no effect."""
 
 
 class SimRecords:
@@ -34,6 +36,9 @@ class LogObserver:
     def appended(self, log: "SimPartitionLog", leader_epoch: int) -> None:
         """A leader appended a batch."""
 
+    def epoch_started(self, log: "SimPartitionLog", leader_epoch: int) -> None:
+        """A leader starts its epoch."""
+
     def high_watermark_raised(self, log: "SimPartitionLog") -> None:
         """A replica knows that the records below its high watermark are committed."""
 
@@ -42,7 +47,12 @@ class LogObserver:
 
 
 class SimPartitionLog(SimLog):
-    """A partition's log on one broker; `is_durable` makes every append survive a loss of power."""
+    """A partition's log on one broker.
+
+    Its complete segments survive a loss of power, and a random part of the last one. Recovery cuts
+    a torn batch, so a batch is on the disk or not. `lost_end` is the log end before the last loss
+    of power, while the log has not reached it again.
+    """
 
     def __init__(
         self,
@@ -52,8 +62,6 @@ class SimPartitionLog(SimLog):
         topic_id: Uuid,
         config: LogConfig,
         observer: LogObserver,
-        *,
-        is_durable: bool,
     ) -> None:
         super().__init__()
         self.broker_id = broker_id
@@ -62,8 +70,9 @@ class SimPartitionLog(SimLog):
         self.topic_id = topic_id
         self.config = config
         self.volume = SimpleNamespace(failure=None)
+        self.lost_end = 0
+        self._is_reading = False  # epochs of earlier leaders, from a leader or from the disk
         self._observer = observer
-        self._is_durable = is_durable
 
     def __repr__(self) -> str:
         return f"<log of {self.topic}-{self.partition} on broker {self.broker_id}>"
@@ -76,6 +85,13 @@ class SimPartitionLog(SimLog):
     def update_config(self, config: LogConfig) -> None:
         """Use another configuration."""
         self.config = config
+
+    def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader starts its epoch at `start_offset`."""
+        is_new = epoch > self.latest_epoch and not self._is_reading
+        super().start_leader_epoch(epoch, start_offset)
+        if is_new:
+            self._observer.epoch_started(self, epoch)
 
     def append_as_leader(
         self,
@@ -103,12 +119,35 @@ class SimPartitionLog(SimLog):
         leader_epoch: int = _NO_LIMIT,
     ) -> None:
         """Append batches of the leader."""
-        super().append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+        self._is_reading = True
+        try:
+            super().append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+        finally:
+            self._is_reading = False
         self._written()
 
+    def _restart(self) -> None:
+        self._is_reading = True
+        try:
+            super()._restart()
+        finally:
+            self._is_reading = False
+
     def _written(self) -> None:
-        if self._is_durable:
-            self.flush()
+        """Sync the segments that are complete."""
+        start = len(self.batches) // _SEGMENT_BATCHES * _SEGMENT_BATCHES
+        if 0 < start < len(self.batches):
+            self.synced_end = max(self.synced_end, self.batches[start][0].base_offset)
+        if self.log_end_offset >= self.lost_end:
+            self.lost_end = 0
+
+    def lose_power(self, kept: int) -> None:
+        """The power was lost: `kept` of the unsynced batches remain, and the synced ones."""
+        end = self.log_end_offset
+        super().lose_power(kept)
+        if self.log_end_offset < end:
+            self.lost_end = max(self.lost_end, end)
+            self._observer.shortened(self)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Note that the records below `offset` are committed."""
@@ -167,7 +206,6 @@ class SimLogs:
     broker_id: int
     directory_id: Uuid
     observer: LogObserver
-    is_durable: bool
     has_offline: bool = False
     _logs: dict[tuple[str, int], SimPartitionLog] = attrs.field(
         factory=dict[tuple[str, int], SimPartitionLog]
@@ -187,15 +225,7 @@ class SimLogs:
         self, topic: str, topic_id: Uuid, partition: int, config: LogConfig, _: Uuid | None
     ) -> SimPartitionLog:
         """Create an empty log."""
-        log = SimPartitionLog(
-            self.broker_id,
-            topic,
-            partition,
-            topic_id,
-            config,
-            self.observer,
-            is_durable=self.is_durable,
-        )
+        log = SimPartitionLog(self.broker_id, topic, partition, topic_id, config, self.observer)
         self._logs[topic, partition] = log
         return log
 
@@ -216,6 +246,13 @@ class SimLogs:
         """Make high watermarks and log starts durable."""
         for log in self._logs.values():
             log.checkpoint()
+
+    def close(self) -> None:
+        """The process has stopped cleanly: everything is synced."""
+        for log in self._logs.values():
+            log.flush()
+            log.checkpoint()
+            log.crash()
 
     def crash(self) -> None:
         """The process was killed."""

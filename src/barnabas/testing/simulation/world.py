@@ -30,6 +30,7 @@ class World:
         self.trace = 0
         self.rare = RareStates()
         self.log: Callable[[str], None] | None = None
+        self.failure: Exception | None = None
         self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
         self._number = 0
 
@@ -38,19 +39,29 @@ class World:
         """The time in ms."""
         return self.now_us // 1000
 
+    def stream(self, name: str) -> random.Random:
+        """Return a separate random stream for one part, so that the other parts keep theirs."""
+        return random.Random(f"{name} {self.seed}")
+
     def after(self, delay_us: int, action: Action, *args: Any) -> None:
         """Call `action` after a delay."""
         self._number += 1
         heappush(self._heap, (self.now_us + delay_us, self._number, action, args))
 
     def run(self, for_ms: int) -> None:
-        """Run the events of the next `for_ms` ms."""
+        """Run the events of the next `for_ms` ms. Raises the error given to `fail`."""
         end, heap = self.now_us + for_ms * 1000, self._heap
         while heap and heap[0][0] <= end:
             self.now_us, _, action, args = heappop(heap)
             self.events += 1
             action(*args)
+            if self.failure is not None:
+                raise self.failure
         self.now_us = end
+
+    def fail(self, failure: Exception) -> None:
+        """End the run with this error after the event in progress, also if a core catches it."""
+        self.failure = self.failure or failure
 
     def note(self, *what: object) -> None:
         """Add something that happened to the trace, and to the log if there is one."""

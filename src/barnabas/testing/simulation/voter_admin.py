@@ -1,0 +1,105 @@
+"""An administrator of the quorum in the simulation: adds and removes voters, one at a time.
+
+R5: an acknowledged change is in the voters of every later leader, until it is undone.
+"""
+
+from typing import Final
+
+from barnabas.cluster.quorum.raft import RaftCore
+from barnabas.cluster.quorum.voters import ReplicaKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.testing.simulation.network import Failure
+from barnabas.testing.simulation.quorum_invariants import require
+from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.voter_operations import AddVoter, RemoveVoter
+from barnabas.testing.simulation.world import Process
+
+_CLIENT_ID: Final = 31_000
+_TIMEOUT_MS: Final = 35_000
+_RETRY_MS: Final = 500
+
+
+class VoterAdmin:
+    """Moves the voters among the controllers; a change that fails is tried again.
+
+    `fewest` voters remain. `voters` has the keys whose presence is known: True for a voter, False
+    for a removed one.
+    """
+
+    def __init__(self, cluster: SimCluster, fewest: int, pause_ms: int) -> None:
+        self._cluster = cluster
+        self._fewest = fewest
+        self._pause_ms = pause_ms
+        self._process = Process(cluster.world, _CLIENT_ID)
+        self._process.start()
+        self._random = cluster.world.stream("voter admin")
+        self._known: dict[ReplicaKey, bool] = {}
+        self.changes = 0
+        self.is_stopped = False
+        self.is_idle = True
+
+    def start(self) -> None:
+        """Begin to change the voters."""
+        self._process.after_ms(self._random.randrange(2 * self._pause_ms), self._next)
+
+    def _next(self) -> None:
+        core = self._leader_core()
+        if self.is_stopped:
+            return
+        if core is None:
+            self._process.after_ms(_RETRY_MS, self._next)
+            return
+        keys = [node.quorum_key for node in self._cluster.nodes.values() if node.is_controller]
+        outside = [key for key in keys if key.id not in core.voters.voters]
+        may_remove = len(core.voters) > self._fewest
+        if outside and (not may_remove or self._random.random() < 0.5):
+            self._ask(AddVoter(self._random.choice(outside)), core)
+        elif may_remove:
+            self._ask(RemoveVoter(self._random.choice(core.voters.replica_keys)), core)
+        else:
+            self._process.after_ms(_RETRY_MS, self._next)
+
+    def _leader_core(self) -> RaftCore | None:
+        for node in self._cluster.nodes.values():
+            if node.process.is_running and node.replica.is_leader:
+                return node.replica.core
+        return None
+
+    def _ask(self, request: AddVoter | RemoveVoter, core: RaftCore) -> None:
+        key, self.is_idle = request.key, False
+        self._known.pop(key, None)
+
+        def answered(outcome: ErrorCode) -> None:
+            if outcome is ErrorCode.NONE:
+                self.changes += 1
+                self._known[key] = isinstance(request, AddVoter)
+            self._cluster.world.note(request, outcome.name)
+            self._end(self._pause_ms if outcome is ErrorCode.NONE else _RETRY_MS)
+
+        def failed(_: Failure) -> None:
+            self._end(_RETRY_MS)
+
+        self._cluster.network.ask(
+            self._process,
+            core.local.key.id,
+            "controller",
+            request,
+            answered,
+            failed,
+            timeout_ms=_TIMEOUT_MS,
+        )
+
+    def _end(self, pause_ms: int) -> None:
+        self.is_idle = True
+        self._process.after_ms(pause_ms, self._next)
+
+    def stop(self) -> None:
+        """Begin no further change."""
+        self.is_stopped = True
+
+    def check_end(self) -> None:
+        """Check R5 after a rest."""
+        core = self._leader_core()
+        for key, is_voter in self._known.items():
+            found = core is not None and core.voters.is_voter(key)
+            require(found == is_voter, "R5", f"{key} is a voter: {found}, acknowledged: {is_voter}")
