@@ -42,14 +42,42 @@ STATE = QuorumState(epoch=7, leader_id=None, voted=ReplicaKey(3, uuid(5)))
 
 
 def test_quorum_state_encodes_as_kafka_does() -> None:
-    assert QuorumState(epoch=1, leader_id=1).encode() == (
+    assert QuorumState(epoch=1, leader_id=1).encode(1, (1,)) == (
         b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,'
         b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     )
 
 
+def test_quorum_state_with_static_voters_encodes_as_kafka_does() -> None:
+    assert STATE.encode(0, (3, 1)) == (
+        b'{"clusterId":"","leaderId":-1,"leaderEpoch":7,"votedId":3,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1},{"voterId":3}],"data_version":0}'
+    )
+
+
 def test_quorum_state_decodes_what_it_encodes() -> None:
-    assert QuorumState.decode(STATE.encode()) == STATE
+    assert QuorumState.decode(STATE.encode(1, ())) == STATE
+
+
+def test_quorum_state_with_static_voters_decodes_without_the_voted_directory() -> None:
+    assert QuorumState.decode(STATE.encode(0, (1, 3))) == QuorumState(7, None, ReplicaKey(3))
+
+
+@pytest.mark.parametrize(
+    ("voted", "candidate", "expected"),
+    [
+        (None, ReplicaKey(3, uuid(5)), True),
+        (ReplicaKey(3, uuid(5)), ReplicaKey(3, uuid(5)), True),
+        (ReplicaKey(3, uuid(5)), ReplicaKey(3, uuid(6)), False),
+        (ReplicaKey(3, uuid(5)), ReplicaKey(3), False),
+        (ReplicaKey(3), ReplicaKey(3, uuid(5)), True),
+        (ReplicaKey(3), ReplicaKey(2, uuid(5)), False),
+    ],
+)
+def test_quorum_state_vote_is_for_one_candidate(
+    voted: ReplicaKey | None, candidate: ReplicaKey, expected: bool
+) -> None:
+    assert QuorumState(7, None, voted).may_vote_for(candidate) is expected
 
 
 def test_quorum_state_decodes_version_0() -> None:

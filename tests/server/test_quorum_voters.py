@@ -1,5 +1,6 @@
 """Voters that are added and removed while the quorum runs, and static voters."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,10 @@ def test_static_voters_elect_a_leader_and_upgrade_to_dynamic_ones(tmp_path: Path
                 await nodes.start(1, 2, 3)
                 leader = nodes.running[nodes.leader_id].quorum
                 assert leader.core.kraft_version == 0
+                stated = json.loads((tmp_path / "2/__cluster_metadata-0/quorum-state").read_text())
+                assert stated["data_version"] == 0
+                assert stated["leaderId"] == nodes.leader_id
+                assert [each["voterId"] for each in stated["currentVoters"]] == [1, 2, 3]
                 refused = await ask(
                     nodes.running[1], add_request(nodes.running[2]), AddRaftVoterResponse
                 )

@@ -84,7 +84,7 @@ async def run_until_idle(shell: RaftShell) -> None:
 
 @pytest.fixture(autouse=True)
 def without_state_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_shell, "write_quorum_state", lambda directory, state: None)
+    monkeypatch.setattr(raft_shell, "write_quorum_state", lambda *_: None)
 
 
 def test_raft_shell_operation_during_a_state_write_is_durable_before_it_is_committed() -> None:
@@ -112,7 +112,7 @@ def test_raft_shell_append_that_fails_raises_disks_lost() -> None:
 def test_raft_shell_state_write_that_fails_raises_disks_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(directory: Path, state: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(raft_shell, "write_quorum_state", fail)

@@ -1,10 +1,12 @@
 """The content of the file `quorum-state`: epoch, leader and vote, which a node must not lose.
 
-JSON as Kafka's `QuorumStateData` writes it. Version 1 belongs to kraft.version 1: it has the
-directory of the voted replica, and no list of voters (they are in the log).
+JSON as Kafka's `QuorumStateData` writes it, in the version that belongs to kraft.version (Kafka's
+`KRaftVersion#quorumStateVersion`). Version 0 has the ids of the static voters, version 1 the
+directory of the voted replica: its voters are in the log.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -28,16 +30,32 @@ class QuorumState:
     leader_id: int | None = None
     voted: ReplicaKey | None = None
 
-    def encode(self) -> bytes:
-        """Return the content of the file."""
+    def may_vote_for(self, candidate: ReplicaKey) -> bool:
+        """True without a vote in the epoch, and when it was for this candidate.
+
+        The directory of the voted replica is unknown after a restart with kraft.version 0, as in
+        Kafka's `ElectionState#isVotedCandidate`.
+        """
+        voted = self.voted
+        if voted is None or voted == candidate:
+            return True
+        return voted == ReplicaKey(candidate.id)
+
+    def encode(self, kraft_version: int, voter_ids: Iterable[int]) -> bytes:
+        """Return the content of the file; the ids of the voters are in version 0 only."""
         voted = self.voted or ReplicaKey(_NOBODY)
-        fields = {
+        common = {
             "leaderId": _NOBODY if self.leader_id is None else self.leader_id,
             "leaderEpoch": self.epoch,
             "votedId": voted.id,
-            "votedDirectoryId": str(voted.directory_id),
-            "data_version": 1,
         }
+        if kraft_version == 0:
+            voters = [{"voterId": voter_id} for voter_id in sorted(voter_ids)]
+            rest = {"appliedOffset": 0, "currentVoters": voters, "data_version": 0}
+            fields = {"clusterId": "", **common, **rest}
+        else:
+            directory_id = str(voted.directory_id)
+            fields = {**common, "votedDirectoryId": directory_id, "data_version": 1}
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod

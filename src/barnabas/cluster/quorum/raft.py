@@ -319,8 +319,7 @@ class RaftCore:
         # The leader in the state counts, also one that resigned or restarted.
         if self.state.leader_id is not None:
             return False
-        voted = self.state.voted
-        return voted is None or voted == request.candidate
+        return self.state.may_vote_for(request.candidate)
 
     def on_vote_response(self, response: VoteResponse, now_ms: int) -> None:
         """Count a vote; a majority makes this replica campaign, or lead."""

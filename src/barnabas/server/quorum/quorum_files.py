@@ -1,6 +1,6 @@
 """The small files of the quorum: `quorum-state`, and those of a new directory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
@@ -22,9 +22,11 @@ def read_quorum_state(metadata_directory: Path) -> QuorumState:
     return QuorumState.decode(content)
 
 
-def write_quorum_state(metadata_directory: Path, state: QuorumState) -> None:
-    """Write the state durably; raises OSError."""
-    replace_file(metadata_directory / FILE_NAME, state.encode())
+def write_quorum_state(
+    metadata_directory: Path, state: QuorumState, kraft_version: int, voter_ids: Iterable[int]
+) -> None:
+    """Write the state durably, in the version of `kraft_version`; raises OSError."""
+    replace_file(metadata_directory / FILE_NAME, state.encode(kraft_version, voter_ids))
 
 
 def format_directory(

@@ -18,6 +18,7 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId, control_batch
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
+from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
@@ -200,7 +201,7 @@ class RaftShell:
         ready = effects.ready
         with _disk_failures():
             if ready.quorum_state is not None:
-                await self._disk.run(write_quorum_state, self._log.directory, ready.quorum_state)
+                await self._write_state(ready.quorum_state)
             self._write(ready)
         for message in ready.messages:
             if isinstance(message, VoteResponse):
@@ -217,6 +218,12 @@ class RaftShell:
         if ready.entries or ready.high_watermark is not None or ready.leadership is not None:
             self._complete_fetches()
         self._deliver(effects)
+
+    async def _write_state(self, state: QuorumState) -> None:
+        core = self._core
+        voter_ids = tuple(core.voters.voters)
+        where = self._log.directory
+        await self._disk.run(write_quorum_state, where, state, core.kraft_version, voter_ids)
 
     def _write(self, ready: Ready) -> None:
         if ready.truncate_to is not None:
