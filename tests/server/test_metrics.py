@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import trio
 
+from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.coordinator.groups.rebalance_history import Cause
 from barnabas.log_lines import JsonFormatter, TextFormatter
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.monitoring.metrics_http import NodePages, serve_http
+from barnabas.server.quorum.election_times import ElectionTimes
 from barnabas.server.storage.log_cleaner import LogCleaner
 from barnabas.server.storage.scrubber import Scrubber
 
@@ -29,15 +31,17 @@ def in_trio(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 def fake_node() -> Any:
     route = SimpleNamespace(name="Produce", version=13, requests=5, seconds=0.25, errors=1)
-    leaders = (SimpleNamespace(leader=1), SimpleNamespace(leader=-1))
+    leaders = (
+        SimpleNamespace(leader=1, replicas=(1,)),
+        SimpleNamespace(leader=-1, replicas=(1,)),
+    )
     topic = SimpleNamespace(partitions=dict(enumerate(leaders)))
     node = SimpleNamespace(
         ready=True,
         dispatchers={"broker": SimpleNamespace(routes={1: route}, listener="broker")},
         transport=SimpleNamespace(connections={1, 2}, accepted=7, refused=0),
-        image=SimpleNamespace(topics_by_name={"t": topic}, offset=42),
+        image=SimpleNamespace(topics_by_name={"t": topic}, offset=42, brokers={}),
         disk=SimpleNamespace(fsyncs=3),
-        quorum=SimpleNamespace(publisher=SimpleNamespace(failures={"replicas": 2})),
         logs=SimpleNamespace(volumes=[]),
         replicas=SimpleNamespace(
             partitions=lambda: iter(()),
@@ -51,6 +55,7 @@ def fake_node() -> Any:
         ),
         transactions=SimpleNamespace(TOPIC="__transaction_state", failures=0),
     )
+    node.quorum = fake_quorum(node.image)
     unused: Any = None
     node.background = SimpleNamespace(
         log_cleaner=LogCleaner(unused, unused, unused, unused, unused, unused),
@@ -62,6 +67,26 @@ def fake_node() -> Any:
         node.metrics, lambda: node.started, lambda: node.ready, node.groups.rebalance_causes
     )
     return node
+
+
+def fake_quorum(image: Any) -> Any:
+    core = SimpleNamespace(
+        high_watermark=46,
+        is_leader=False,
+        epoch=7,
+        leader_id=2,
+        voters=(1, 2, 3),
+        log_end_offset=48,
+    )
+    return SimpleNamespace(
+        publisher=SimpleNamespace(failures={"replicas": 2}),
+        core=core,
+        image=image,
+        election_times=ElectionTimes(new_controllers=3, elections=2, seconds=0.5),
+        partition_elections=ElectionCounts(9, 2, 1, 4, 0.25),
+        metadata_timestamp_ms=9_000,
+        now_ms=lambda: 9_500,
+    )
 
 
 def rebalance_causes(group_id: str) -> list[Cause]:
@@ -116,6 +141,35 @@ async def test_http_endpoint_metrics_have_the_values_of_the_node() -> None:
         assert "barnabas_isr_expands_total 5.0" in lines
         assert "barnabas_isr_shrinks_total 6.0" in lines
         assert any(line.startswith("process_resident_memory_bytes") for line in lines)
+
+    await with_endpoint(fake_node(), ask)
+
+
+@in_trio
+async def test_http_endpoint_metrics_have_the_state_of_the_quorum() -> None:
+    async def ask(port: int) -> None:
+        _, body = await get(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        lines = body.decode().splitlines()
+        for line in (
+            "barnabas_active_controllers 0.0",
+            "barnabas_quorum_epoch 7.0",
+            "barnabas_quorum_leader 2.0",
+            "barnabas_quorum_voters 3.0",
+            "barnabas_quorum_log_end_offset 48.0",
+            "barnabas_metadata_committed_offset 45.0",
+            "barnabas_metadata_lag_records 3.0",
+            "barnabas_metadata_timestamp_seconds 9.0",
+            "barnabas_metadata_lag_seconds 0.5",
+            "barnabas_new_active_controllers_total 3.0",
+            "barnabas_quorum_election_seconds_count 2.0",
+            "barnabas_preferred_replica_imbalance 1.0",
+            "barnabas_leader_changes_total 9.0",
+            "barnabas_unclean_leader_elections_total 2.0",
+            "barnabas_elr_leader_elections_total 1.0",
+            "barnabas_leader_election_seconds_count 4.0",
+            "barnabas_leader_election_seconds_sum 0.25",
+        ):
+            assert line in lines
 
     await with_endpoint(fake_node(), ask)
 

@@ -14,6 +14,7 @@ import attrs
 
 from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.controller.controller_tasks import ControllerTasks
+from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.operation_result import ControllerResult, check_record_count
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
@@ -135,6 +136,7 @@ class ControllerStateMachine:
         self._failed: list[Completion] = []
         self._active_epoch: int | None = None
         self._tasks = ControllerTasks(controller)
+        self.elections = ElectionCounts()
 
     def submit(self, request: ControllerRequest, version: int, token: object, now_ms: int) -> None:
         """Decide an operation; its `Completion`, with `token`, follows when it is committed.
@@ -255,7 +257,7 @@ class ControllerStateMachine:
             self.voters_history.take(entry.control, entry.base_offset)
         if ready.leadership is not None:
             self.image = self._with_leader(self.image)
-        committed = list(self._take_committed())
+        committed = list(self._take_committed(now_ms))
         completions, self._failed = [*self._failed, *self._take_completed()], []
         return Effects(ready, committed, completions)
 
@@ -282,13 +284,14 @@ class ControllerStateMachine:
 
     # Commit
 
-    def _take_committed(self) -> Iterable[CommittedBatch]:
-        high_watermark = self.core.high_watermark
+    def _take_committed(self, now_ms: int) -> Iterable[CommittedBatch]:
+        high_watermark, is_active = self.core.high_watermark, self._active_epoch is not None
         while self._appended and self._appended[0].next_offset <= high_watermark:
             batch = self._appended.popleft().committed
             self.image = self._with_leader(batch.image)
             self.timestamp_ms = batch.timestamp_ms
             self._transaction.trim(high_watermark)
+            self.elections.add(batch.delta, now_ms - batch.timestamp_ms if is_active else None)
             yield attrs.evolve(batch, image=self.image)
 
     def _take_completed(self) -> Iterable[Completion]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.server.api.registry import ListenerKind
     from barnabas.server.coordinators.group_service import GroupCoordinator
     from barnabas.server.coordinators.transactions.transaction_service import TransactionCoordinator
+    from barnabas.server.monitoring.loop_holds import LoopHolds
     from barnabas.server.quorum.quorum import Quorum
     from barnabas.server.storage.background_tasks import BackgroundTasks
     from barnabas.server.storage.disk_threads import DiskThreads
@@ -43,14 +44,21 @@ class MeteredParts(Protocol):
 
 
 class Metrics:
-    """The collector behind `/metrics`; a node that is not a broker has fewer families."""
+    """The collector behind `/metrics`; a node that has one role only has fewer families.
+
+    `loop_holds` is set once it measures the loop.
+    """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
 
-    def __init__(self, parts: MeteredParts, *, is_broker: bool = True) -> None:
+    def __init__(
+        self, parts: MeteredParts, *, is_broker: bool = True, is_controller: bool = True
+    ) -> None:
         self._parts = parts
         self._is_broker = is_broker
+        self._is_controller = is_controller
         self._registry: Any = None
+        self.loop_holds: LoopHolds | None = None
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -79,12 +87,27 @@ class Metrics:
         yield from self._requests()
         yield from self._connections()
         yield from self._state()
+        yield from self._quorum()
         if self._is_broker:
             yield from self._replication()
             yield from self._coordinators()
             yield from self._record_helper()
             yield from self._cleaner()
             yield from self._scrubber()
+
+    def _quorum(self) -> Iterator[Any]:
+        from barnabas.server.monitoring.controller_metrics import (
+            controller_families,
+            quorum_families,
+        )
+
+        yield from quorum_families(self._parts.quorum)
+        if self._is_controller:
+            yield from controller_families(self._parts.quorum)
+        if self.loop_holds is not None:
+            from barnabas.server.monitoring.loop_holds import hold_families
+
+            yield from hold_families(self.loop_holds)
 
     def _replication(self) -> Iterator[Any]:
         from barnabas.server.monitoring.replication_metrics import replication_families

@@ -85,7 +85,7 @@ class Node:
         self.metrics_port: int | None = None
         self.disk = DiskThreads()
         self.commits = CommitWaits(self.disk.flush)
-        self.metrics = Metrics(self, is_broker=config.is_broker)
+        self.metrics = Metrics(self, is_broker=config.is_broker, is_controller=config.is_controller)
         self.transport = Transport(Limits.of(config), self._read_ahead)
         self.settings.subscribe(
             DYNAMIC_LIMITS, lambda config: self.transport.update_limits(Limits.of(config))
@@ -363,8 +363,11 @@ class Node:
     async def _start_metrics(self, nursery: trio.Nursery) -> None:
         port = self.config.get_int("barnabas.metrics.port")
         if port >= 0:
+            from barnabas.server.monitoring.loop_holds import LoopHolds
             from barnabas.server.monitoring.metrics_http import NodePages, serve_http
 
+            self.metrics.loop_holds = LoopHolds()
+            trio.lowlevel.add_instrument(self.metrics.loop_holds)
             pages = NodePages(
                 self.metrics, lambda: self.has_started, self._is_ready, self._rebalance_causes
             )

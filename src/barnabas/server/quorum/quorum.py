@@ -25,6 +25,7 @@ from barnabas.cluster.broker.broker_lifecycle import (
 )
 from barnabas.cluster.controller.controller import Controller, ControllerRequest, LocalBroker
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
+from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, REGISTERED
@@ -46,6 +47,7 @@ from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.server.node.startup_checks import StartupError
 from barnabas.server.quorum.controller_channel import ControllerChannel
 from barnabas.server.quorum.controller_host import ControllerHost
+from barnabas.server.quorum.election_times import ElectionTimes
 from barnabas.server.quorum.lifecycle_shell import LifecycleShell
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.server.quorum.metadata_publisher import MetadataPublisher
@@ -137,6 +139,7 @@ class Quorum:
         self._is_caught_up = trio.Event()
         self._leader_changed = trio.Event()
         self._leader_observers: list[Callable[[], None]] = []
+        self.election_times = ElectionTimes()
         self.lifecycle: LifecycleShell
 
     # For the node and its handlers
@@ -171,6 +174,16 @@ class Quorum:
         if not self._setup.settings.current.is_broker:
             return self._unregistered()
         return self.lifecycle.identity
+
+    @property
+    def partition_elections(self) -> ElectionCounts:
+        """The elections of partition leaders in the committed metadata."""
+        return self._machine.elections
+
+    @property
+    def metadata_timestamp_ms(self) -> int:
+        """The time of the last committed record of the metadata."""
+        return self._machine.timestamp_ms
 
     def leader_address(self) -> LeaderAddress | None:
         """Return the address of the active controller; None while no leader is known."""
@@ -393,6 +406,8 @@ class Quorum:
 
     def _deliver(self, effects: Effects) -> None:
         """Publish the committed batches, then answer the operations that wait for them."""
+        core = self.core
+        self.election_times.follow(core.role, core.leader_id, core.epoch, self.now_ms())
         if self._is_published:
             for batch in effects.committed:
                 self.publisher.publish(batch.image, batch.delta)
