@@ -122,10 +122,12 @@ class Producer(_Client):
         settings |= {name.replace("_", "."): value for name, value in config.items()}
         super().__init__(_PRODUCER, topic, settings)
 
-    def send(self, array: "ctypes.Array[Message]", count: int | None = None) -> None:
+    def send(
+        self, array: "ctypes.Array[Message]", count: int | None = None, partition: int = 0
+    ) -> None:
         """Queue an array from `messages`, or the first `count` of it."""
         count = len(array) if count is None else min(count, len(array))
-        done = _library.rd_kafka_produce_batch(self.topic, 0, _COPY, array, count)
+        done = _library.rd_kafka_produce_batch(self.topic, partition, _COPY, array, count)
         if done != count:
             raise RuntimeError(f"{count - done} messages were not queued")
 

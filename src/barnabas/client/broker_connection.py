@@ -7,6 +7,7 @@ that is cancelled later does not, and its response is dropped when it comes.
 
 import os
 import secrets
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, TypeVar, cast
@@ -290,6 +291,8 @@ async def _connect(address: Address, config: ClientConfig) -> trio.abc.Stream:
         raise failure(address, _connect_reason(error)) from None
     except UnicodeError:  # a label of the host name is empty or too long
         raise BrokerGoneError(address, "the host name is invalid") from None
+    if config.receive_buffer_bytes > 0:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.receive_buffer_bytes)
     if config.tls is None:
         return stream
     import ssl

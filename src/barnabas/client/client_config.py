@@ -68,6 +68,8 @@ class ClientConfig:
     compression: str = "none"
     fetch_max_bytes: int = 1 << 20
     fetch_max_wait_s: float = 0.5
+    receive_buffer_bytes: int = -1
+    """The size of a socket's receive buffer; -1 leaves it to the system."""
     ignored: tuple[str, ...] = ()
     """The names of properties that this client does not know."""
 

@@ -1,8 +1,11 @@
 """Properties of followers: their fetches, fetchers, throttles and checkpoints."""
 
+import socket
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 
 from barnabas.testing import Node
@@ -63,6 +66,28 @@ def test_silent_leader_is_left_after_the_timeout() -> None:
             assert (harness.broker.connections > 1) is is_left
 
         with_fetchers(test, replica_socket_timeout_ms=timeout_ms)
+
+
+@observes("replica.socket.receive.buffer.bytes")
+def test_connection_to_the_leader_has_the_receive_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[trio.SocketStream] = []
+    connect = trio.open_tcp_stream
+
+    async def observe(*args: Any, **options: Any) -> trio.SocketStream:
+        opened.append(stream := await connect(*args, **options))
+        return stream
+
+    monkeypatch.setattr(trio, "open_tcp_stream", observe)
+    sizes: list[int] = []
+    for size in ("20000", "40000"):
+
+        async def test(harness: Harness) -> None:
+            harness.publish()
+            await until(lambda: bool(harness.fetches))
+            sizes.append(opened[-1].socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+
+        with_fetchers(test, replica_socket_receive_buffer_bytes=size)
+    assert sizes == [40_000, 80_000]  # the system doubles the size, for its own data
 
 
 @observes("num.replica.fetchers", dynamic=True)

@@ -132,7 +132,8 @@ PROPERTIES: tuple[P, ...] = (
       "Most milliseconds that a voter waits after an election without a winner.",
       validator=Range(0), has_effect=True),
     P("controller.quorum.append.linger.ms", INT, 25, MEDIUM,
-      "Milliseconds for which the leader gathers records before it writes them.",
+      "Milliseconds for which the leader gathers records before it writes them. Without effect: "
+      "the leader writes at once, and records that arrive during an fsync share the next one.",
       validator=Range(0)),
     P("controller.quorum.request.timeout.ms", INT, 2000, MEDIUM,
       "Milliseconds that a request of the quorum may take.",

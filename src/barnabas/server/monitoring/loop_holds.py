@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import trio
 
-BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+BOUNDS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.5, 1.0, 2.0, 5.0)
 """The upper limits of the histogram's buckets, in seconds; a last bucket has no limit."""
 _WINDOW_S: Final = 60.0
 

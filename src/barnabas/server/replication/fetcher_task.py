@@ -192,6 +192,7 @@ class FetcherTask:
             client_id=f"broker-{config.node_id}-fetcher-{self._key.number}",
             request_timeout_s=timeout_s,
             connect_timeout_s=timeout_s,
+            receive_buffer_bytes=config.get_int("replica.socket.receive.buffer.bytes"),
         )
 
 
