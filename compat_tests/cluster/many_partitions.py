@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.protocol.messages.metadata import MetadataRequest
@@ -180,7 +181,12 @@ def _create(
     began = time.monotonic()
     for topic in topics:
         new = NewTopic(topic, min(count, TOPIC_PARTITIONS), 3, config={"min.insync.replicas": "2"})
-        admin.create_topics([new], operation_timeout=120, request_timeout=120)[topic].result(180)
+        future = admin.create_topics([new], operation_timeout=120, request_timeout=120)[topic]
+        try:
+            future.result(180)
+        except KafkaException as error:  # of a retry by the client
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
     created = time.monotonic() - began
     in_sync = seconds_until_all(
         views,

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from barnabas.cluster.replication import fetcher_core
 from barnabas.cluster.replication.fetcher_core import FetcherCore
 from barnabas.cluster.replication.followed_partition import FetchState
 from barnabas.cluster.replication.replication_quota import ReplicationQuota
@@ -70,6 +71,52 @@ def test_first_request_asks_from_the_log_end_with_both_epochs() -> None:
     assert isinstance(request, FetchRequest)
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, 42)
     assert (request.max_wait_ms, request.min_bytes, request.session_epoch) == (500, 1, 0)
+
+
+def numbers(request: FetchRequest | ListOffsetsRequest | None) -> list[int]:
+    return [each.partition for each in partitions_of(request)]
+
+
+def test_many_new_partitions_are_listed_in_parts_that_do_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetcher_core, "_PARTITIONS_PER_REQUEST_MAX", 3)
+    pairs = [pair(number) for number in range(8)]
+    core = following(*(follower for _, follower in pairs))
+    for listed, wait_ms in (([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 7], 500), ([], 500)):
+        request = next_request(core)
+        assert isinstance(request, FetchRequest)
+        assert (numbers(request), request.max_wait_ms) == (listed, wait_ms)
+        assert core.is_behind is False
+        core.on_response(fetch_response(session_id=9), 0, wall_ms=NOW_MS)
+
+
+def test_partition_of_the_session_that_moved_does_not_wait_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetcher_core, "_PARTITIONS_PER_REQUEST_MAX", 2)
+    pairs = [pair(number) for number in range(6)]
+    core = following(*(follower for _, follower in pairs))
+    pairs[0][0].produce(b"a")
+    for listed in ([0, 1], [2, 3, 0], [4, 5]):
+        request = next_request(core)
+        assert sorted(numbers(request)) == sorted(listed)
+        answers = [
+            pairs[each.partition][0].answer(FOLLOWER, each) for each in partitions_of(request)
+        ]
+        core.on_response(fetch_response(*answers, session_id=9), 0, wall_ms=NOW_MS)
+    assert pairs[0][1].log.log_end_offset == 1
+
+
+def test_leader_without_a_session_gets_every_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_core, "_PARTITIONS_PER_REQUEST_MAX", 3)
+    core = following(*(pair(number)[1] for number in range(8)))
+    for listed in (3, 8, 8):
+        request = next_request(core)
+        assert isinstance(request, FetchRequest)
+        assert len(numbers(request)) == listed
+        core.on_response(fetch_response(session_id=0), 0, wall_ms=NOW_MS)
+    assert request.max_wait_ms == 500
 
 
 def test_request_before_version_15_has_the_replica_id_outside_the_state() -> None:

@@ -1,7 +1,9 @@
-"""Requests of the ISR manager: one at a time, with all that is pending."""
+"""Requests of the ISR manager: one at a time, with what is pending."""
 
 import attrs
+import pytest
 
+from barnabas.cluster.replication import isr_manager
 from barnabas.cluster.replication.isr_manager import (
     RETRY_MS,
     IsrManager,
@@ -53,6 +55,20 @@ def response(*partitions: int, error: ErrorCode = ErrorCode.NONE) -> AlterPartit
 def asked(request: AlterPartitionRequest | None) -> list[int]:
     assert request is not None
     return [each.partition_index for topic in request.topics for each in topic.partitions]
+
+
+def test_many_proposals_are_sent_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isr_manager, "PROPOSALS_PER_REQUEST_MAX", 2)
+    manager = IsrManager(1)
+    leaders = [Leader(number) for number in range(5)]
+    for leader in leaders:
+        manager.submit(proposal(leader))
+    for numbers in ([0, 1], [2, 3], [4]):
+        assert manager.wakeup_ms() == 0
+        assert asked(manager.poll(EPOCH, 100)) == numbers
+        manager.on_response(response(*numbers), 100)
+    assert manager.wakeup_ms() is None
+    assert [leader.answers for leader in leaders] == [[0]] * 5
 
 
 def test_request_has_the_proposal_and_the_epochs_of_the_brokers() -> None:

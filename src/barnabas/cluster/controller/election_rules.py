@@ -102,9 +102,15 @@ def election_of(context: Context, topic_name: str) -> Election:
 
 
 def _topic_value(context: Context, topic_name: str, name: str) -> Any:
-    """Return a topic's effective value, with the appended changes of the configuration."""
+    """Return a topic's effective value, with the appended changes of the configuration.
+
+    An operation on many partitions of a topic looks it up once.
+    """
+    known, key = context.topic_values, (topic_name, name)
+    if key in known:
+        return known[key]
     image = context.image
     text = image.topic_config(topic_name).get(name, image.broker_config(None).get(name))
-    return (
-        context.config.topic_defaults[name] if text is None else TOPIC_PROPERTIES[name].parse(text)
-    )
+    default = context.config.topic_defaults[name]
+    value = known[key] = default if text is None else TOPIC_PROPERTIES[name].parse(text)
+    return value

@@ -1,7 +1,7 @@
 """The input and the result of a controller operation."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
@@ -50,6 +50,10 @@ class Context:
     new_id: Callable[[], Uuid]
     random: Callable[[int], int]
     leaving: Collection[int] = ()
+    topic_values: dict[tuple[str, str], Any] = attrs.field(
+        init=False, eq=False, repr=False, factory=dict[tuple[str, str], Any]
+    )
+    """Effective values of topics that were looked up in this image, by topic and property."""
 
     def is_active(self, broker_id: int) -> bool:
         """True when a broker may join ISRs and lead."""

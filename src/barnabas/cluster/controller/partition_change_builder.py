@@ -129,9 +129,11 @@ class PartitionChangeBuilder:
 
     def _record_assignment(self, record: PartitionChangeRecord) -> None:
         partition = self.partition
-        if tuple(self.replicas) != partition.replicas:
+        has_moved = self.replicas is not partition.replicas
+        if has_moved and tuple(self.replicas) != partition.replicas:
             record.replicas = list(self.replicas)
-        if self.rules.metadata_version >= DIRECTORIES_SINCE:
+        may_differ = has_moved or self.directories
+        if may_differ and self.rules.metadata_version >= DIRECTORIES_SINCE:
             directories = tuple(self._directory(replica) for replica in self.replicas)
             if directories != partition.directories:
                 record.directories = list(directories)

@@ -35,6 +35,11 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _FIRST_BACKOFF_MS: Final = 50
 _THROTTLE_CHECK_MS: Final = 100
+_PARTITIONS_PER_REQUEST_MAX: Final = 1000
+"""New partitions of a request to a leader; more are added by the next ones, which do not wait.
+
+A leader reads every partition of a request before it serves other clients.
+"""
 
 _FATAL: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
 """Errors of the follower's own log after which it waits for the next leader epoch."""
@@ -176,11 +181,29 @@ class FetcherCore:
             )
         else:
             request.replica_id = self._broker_id
-        wanted = self._fetching if self._session.is_full else self._changed
         limit = settings.partition_max_bytes
-        self._session.fill(request, [(key, each.request(limit)) for key, each in wanted.items()])
-        self._changed.clear()
+        wanted = self._take_wanted()
+        if self._changed:
+            request.max_wait_ms = 0
+        self._session.fill(request, [(key, each.request(limit)) for key, each in wanted])
         return request
+
+    def _take_wanted(self) -> list[tuple[Key, FollowedPartition]]:
+        """Return the partitions to list in the next request; the others stay in `_changed`.
+
+        The leader would read a partition of the session again at its earlier offset, so only new
+        ones wait for a later request.
+        """
+        session = self._session
+        wanted = self._fetching if session.is_full else self._changed
+        listed = list(wanted.items())
+        left: dict[Key, FollowedPartition] = {}
+        if len(listed) > _PARTITIONS_PER_REQUEST_MAX and session.takes_parts:
+            new = [each for each in listed if not session.holds(each[0])]
+            left = dict(new[_PARTITIONS_PER_REQUEST_MAX:])
+            listed = [each for each in listed if each[0] not in left]
+        self._changed = left
+        return listed
 
     def _end_delays(self, now_ms: int) -> None:
         delays = self._delays
@@ -237,8 +260,10 @@ class FetcherCore:
 
     @property
     def is_behind(self) -> bool:
-        """True when partitions wait for a request, because another one is in flight."""
-        return self._in_flight is not None and bool(self._changed)
+        """True when partitions wait for a request, because another one is held open."""
+        request = self._in_flight
+        is_immediate = isinstance(request, FetchRequest) and request.max_wait_ms == 0
+        return request is not None and not is_immediate and bool(self._changed)
 
     def on_abandoned(self) -> None:
         """The request is given up with its connection; the next one lists everything."""

@@ -37,11 +37,17 @@ class FollowerSession:
         self._epoch = _INITIAL_EPOCH
         self._held: set[Key] = set()
         self._forgotten: set[Key] = set()
+        self.takes_parts = True
+        """False while the leader has no session for this follower: each request is complete."""
 
     @property
     def is_full(self) -> bool:
         """True when the next request must list every partition."""
         return self._epoch == _INITIAL_EPOCH
+
+    def holds(self, key: Key) -> bool:
+        """True when the leader has the partition in the session."""
+        return not self.is_full and key in self._held
 
     def forget(self, key: Key) -> None:
         """The next requests do not include this partition."""
@@ -89,7 +95,8 @@ class FollowerSession:
             return False
         if self.is_full:
             self._id = response.session_id
-            self._epoch = _INITIAL_EPOCH if self._id == NO_SESSION else 1
+            self.takes_parts = self._id != NO_SESSION
+            self._epoch = 1 if self.takes_parts else _INITIAL_EPOCH
         elif response.session_id == self._id:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         else:

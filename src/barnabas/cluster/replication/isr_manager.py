@@ -1,10 +1,11 @@
 """Changes of the ISR on their way to the controller (Kafka's `AlterPartitionManager`).
 
-Leaders submit proposals; one request at a time carries all of them. A core without input or output:
+Leaders submit proposals; one request at a time carries them. A core without input or output:
 `poll` returns the request to send, and the answer or the failure comes back as an event. Times are
 in ms.
 """
 
+from itertools import islice
 from typing import Final, Protocol
 
 import attrs
@@ -18,6 +19,8 @@ from barnabas.protocol.messages.alter_partition import (
 from barnabas.protocol.types import Uuid
 
 RETRY_MS: Final = 50
+PROPOSALS_PER_REQUEST_MAX: Final = 500
+"""The controller decides a request in one step, and serves nobody else meanwhile."""
 
 PartitionAnswer = AlterPartitionResponse.PartitionData
 
@@ -87,7 +90,7 @@ class IsrManager:
         }
         if not self._proposals:
             return None
-        self._in_flight = dict(self._proposals)
+        self._in_flight = dict(islice(self._proposals.items(), PROPOSALS_PER_REQUEST_MAX))
         topics: dict[Uuid, AlterPartitionRequest.TopicData] = {}
         for (topic_id, _), proposal in self._in_flight.items():
             topic = topics.get(topic_id)
