@@ -20,7 +20,7 @@ from barnabas.protocol.types import Uuid
 
 RETRY_MS: Final = 50
 PROPOSALS_PER_REQUEST_MAX: Final = 500
-"""The controller decides a request in one step, and serves nobody else meanwhile."""
+"""The controller decides a request in one step; other requests wait meanwhile."""
 
 PartitionAnswer = AlterPartitionResponse.PartitionData
 
