@@ -1,0 +1,39 @@
+"""A broker that ends right after its start is fenced at once: the controllers are connected to it.
+
+They connect when it registers. Planted once: they connected when it was unfenced, and such a broker
+kept its leaderships for the nine seconds of its session.
+"""
+
+import time
+
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
+from barnabas.testing.eventually import wait_until
+from barnabas.testing.process import ClusterProcess
+from compat_tests import wire
+from compat_tests.cluster import observation
+
+ROUNDS = 2
+FENCED_WITHIN_S = 2.0
+
+
+def is_fenced(address: str, broker_id: int) -> bool:
+    """True when a node has a broker as fenced. Metadata lists it for some seconds more."""
+    request = DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=True)
+    brokers = wire.call(address, request, 2).brokers
+    return any(each.broker_id == broker_id and each.is_fenced for each in brokers)
+
+
+def test_broker_killed_right_after_its_start_is_fenced_at_once() -> None:
+    with ClusterProcess(3) as cluster:
+        leader = observation.quorum(cluster.nodes[1].bootstrap).leader
+        victim = next(each for each in cluster.nodes if each != leader)
+        others = [node.bootstrap for number, node in cluster.nodes.items() if number != victim]
+        for _ in range(ROUNDS):
+            cluster.nodes[victim].kill()
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), 15)
+            time.sleep(3.1)  # evidence against a broker counts once in three seconds
+            cluster.nodes[victim].start()
+            cluster.nodes[victim].send_kill()
+            killed = time.monotonic()
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), 15)
+            assert time.monotonic() - killed < FENCED_WITHIN_S
