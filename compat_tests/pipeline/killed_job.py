@@ -27,7 +27,12 @@ class Load:
 
     def __init__(self, bootstrap: str, topic: str, per_second: int = 400) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
         )
         self._topic = topic
         self._pause_s = 0.05

@@ -21,7 +21,7 @@ from barnabas.pipeline.delivery.transactional_producer import TransactionalProdu
 from barnabas.pipeline.spark import python_daemon
 
 POINTS = ("begun", "produced", "offsets-sent", "committed")
-_directory = Path(os.environ["BARNABAS_POINTS"])
+_directory = Path(os.environ.get("BARNABAS_POINTS", "."))
 
 
 def reached(point: str) -> str | None:
@@ -41,8 +41,9 @@ def reached(point: str) -> str | None:
     if action in ("kill-worker", "kill-driver"):
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "suspend-worker":
-        # The daemon sends SIGHUP to its process group when the driver has gone.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # In another session, because the kernel resumes suspended processes of a process group
+        # whose parent has gone, and the daemon ends its group when the driver has gone.
+        os.setsid()
         os.kill(os.getpid(), signal.SIGSTOP)
         time.sleep(0.1)
     return action

@@ -1,0 +1,159 @@
+"""Kill cycles of a forward job: `python -m compat_tests.pipeline.forward_kills --seconds 600`.
+
+A job copies a topic under load while its worker, its driver or the broker is killed, at planted
+points of the transaction and at random. At the end every record must be in the target once, in the
+order of its key, and the group's offsets must be at the end of the source.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from compat_tests.pipeline.killed_job import (
+    DriverProcess,
+    Load,
+    check_copied,
+    create_topics,
+    is_caught_up,
+    wait_until,
+)
+from compat_tests.pipeline.planted_daemon import POINTS
+from compat_tests.servers import BarnabasProcess, ServerProcess
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def forward_plan(bootstrap: str, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "generation": 1,
+        "kind": "copy",
+        "bootstrap": bootstrap,
+        "group_id": name,
+        "transactional_id": name,
+        "topics": [f"{name}-source"],
+        "target_topic": f"{name}-target",
+        "properties": {"key.converter": BYTES, "value.converter": BYTES},
+        "transaction_timeout_ms": 10_000,
+    }
+
+
+class ForwardJob:
+    """A forward job under load, with the processes that a cycle kills."""
+
+    def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
+        self.server = server
+        self.name = name
+        self.source, self.target = f"{name}-source", f"{name}-target"
+        create_topics(server.bootstrap, [self.source, self.target])
+        self.driver = DriverProcess(directory, {"plan": forward_plan(server.bootstrap, name)})
+        self.load = Load(server.bootstrap, self.source)
+        self.driver.start()
+        self.driver.wait_for_progress()
+
+    def kill_worker_at(self, point: str) -> None:
+        self.driver.plant(point, "kill-worker")
+        self._wait_for_another_start()
+
+    def kill_driver_at(self, point: str) -> None:
+        self.driver.plant(point, "kill-driver")
+        self.restart_driver()
+
+    def kill_driver(self) -> None:
+        time.sleep(random.uniform(0, 1))
+        self.restart_driver()
+
+    def kill_workers(self) -> None:
+        time.sleep(random.uniform(0, 0.5))
+        for worker in self.driver.workers():
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(0.5)
+
+    def kill_broker(self) -> None:
+        self.server.kill()
+        time.sleep(random.uniform(0, 1))
+        self.server.start()
+        time.sleep(1)
+
+    def kill_all(self) -> None:
+        self.driver.kill()
+        self.kill_broker()
+        self.restart_driver()
+
+    def resume_zombie(self) -> str:
+        """Suspend a worker inside a transaction, let a new driver work, and resume the worker."""
+        (self.driver.points / "failed-commits").unlink(missing_ok=True)
+        self.driver.plant("offsets-sent", "suspend-worker")
+        zombie = int((self.driver.points / "offsets-sent.reached").read_text())
+        self.restart_driver()
+        os.kill(zombie, signal.SIGCONT)
+        notes = self.driver.points / "failed-commits"
+        wait_until(notes.exists, "failed commit of the suspended worker", self.driver)
+        return notes.read_text()
+
+    def restart_driver(self) -> None:
+        self.driver.kill()
+        self.driver.start()
+        self.driver.wait_for_progress()
+
+    def check(self) -> int:
+        """Stop the load, wait for the job, check the target; return the number of records."""
+        sent = self.load.end()
+        caught_up: Callable[[], bool] = lambda: is_caught_up(  # noqa: E731
+            self.server.bootstrap, self.source, self.name
+        )
+        wait_until(caught_up, "end of the source", self.driver)
+        self.driver.kill()
+        check_copied(self.server.bootstrap, self.source, self.target, self.name, sent)
+        return sent
+
+    def _wait_for_another_start(self) -> None:
+        wait_until(lambda: bool(self.driver.events("failed")), "failure", self.driver)
+        starts = len(self.driver.events("failed")) + 1
+        wait_until(lambda: len(self.driver.events("started")) >= starts, "start", self.driver)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    random.seed(options.seed)
+    print(f"seed {options.seed}")
+    server = BarnabasProcess()
+    server.start()
+    try:
+        with TemporaryDirectory(prefix="barnabas-pipeline-") as directory:
+            job = ForwardJob(server, Path(directory), "soak")
+            cycles = soak(job, options.seconds)
+            sent = job.check()
+    finally:
+        server.close()
+    print(f"{cycles} kills, {sent} records: each once, in order")
+    return 0
+
+
+def soak(job: ForwardJob, seconds: float) -> int:
+    """Run random cycles for some time; return their number."""
+    actions: list[Callable[[], object]] = [
+        *[lambda point=point: job.kill_worker_at(point) for point in POINTS],
+        *[lambda point=point: job.kill_driver_at(point) for point in POINTS],
+        *[job.kill_driver, job.kill_workers, job.kill_broker, job.kill_all, job.resume_zombie],
+    ]
+    began, cycles = time.monotonic(), 0
+    while time.monotonic() - began < seconds:
+        random.choice(actions)()
+        cycles += 1
+        print(f"{time.monotonic() - began:.0f} s: {cycles} kills", flush=True)
+    return cycles
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Exactly once through kills: a forward job loses and doubles nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from compat_tests import spark as setup
+from compat_tests.pipeline.forward_kills import ForwardJob
+from compat_tests.pipeline.planted_daemon import POINTS
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(600),
+]
+
+
+def test_forward_job_killed_at_every_point_copies_each_record_once(
+    start_server, unique, tmp_path: Path
+) -> None:
+    job = ForwardJob(start_server(), tmp_path, unique("forward"))
+    for point in POINTS:
+        job.kill_worker_at(point)
+    job.kill_driver_at("produced")
+    job.kill_driver_at("committed")
+    job.kill_workers()
+    job.kill_broker()
+    job.kill_all()
+    assert "Fenced" in job.resume_zombie()
+    assert job.check() > 1000
