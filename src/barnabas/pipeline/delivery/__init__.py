@@ -9,12 +9,16 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
 
     job_plan                a job to run, its progress, its failure: plain data
     forward_job             start a forward job; query_job watches it
+    slices_job              run a source connector slice by slice
+    epochs_job              start a job with state; epoch_markers decides what a task repeats
     start_positions         the first offset of each partition (a decision, without I/O)
     cluster_state           topics, offsets and limits, as the driver reads them
     kafka_properties        client properties for librdkafka and for Spark
     worker_plan             the part of a plan that travels to the tasks
     worker_tasks            the functions that Spark's Python workers call
-    record_writers          what happens to rows inside a transaction
+    record_writers          what happens to rows inside a transaction: topic_writers, sink_writer
+    slice_tasks             polls of a connector's task; source_offsets has its positions
+    epoch_tasks             the rows of a shuffle partition with their marker
     transactional_producer  transactions, and the producers that a worker keeps
     arrow_rows, task_figures   rows in, figures out
     task_failures           failures on their way from a task to the driver

@@ -7,12 +7,12 @@ cost a round trip to the JVM for each field of each batch.
 import contextlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from barnabas.pipeline.delivery import task_failures
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
 from barnabas.pipeline.delivery.query_progress import BatchProgress, added
 from barnabas.pipeline.delivery.spark_library import StreamingQuery
 
@@ -29,11 +29,13 @@ class QueryJob:
         *,
         progress: JobProgress,
         watch: Callable[[], JobFailure | None] | None = None,
+        on_batch: Callable[[Sequence[PartitionLag]], None] | None = None,
         scratch: Path | None = None,
     ) -> None:
         self._plan = plan
         self._query = query
         self._watch = watch
+        self._on_batch = on_batch
         self._watched_s = time.monotonic()
         self._scratch = scratch
         self._progress = progress
@@ -57,6 +59,8 @@ class QueryJob:
         with contextlib.suppress(Exception):  # the JVM may be gone; `failure` reports that
             for batch in self._new_batches():
                 self._progress = added(self._progress, batch, int(time.time() * 1000))
+                if self._on_batch is not None and batch.has_rows:
+                    self._on_batch(batch.lag)
             self._look_after()
         return self._progress
 

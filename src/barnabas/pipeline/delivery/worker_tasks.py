@@ -10,8 +10,9 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from barnabas.pipeline.delivery import slice_tasks
+from barnabas.pipeline.delivery import epoch_tasks, slice_tasks
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows, runs
+from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
@@ -35,6 +36,11 @@ def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
         return
     figures = _ForwardTask(plan, first).run(rows)
     yield figures.as_batch()
+
+
+def epoch(plan: EpochPlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Write the rows of a shuffle partition in one transaction; yield one row of figures."""
+    yield epoch_tasks.run(plan, batches).as_batch()
 
 
 def source_slice(plan: TaskPlan, indexes: Iterator[int]) -> Iterator[Figures]:

@@ -1,0 +1,98 @@
+"""Kill cycles of a job with state: counts by key, written epoch by epoch."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from compat_tests.pipeline.forward_kills import ForwardJob, forward_plan
+from compat_tests.pipeline.killed_job import (
+    KEYS,
+    DriverProcess,
+    Load,
+    create_topics,
+    read_committed,
+    wait_until,
+)
+from compat_tests.servers import ServerProcess
+
+SHUFFLE_PARTITIONS = 3
+
+
+def start_counts(engine: Any, settings: dict[str, Any]) -> Any:
+    """Start the query that counts the records of each key."""
+    from pyspark.sql import functions
+
+    from barnabas.pipeline.delivery import epochs_job
+    from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+
+    fields = {**settings["plan"], "kind": JobKind.COPY, "topics": tuple(settings["plan"]["topics"])}
+    plan = JobPlan(**fields)
+    rows = (
+        engine.session.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", plan.bootstrap)
+        .option("kafka.fetch.max.wait.ms", "20")
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", plan.topics[0])
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    counts = rows.groupBy("key").agg(functions.count("*").alias("n"))
+    frame = counts.selectExpr("key", "CAST(n AS STRING) AS value")
+    return epochs_job.start(plan, frame, settings["checkpoint"])
+
+
+class CountingJob(ForwardJob):
+    """A job with state under load, with the cycles of a forward job."""
+
+    def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
+        self.server = server
+        self.name = name
+        self.source, self.target = f"{name}-source", f"{name}-target"
+        self.checkpoint = directory / "checkpoint"
+        create_topics(server.bootstrap, [self.source, self.target])
+        settings = {
+            "plan": forward_plan(server.bootstrap, name),
+            "start": "compat_tests.pipeline.epochs_kills:start_counts",
+            "checkpoint": str(self.checkpoint),
+            "spark": {"spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS)},
+        }
+        self.driver = DriverProcess(directory, settings)
+        self.load = Load(server.bootstrap, self.source)
+        self.driver.start()
+        self.driver.wait_for_progress()
+
+    def lose_commit_log(self) -> None:
+        """Leave the state of a kill behind the last task and before Spark's commit log."""
+        self.driver.kill()
+        newest = max(
+            (path for path in (self.checkpoint / "commits").iterdir() if path.name.isdecimal()),
+            key=lambda path: int(path.name),
+        )
+        newest.unlink()
+        (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+        self.driver.start()
+        self.driver.wait_for_progress()
+
+    def check(self) -> int:
+        """Stop the load, wait for the final counts, check that no update came twice."""
+        sent = self.load.end()
+        expected = Counter(f"k{number % KEYS}".encode() for number in range(sent))
+        updates: dict[bytes, list[int]] = {}
+
+        def is_final() -> bool:
+            updates.clear()
+            updates.update(self._updates())
+            return {key: max(counts) for key, counts in updates.items()} == expected
+
+        wait_until(is_final, f"final counts ({sent} records)", self.driver)
+        self.driver.kill()
+        for key, counts in self._updates().items():
+            assert counts == sorted(set(counts)), f"updates of {key!r} are repeated: {counts}"
+            assert counts[-1] == expected[key]
+        return sent
+
+    def _updates(self) -> dict[bytes, list[int]]:
+        found: dict[bytes, list[int]] = defaultdict(list)
+        for message in read_committed(self.server.bootstrap, self.target):
+            found[message.key()].append(int(message.value()))
+        return found

@@ -1,0 +1,112 @@
+"""A task of an epoch: the rows of one shuffle partition, in one transaction with its marker."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from confluent_kafka import TopicPartition
+
+from barnabas.pipeline.delivery import epoch_markers
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.epoch_markers import Decision, EpochMismatchError, Marker
+from barnabas.pipeline.delivery.produced_records import BY_KEY
+from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.task_figures import Figures
+from barnabas.pipeline.delivery.transactional_producer import (
+    RecordTooLargeError,
+    Transaction,
+    TransactionSettings,
+    transaction,
+)
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
+
+
+@attrs.frozen
+class EpochPlan:
+    """The values that tasks of epochs use in addition to those of every job."""
+
+    task: TaskPlan
+    epochs_topic: str
+    partitions: int
+    checkpoint: str
+
+
+def run(plan: EpochPlan, batches: Iterator[Any]) -> Figures:
+    """Write the rows of this task's partition, unless they are written already.
+
+    Raises TaskFailureError when the checkpoint does not belong to the markers.
+    """
+    context = pyspark().TaskContext.get()
+    epoch = int(context.getLocalProperty("streaming.sql.batchId"))
+    query_id = str(context.getLocalProperty("sql.streaming.queryId"))
+    partition = int(context.partitionId())
+    if partition >= plan.partitions:
+        raise TaskFailureError(
+            f"the query has more than {plan.partitions} partitions: epochs need the partitions of "
+            "a shuffle, whose number the checkpoint fixes",
+            is_permanent=True,
+        )
+    return _EpochTask(plan, epoch, query_id, partition).run(batches)
+
+
+class _EpochTask:
+    def __init__(self, plan: EpochPlan, epoch: int, query_id: str, partition: int) -> None:
+        self._plan = plan
+        self._where = (plan.epochs_topic, partition)
+        self._figures = Figures()
+        content = CheckpointFiles(plan.checkpoint).input_of(epoch)
+        if content is None:
+            raise TaskFailureError(
+                f"the checkpoint {plan.checkpoint} has no input of epoch {epoch}, or this host "
+                "does not share it",
+                is_permanent=True,
+            )
+        self._current = Marker(epoch + 1, query_id, epoch_markers.digest_of(content))
+
+    def run(self, batches: Iterator[Any]) -> Figures:
+        task = self._plan.task
+        settings = TransactionSettings(task.group_id, task.generation, task.producer, task.consumer)
+        transactional_id = f"{task.transactional_id}-{self._where[1]}"
+        with transaction(settings, transactional_id, [self._where]) as begun:
+            decision = self._decide(begun)
+            for batch in batches:
+                self._figures.records += batch.num_rows
+                if decision is Decision.WRITE:
+                    self._write(begun, batch)
+                else:
+                    self._figures.skipped += batch.num_rows
+            begun.send_offsets([self._position()])
+        self._figures.transactions += 1
+        self._figures.fenced += begun.fenced
+        return self._figures
+
+    def _decide(self, begun: Transaction) -> Decision:
+        found = begun.positions[self._where]
+        try:
+            return epoch_markers.decide(
+                epoch_markers.decode(found.offset, found.metadata), self._current
+            )
+        except EpochMismatchError as error:
+            raise TaskFailureError(str(error), is_permanent=True) from error
+
+    def _position(self) -> TopicPartition:
+        marker = self._current
+        return TopicPartition(*self._where, marker.next_epoch, metadata=marker.encode())
+
+    def _write(self, begun: Transaction, batch: Any) -> None:
+        columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]
+        partitions = batch.column("partition").to_pylist()
+        timestamps_ms = batch.column("timestamp_ms").to_pylist()
+        produce = begun.producer.produce
+        for topic, value, key, partition, timestamp_ms in zip(
+            *columns, partitions, timestamps_ms, strict=True
+        ):
+            try:
+                target = BY_KEY if partition is None else partition
+                produce(topic, value, key, target, timestamp_ms or 0, None)
+            except RecordTooLargeError as error:
+                message = f"a record of epoch {self._current.next_epoch - 1} is too large: {error}"
+                raise TaskFailureError(message, is_permanent=True) from error
+        begun.producer.poll()
+        self._figures.written += batch.num_rows
