@@ -9,11 +9,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from barnabas.testing import Node
 from compat_tests import jars
-from compat_tests.servers import KafkaProcess
+from compat_tests.cluster.machines import barnabas
+from compat_tests.servers import KafkaProcess, free_ports
 
 pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
 
@@ -54,6 +61,10 @@ def check(bootstrap: str) -> None:
     config = admin.describe_configs([resource])[resource].result(30)
     assert config["retention.ms"].value == "-1"
     assert config["cleanup.policy"].value == "compact,delete"
+    assert read(bootstrap, "kept", 1, len(VALUES)) == VALUES
+
+
+def check_values(bootstrap: str) -> None:
     assert read(bootstrap, "kept", 1, len(VALUES)) == VALUES
 
 
@@ -148,6 +159,47 @@ def kafka(data) -> Iterator[KafkaProcess]:
     process.data = data
     yield process
     process.close()
+
+
+def test_records_of_a_cluster_of_kafka_3_7_have_versions_that_it_decodes(data, tmp_path) -> None:
+    """metadata.version 17: a partition has directories (v1) and no eligible leaders (v2)."""
+    file = tmp_path / "server.properties"
+    clients, controllers = free_ports()
+    listeners = f"PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controllers}"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners={listeners}\nlog.dirs={data}\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controllers}\n"
+    )
+    identity = ("--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg", "--release-version", "3.7-IV2")
+    barnabas("format", "--config", str(file), *identity, "--standalone")
+    with Node(data, {"listeners": listeners}) as node:
+        fill(node.bootstrap)
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_partitions([NewPartitions("kept", 3)])["kept"].result(30)
+    with Node(data, {"listeners": listeners}) as node:  # an election and a second registration
+        check_values(node.bootstrap)
+    dump = jars.java(DUMP, "--cluster-metadata-decoder", "--files", data / METADATA_LOG).stdout
+    found: dict[str, set[int]] = {}
+    for line in dump.splitlines():
+        if match := re.search(r'payload: \{"type":"(\w+)","version":(\d+)', line):
+            found.setdefault(match[1], set()).add(int(match[2]))
+    expected = {
+        "FEATURE_LEVEL_RECORD": 0,
+        "REGISTER_CONTROLLER_RECORD": 0,
+        "REGISTER_BROKER_RECORD": 3,
+        "BROKER_REGISTRATION_CHANGE_RECORD": 2,
+        "TOPIC_RECORD": 0,
+        "PARTITION_RECORD": 1,
+        "PARTITION_CHANGE_RECORD": 1,
+        "CONFIG_RECORD": 0,
+        "REMOVE_TOPIC_RECORD": 0,
+        "PRODUCER_IDS_RECORD": 0,
+        "BEGIN_TRANSACTION_RECORD": 0,
+        "END_TRANSACTION_RECORD": 0,
+    }
+    assert found.keys() >= expected.keys() - {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD"}
+    assert {kind: {expected[kind]} for kind in found} == found
 
 
 def test_kafka_starts_on_our_directory_and_barnabas_on_it_again(data, kafka) -> None:

@@ -3,10 +3,17 @@
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 
+from barnabas.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 from tests.server.quorum_nodes import QuorumNodes
 from tests.server.test_quorum_of_three import create_topic
 
@@ -90,6 +97,75 @@ def test_resets_of_the_heartbeat_connection_fence_no_broker(tmp_path: Path) -> N
             assert fenced == []
             assert {n: each.epoch for n, each in leader.image.brokers.items()} == before
             assert leader.quorum.core.epoch == epoch
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_describe_quorum_shows_that_a_voter_has_ended(tmp_path: Path) -> None:
+    """Its log end and its last fetch stay the same, while the leader's log grows."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+                await nodes.start(7, roles="broker")
+            leader = nodes.leader_id
+            lost = next(node for node in (1, 2, 3) if node != leader)
+            await nodes.kill(lost)
+            before = await describe(nodes, leader)
+            assert {each.replica_id for each in before.observers} == {7}
+            for number in range(3):
+                assert await create_topic(nodes, leader, f"t{number}") == 0
+            after = await describe(nodes, leader)
+            ended, ended_later = of_replica(before, lost), of_replica(after, lost)
+            assert ended_later.log_end_offset == ended.log_end_offset
+            assert ended_later.last_fetch_timestamp == ended.last_fetch_timestamp
+            assert ended_later.last_caught_up_timestamp == ended.last_caught_up_timestamp
+            own, own_later = of_replica(before, leader), of_replica(after, leader)
+            assert own_later.log_end_offset > own.log_end_offset
+            assert own_later.last_caught_up_timestamp > own.last_caught_up_timestamp
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+async def describe(nodes: QuorumNodes, node_id: int) -> Any:
+    partition = DescribeQuorumRequest.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    channel = nodes.running[node_id].channel
+    response = await channel.send(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+    return response.topics[0].partitions[0]
+
+
+def of_replica(partition: Any, replica_id: int) -> Any:
+    return next(each for each in partition.current_voters if each.replica_id == replica_id)
+
+
+def test_clock_that_jumps_causes_no_election_and_no_fencing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour forward, then two back, on all nodes at once; timers use another clock."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery, config={"broker.heartbeat.interval.ms": "200"})
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            leader = nodes.running[nodes.leader_id]
+            epoch, brokers = leader.quorum.core.epoch, dict(leader.image.brokers)
+            now, now_ns = time.time, time.time_ns
+            for hours in (1, -1):
+                monkeypatch.setattr(time, "time", lambda jump=3600.0 * hours: now() + jump)
+                monkeypatch.setattr(
+                    time, "time_ns", lambda jump=3600 * 10**9 * hours: now_ns() + jump
+                )
+                await trio.sleep(1.2)
+                assert await create_topic(nodes, nodes.leader_id, f"t{hours}") == 0
+            assert leader.quorum.core.is_leader
+            assert leader.quorum.core.epoch == epoch
+            assert dict(leader.image.brokers) == brokers
             nursery.cancel_scope.cancel()
 
     trio.run(main)

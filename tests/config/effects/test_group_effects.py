@@ -144,11 +144,14 @@ def test_commit_that_is_not_replicated_in_time_is_refused() -> None:
             partition_index=0, committed_offset=2
         )
         topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
-        began = time.monotonic()
-        answer = wire.ask(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
-        took = time.monotonic() - began
-    assert answer.topics[0].partitions[0].error_code != 0
-    assert 0.08 < took < 4
+        request = OffsetCommitRequest(group_id="g", topics=[topic])
+        times: list[float] = []
+        for _ in range(3):  # a busy machine may delay one answer for seconds
+            began = time.monotonic()
+            answer = wire.ask(request, 8)
+            times.append(time.monotonic() - began)
+            assert answer.topics[0].partitions[0].error_code != 0
+    assert 0.08 < min(times) < 4, times
 
 
 @observes("offsets.retention.minutes", "offsets.retention.check.interval.ms")

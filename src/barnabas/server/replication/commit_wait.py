@@ -14,6 +14,7 @@ import trio
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.leader_state import LeaderState
 from barnabas.protocol.errors import ErrorCode
+from barnabas.server.open_nursery import OpenNursery
 from barnabas.server.replication.loop_timers import LoopTimers
 
 T = TypeVar("T")
@@ -174,17 +175,11 @@ class CommitWaits:
     def __init__(self, flush: Callable[[Partition], Awaitable[bool]]) -> None:
         self._flush = flush
         self._queues: dict[Partition, _Queue] = {}
-        self._nursery: trio.Nursery | None = None
+        self._nursery = OpenNursery()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the flushes that are waited for until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self._nursery = None
+        await self._nursery.serve(task_status)
 
     def wait(
         self,
@@ -216,8 +211,9 @@ class CommitWaits:
                 wait.replicating.append((part, queue))
             if partition.flush_due:
                 part.unmet += 1
-                if self._nursery is not None:  # else the node stops, and must not acknowledge
-                    self._nursery.start_soon(self._flush_part, part)
+                nursery = self._nursery.current
+                if nursery is not None:  # else the node stops, and must not acknowledge
+                    nursery.start_soon(self._flush_part, part)
         for part in parts:
             part.meet()
         wait.start(timeout_ms)
