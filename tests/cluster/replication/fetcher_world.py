@@ -36,6 +36,10 @@ class SimReplica:
 
     # As a follower
 
+    @property
+    def is_in_isr(self) -> bool:
+        return self.broker in self.isr
+
     def follower_append(self, batches: follower_log.Batches, leader_epoch: int, now_ms: int) -> int:
         if self.is_leader or leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, "other epoch")

@@ -502,3 +502,33 @@ def test_throttled_partition_in_sync_is_fetched() -> None:
         exchange(core, end)
         exchange(core, end)
     assert follower.log.log_end_offset == 4
+
+
+def test_throttled_member_of_the_isr_is_fetched_in_a_new_epoch() -> None:
+    """acks=all waits for it, so it must not wait for the rate (Kafka's follower does)."""
+    leader, follower = pair()
+    quota = ReplicationQuota()
+    quota.rate = 1
+    quota.throttle("t", None)
+    quota.record(1_000_000, 0)
+    core, end = new_core(FOLLOWER, quota), SimLeader(leader)
+    follower.isr = {LEADER, FOLLOWER}
+    leader.produce(bytes(200))
+    core.follow(follower, 0)
+    exchange(core, end)
+    exchange(core, end)
+    assert follower.log.log_end_offset == 1
+
+
+def test_throttled_replica_outside_the_isr_waits_in_a_new_epoch() -> None:
+    leader, follower = pair()
+    quota = ReplicationQuota()
+    quota.rate = 1
+    quota.throttle("t", None)
+    quota.record(1_000_000, 0)
+    core, end = new_core(FOLLOWER, quota), SimLeader(leader)
+    leader.produce(bytes(200))
+    core.follow(follower, 0)
+    exchange(core, end)
+    assert follower.log.log_end_offset == 0
+    assert state_of(core, follower) is FetchState.THROTTLED

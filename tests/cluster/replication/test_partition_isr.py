@@ -161,6 +161,35 @@ def test_high_watermark_advances_without_a_joining_replica_that_stopped(case: Ca
     assert case.log.high_watermark == 2
 
 
+def test_high_watermark_advances_without_a_joining_replica_that_a_throttle_holds_back(
+    case: Case,
+) -> None:
+    case.update(isr=(1,))
+    case.append()
+    case.fetch(2)
+    case.answer(ErrorCode.INELIGIBLE_REPLICA)
+    case.append()
+    case.partition.commit_more()
+    assert case.log.high_watermark == 1
+    case.state.hold_back(2)
+    case.partition.commit_more()
+    assert case.log.high_watermark == 2
+
+
+def test_high_watermark_advances_without_a_joining_replica_that_left_its_session(
+    case: Case,
+) -> None:
+    case.update(isr=(1,))
+    case.append()
+    time = FetchTime(case.host.now_ms)
+    case.partition.follower_fetched(2, 1, 0, 20, time)
+    case.answer(ErrorCode.INELIGIBLE_REPLICA)
+    case.append()
+    case.state.stop_counting_fetches(time, case.host.now_ms)
+    case.partition.commit_more()
+    assert case.log.high_watermark == 2
+
+
 def test_high_watermark_advances_without_a_joining_replica_that_is_fenced(case: Case) -> None:
     case.update(isr=(1,))
     case.append()

@@ -39,11 +39,11 @@ class Broker:
         volumes = [open_volume(root / name) for name in ("a", "b")]
         for volume, directory in zip(volumes, DIRECTORIES, strict=True):
             volume.write_properties(MetaProperties("cluster", 1, directory))
-        config = NodeConfig.load(None, {})
+        self.config = NodeConfig.load(None, {})
         self.logs = LogManager(volumes, volumes[0], LogConfig())
         self.logs.open()
         self.replicas = ReplicaManager(
-            1, self.logs, config=lambda: config, now_ms=lambda: NOW_MS, monotonic_ms=lambda: 0
+            1, self.logs, config=lambda: self.config, now_ms=lambda: NOW_MS, monotonic_ms=lambda: 0
         )
         self.proposals: list[IsrProposal] = []
         self.replicas.isr_manager.submit = self.proposals.append
@@ -92,6 +92,14 @@ def test_follower_is_fetched_from_its_leader(broker: Broker) -> None:
     broker.apply()
     assert broker.fetched_from == [(2, 0)]
     assert broker.replicas.fetchers.take_changed() == {FetcherKey(2, 0)}
+
+
+def test_rates_of_throttles_are_known_with_the_first_image(broker: Broker) -> None:
+    """They are dynamic properties, which a start does not have before."""
+    rates = {f"{side}.replication.throttled.rate": "1000" for side in ("leader", "follower")}
+    broker.config = broker.config.with_dynamic({}, rates)
+    broker.apply()
+    assert (broker.replicas.leader_quota.rate, broker.replicas.follower_quota.rate) == (1000, 1000)
 
 
 def test_image_without_a_new_leader_epoch_keeps_the_fetch(broker: Broker) -> None:

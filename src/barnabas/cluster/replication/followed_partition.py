@@ -44,6 +44,11 @@ class FollowedReplica(Protocol):
         """The log; raises KafkaError KAFKA_STORAGE_ERROR when it cannot be opened."""
         ...
 
+    @property
+    def is_in_isr(self) -> bool:
+        """True when the metadata here have this replica in the ISR."""
+        ...
+
     def follower_append(self, batches: follower_log.Batches, leader_epoch: int, now_ms: int) -> int:
         """Append the leader's batches; return the new log end offset. Raises KafkaError."""
         ...
@@ -113,8 +118,12 @@ class FollowedPartition:
 
     @property
     def is_in_sync(self) -> bool:
-        """True when the last response left nothing to fetch below the leader's high watermark."""
-        return self.lag == 0
+        """True when the last response left nothing to fetch below the leader's high watermark.
+
+        Before the first response of a leader epoch, the ISR of the metadata counts: acks=all waits
+        for its members.
+        """
+        return self.replica.is_in_isr if self.lag is None else self.lag == 0
 
     def read_log(self) -> None:
         """Set what the next fetch asks from what the log has."""

@@ -34,7 +34,8 @@ class FollowerProgress:
 
     `log_end_offset` and `log_start_offset` are those of the follower's log, -1 before its first
     fetch from this leader. `broker_epoch` is the one of its last fetch; None before the first, -1
-    when it is unknown.
+    when it is unknown. `is_fetching` is false when its session left the partition out, and when a
+    throttle holds back the records.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class FollowerProgress:
         "_fetch_time",
         "_last_fetch_leader_end",
         "broker_epoch",
+        "is_fetching",
         "log_end_offset",
         "log_start_offset",
     )
@@ -50,6 +52,7 @@ class FollowerProgress:
         self.log_end_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.broker_epoch: int | None = None
+        self.is_fetching = False
         self._caught_up_ms: int | None = None
         self._fetch_time: FetchTime | None = None
         self._last_fetch_leader_end = UNKNOWN
@@ -86,6 +89,7 @@ class FollowerProgress:
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
         self.broker_epoch = broker_epoch
+        self.is_fetching = True
         self._fetch_time = time
         self._last_fetch_leader_end = leader_end
 
@@ -93,6 +97,7 @@ class FollowerProgress:
         """The session with this time last fetched the partition at `at_ms`."""
         if self._fetch_time is time:
             self._fetch_time = FetchTime(at_ms)
+            self.is_fetching = False
 
     def caught_up_ms(self) -> int | None:
         """Return when the follower last had all records, as far as is known."""

@@ -107,6 +107,10 @@ class LeaderState:
         for progress in self.followers.values():
             progress.freeze(time, at_ms)
 
+    def hold_back(self, replica: int) -> None:
+        """A throttle gives a follower outside the ISR no records for now."""
+        self.followers[replica].is_fetching = False
+
     def may_join(self, replica: int, high_watermark: int) -> bool:
         """True when a follower outside the ISR, which fetched just now, has all that is committed.
 
@@ -173,9 +177,16 @@ class LeaderState:
     def _is_joining(
         self, replica: int, progress: FollowerProgress, log_end_offset: int, now_ms: int
     ) -> bool:
+        """True for a caught-up replica that will join the ISR with one of its next fetches.
+
+        A throttled replica does not fetch. Kafka waits for it too, for up to
+        replica.lag.time.max.ms.
+        """
         lag_ms = self._brokers.replica_lag_time_max_ms
-        return progress.is_caught_up(log_end_offset, now_ms, lag_ms) and self._is_eligible(
-            replica, progress
+        return (
+            progress.is_fetching
+            and progress.is_caught_up(log_end_offset, now_ms, lag_ms)
+            and self._is_eligible(replica, progress)
         )
 
     def acks_outcome(self, high_watermark: int, last_offset: int) -> ErrorCode | None:

@@ -115,6 +115,11 @@ class Partition:
         """The leader in the metadata image; -1: none."""
         return -1 if self.image is None else self.image.leader
 
+    @property
+    def is_in_isr(self) -> bool:
+        """True when the metadata image has this replica in the ISR."""
+        return self.image is not None and self.broker_id in self.image.isr
+
     def _opened(self) -> PartitionLog:
         log = self._found(create=True)
         if log is None:

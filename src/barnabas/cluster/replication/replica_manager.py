@@ -264,6 +264,7 @@ class ReplicaManager:
 
     def _apply_all(self, image: MetadataImage) -> None:
         self._topic_configs.clear()
+        self._set_rates()  # dynamic properties are known with the first image only
         self.logs.resolve_duplicates(partial(self._rank, image))
         for topic_id, partitions in list(self._by_id.items()):
             if topic_id not in image.topics_by_id:

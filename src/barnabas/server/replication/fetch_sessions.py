@@ -311,9 +311,10 @@ class FetchSessionCache:
 
 def _stop_counting(fetched: FetchedPartition, time: FetchTime, at_ms: int) -> None:
     """The follower last fetched this partition at `at_ms`; later fetches do not count."""
-    state = None if fetched.partition is None else fetched.partition.leader_state
-    if state is not None:
-        state.stop_counting_fetches(time, at_ms)
+    partition = fetched.partition
+    if partition is not None and partition.leader_state is not None:
+        partition.leader_state.stop_counting_fetches(time, at_ms)
+        partition.commit_more()  # what waited for the follower to join the ISR
 
 
 def _turn(fetched: FetchedPartition) -> int:

@@ -30,14 +30,18 @@ class LeaderThrottle:
         return cls(replicas, follower)
 
     def holds_back(self, partition: "Partition") -> bool:
-        """True when the follower gets no records of the partition now."""
+        """True when the follower gets no records of the partition now; its leader notes that."""
         state, quota = partition.leader_state, self._quota
-        return (
-            state is not None
-            and self._follower not in state.isr.committed
-            and quota.is_throttled(partition.topic, partition.partition)
-            and quota.is_exceeded(self._now_ms())
-        )
+        if (
+            state is None
+            or self._follower in state.isr.committed
+            or not quota.is_throttled(partition.topic, partition.partition)
+            or not quota.is_exceeded(self._now_ms())
+        ):
+            return False
+        state.hold_back(self._follower)
+        partition.commit_more()  # what waited for the follower to join the ISR
+        return True
 
     def count(self, answered: Iterable[FetchedPartition]) -> None:
         """Count the bytes of a response."""
