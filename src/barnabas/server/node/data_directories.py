@@ -82,10 +82,17 @@ def _call_or_fail(volume: Volume, config: NodeConfig, call: Callable[[], object]
 
 def _check_enough_left(logs: LogManager) -> None:
     if logs.is_lost:
-        raise DataDirectoryError(
-            "no data directory can be used: "
-            + "; ".join(f"{volume.path}: {volume.failure}" for volume in logs.volumes)
-        )
+        raise DataDirectoryError(lost_directories(logs))
+
+
+def lost_directories(logs: LogManager) -> str:
+    """Return why a node cannot continue when its directories are lost, with each failed one."""
+    quorum = logs.metadata_volume
+    if quorum.failure is not None:
+        return f"the quorum's log in {quorum.path} cannot be used: {quorum.failure}"
+    return "no data directory can be used: " + "; ".join(
+        f"{volume.path}: {volume.failure}" for volume in logs.volumes
+    )
 
 
 def _report_failures(node: "Node", logs: LogManager) -> None:

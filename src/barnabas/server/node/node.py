@@ -23,7 +23,7 @@ from barnabas.server.api.dispatch import Dispatcher
 from barnabas.server.api.registry import ListenerKind
 from barnabas.server.monitoring.metrics import Metrics
 from barnabas.server.node.api_wiring import broker_dispatcher, controller_dispatcher
-from barnabas.server.node.data_directories import open_data
+from barnabas.server.node.data_directories import lost_directories, open_data
 from barnabas.server.node.endpoints import registered
 from barnabas.server.node.startup_checks import DisksLostError
 from barnabas.server.quorum.controller_channel import LocalControllerChannel
@@ -269,7 +269,7 @@ class Node:
     async def _fail_without_disks(self) -> None:
         """Stop at once, without responses or checkpoints: acked records are on the disks."""
         await self.disks_lost.wait()
-        raise DisksLostError("a data directory failed that the node needs")
+        raise DisksLostError(lost_directories(self.logs))
 
     async def _start_quorum(self, nursery: trio.Nursery) -> None:
         """Open the quorum's log and the controller listeners, and the channel to the controller."""
