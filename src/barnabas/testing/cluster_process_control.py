@@ -6,6 +6,7 @@ from typing import Self
 
 from barnabas.testing.cluster_context import ClusterContext
 from barnabas.testing.node_process_control import NodeProcess
+from barnabas.testing.process_group import kill_together, start_together
 
 
 class ClusterProcess(ClusterContext[NodeProcess]):
@@ -24,20 +25,12 @@ class ClusterProcess(ClusterContext[NodeProcess]):
 
         Raises RuntimeError with the log of a node that does not start.
         """
-        launched = [node for node in self.nodes.values() if not node.is_running]
-        for node in launched:
-            node.launch()
-        for node in launched:
-            node.wait_ready()
+        start_together(self.nodes.values())
         return self
 
     def kill_all(self) -> None:
         """End all nodes at once (SIGKILL)."""
-        for node in self.nodes.values():
-            if node.is_running:
-                node.send_kill()
-        for node in self.nodes.values():
-            node.kill()
+        kill_together(self.nodes.values())
 
     def stop(self) -> dict[int, int]:
         """Stop the nodes that run, the last first; return their exit codes."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -21,6 +21,9 @@ _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
 
 class NodeProcess(ServerContext):
     """`python -m barnabas serve` with data that outlives it; the port stays over restarts."""
+
+    program: Sequence[str] = ("-m", "barnabas")
+    """The arguments of Python before `serve`; a test may start the node through a wrapper."""
 
     def __init__(
         self, data: str | Path | None = None, config: Mapping[str, str] | None = None
@@ -61,8 +64,9 @@ class NodeProcess(ServerContext):
         threading.Thread(target=self._read_log, args=(process, self._ready), daemon=True).start()
 
     def _command(self) -> list[str]:
-        settings = {"listeners": _LISTENERS.format(port=self.port), **self.config}
-        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(self.data)]
+        listeners = _LISTENERS.format(port=self.port)
+        settings = {"log.dirs": str(self.data), "listeners": listeners, **self.config}
+        command = [sys.executable, *self.program, "serve"]
         return [*command, *(f"--set={name}={value}" for name, value in settings.items())]
 
     def _environment(self) -> dict[str, str] | None:
