@@ -5,8 +5,9 @@
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
-#   make ladder-short   kills, suspensions and restarts of three nodes, each once (minutes)
+#   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
+#   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
@@ -37,7 +38,7 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 
 .PHONY: run test lint unit compat compat-kafka compat-rust bench bench-scale docs fuzz soak sim \
-  registry-soak bench-registry ladder ladder-short clean
+  registry-soak bench-registry ladder ladder-short soak-cluster clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -68,6 +69,9 @@ bench: $(DEV) $(JARS)
 
 bench-scale: $(DEV)
 	$(BIN)/python -m bench.scale $(ARGS)
+
+soak-cluster: $(DEV) $(JARS)
+	$(BIN)/python -m compat_tests.cluster.soak $(SOAK_SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 ladder-short: $(DEV) $(JARS)
 	$(BIN)/python -m pytest compat_tests/cluster $(ARGS)

@@ -8,31 +8,67 @@ import compileall
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import barnabas
 from compat_tests import jars
-from compat_tests.cluster import steps
 from compat_tests.cluster.clusters import CLUSTERS, ProxiedCluster, TrialCluster
+from compat_tests.cluster.faulty_disks import EIO, ENOSPC, FaultyCluster
+from compat_tests.cluster.other_pingers import PINGERS
+from compat_tests.cluster.steps import (
+    coordinators,
+    disks,
+    exchange,
+    kills,
+    network,
+    production,
+    racks,
+    reassignments,
+    restarts,
+    suspensions,
+    voters,
+)
+from compat_tests.cluster.steps.trial import Figure, Step, commit_of_the_tree
 
-# Step -> its argument: seconds, where it has one.
-STEPS: Mapping[str, tuple[steps.Step, float]] = {
-    "start": (steps.start, 0),
-    "throughput": (steps.throughput, 10),
-    "latency": (steps.ack_latency, 10),
-    "kill-leader": (steps.kill_leader, 0),
-    "kill-controller": (steps.kill_controller, 0),
-    "kill-all": (steps.kill_all, 0),
-    "suspend-leader": (steps.suspend_leader, 12),
-    "suspend-leader-long": (steps.suspend_leader, 40),
-    "suspend-controller": (steps.suspend_controller, 12),
-    "rolling-restart": (steps.rolling_restart, 0),
-    "transactions": (steps.kill_coordinator, 0),
-    "minority": (steps.minority_is_refused, 0),
-    "equal-replicas": (steps.equal_replicas, 0),
+# Step -> its argument: seconds or a number of clients, where it has one.
+STEPS: Mapping[str, tuple[Step, float]] = {
+    "start": (production.start, 0),
+    "throughput": (production.throughput, 10),
+    "latency": (production.ack_latency, 10),
+    "kill-leader": (kills.kill_leader, 0),
+    **{
+        f"kill-leader-{client}": (kills.kill_leader_under(client), 0)
+        for client in PINGERS
+        if client != "librdkafka"
+    },
+    "kill-controller": (kills.kill_controller, 0),
+    "kill-all": (kills.kill_all, 0),
+    "suspend-leader": (suspensions.suspend_leader, 12),
+    "suspend-leader-long": (suspensions.suspend_leader, 40),
+    "suspend-controller": (suspensions.suspend_controller, 12),
+    "rolling-restart": (restarts.rolling_restart, 0),
+    "coordinators": (coordinators.kill_coordinators, 50),
+    "minority": (suspensions.minority_is_refused, 0),
+    "equal-replicas": (kills.equal_replicas, 0),
+}
+# Steps of barnabas alone, each on a new cluster: the cluster, the step, and its argument.
+SPECIAL: Mapping[
+    str, tuple[Callable[[], TrialCluster], Callable[[Any, Any], list[Figure]], Any]
+] = {
+    "cut-leader": (ProxiedCluster, network.cut_leader, 0),
+    "slow-follower": (ProxiedCluster, network.slow_follower, 60),
+    "disk-full": (FaultyCluster, disks.fail_log_directory, ENOSPC),
+    "disk-broken": (FaultyCluster, disks.fail_log_directory, EIO),
+    "slow-syncs": (FaultyCluster, disks.slow_syncs, 5),
+    "metadata-disk-broken": (FaultyCluster, disks.fail_metadata_directory, 0),
+    "reassign": (reassignments.four_nodes, reassignments.throttled_reassignment, 120),
+    "voters": (voters.five_nodes, voters.change_voters, 0),
+    "racks": (racks.RackedCluster, racks.follower_reads, 10),
+    **({} if jars.missing() else {"exchange": (exchange.three_kafkas, exchange.exchange, 0)}),
 }
 REPEATED = ("kill-leader", "kill-controller")
 """Steps that a round runs several times: their figures have a wide spread."""
@@ -64,8 +100,9 @@ def main() -> int:
         for name in options.servers:
             print(f"round {number + 1}, {name}", file=sys.stderr)
             _round(name, options, found, units, failures, deadline)
-    if "barnabas" in options.servers and "cut-leader" in options.steps:
-        _proxied(found, units, failures)
+    for step in SPECIAL if "barnabas" in options.servers else ():
+        if step in options.steps and time.monotonic() < deadline:
+            _special(step, found, units, failures)
     text = report(found, units, failures, options.rounds)
     print(text)
     if options.write:
@@ -104,32 +141,40 @@ def _run(
     failures: list[str],
 ) -> None:
     run, argument = STEPS[step]
+    _take(name, step, lambda: run(cluster, argument), found, units, failures)
+
+
+def _special(step: str, found: Values, units: dict[str, str], failures: list[str]) -> None:
+    """Run a step on its own new cluster."""
+    print(step, file=sys.stderr)
+    make, run, argument = SPECIAL[step]
+
+    def figures() -> list[Figure]:
+        with make() as cluster:
+            return run(cluster, argument)
+
+    _take("barnabas", step, figures, found, units, failures)
+
+
+def _take(
+    name: str,
+    step: str,
+    run: Callable[[], list[Figure]],
+    found: Values,
+    units: dict[str, str],
+    failures: list[str],
+) -> None:
+    """Run a step; keep its figures, or the reason of its failure."""
     try:
-        figures = run(cluster, argument)
+        figures = run()
     except (AssertionError, TimeoutError, OSError, EOFError) as error:
         failures.append(f"{name}, {step}: {type(error).__name__} {str(error)[:300]}")
         print(f"  {failures[-1]}", file=sys.stderr)
         return
-    _take(name, figures, found, units)
-
-
-def _take(name: str, figures: list[steps.Figure], found: Values, units: dict[str, str]) -> None:
     for figure in figures:
         print(f"  {figure.name}: {figure.value:.4g} {figure.unit}", file=sys.stderr)
         units[figure.name] = figure.unit
         found.setdefault(figure.name, {}).setdefault(name, []).append(figure.value)
-
-
-def _proxied(found: Values, units: dict[str, str], failures: list[str]) -> None:
-    cluster = ProxiedCluster()
-    try:
-        cluster.start()
-        _take("barnabas", steps.cut_leader(cluster), found, units)
-        _take("barnabas", steps.slow_follower(cluster), found, units)
-    except (AssertionError, TimeoutError) as error:
-        failures.append(f"barnabas, cut-leader: {str(error)[:300]}")
-    finally:
-        cluster.close()
 
 
 def report(found: Values, units: Mapping[str, str], failures: list[str], rounds: int) -> str:
@@ -138,7 +183,7 @@ def report(found: Values, units: Mapping[str, str], failures: list[str], rounds:
     lines = [
         "# Three nodes, RF 3, min.insync.replicas 2",
         "",
-        f"Commit {steps.commit_of_the_tree()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {rounds} "
+        f"Commit {commit_of_the_tree()}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {rounds} "
         f"rounds, {os.cpu_count()} cores, load average at the end {load}. Default timeouts; "
         "librdkafka, acks=all; Apache Kafka 4.3.0 with 512 MB of heap each.",
         "",
@@ -160,7 +205,7 @@ def report(found: Values, units: Mapping[str, str], failures: list[str], rounds:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
-    parser.add_argument("--steps", nargs="+", default=[*STEPS, "cut-leader"], metavar="STEP")
+    parser.add_argument("--steps", nargs="+", default=[*STEPS, *SPECIAL], metavar="STEP")
     parser.add_argument("--servers", nargs="+", choices=CLUSTERS, default=None)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=20, help="kills in a round (barnabas)")

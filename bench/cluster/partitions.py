@@ -16,7 +16,7 @@ import barnabas
 from compat_tests import jars
 from compat_tests.cluster.clusters import KafkaCluster, TrialCluster
 from compat_tests.cluster.many_partitions import MeteredCluster, many_partitions
-from compat_tests.cluster.steps import commit_of_the_tree
+from compat_tests.cluster.steps.trial import commit_of_the_tree
 
 CLUSTERS: dict[str, type[TrialCluster]] = {"barnabas": MeteredCluster, "kafka": KafkaCluster}
 TARGETS = {

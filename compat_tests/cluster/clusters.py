@@ -8,15 +8,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_plan import internal_topics
 from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
+from barnabas.testing.process_group import NodeControl, kill_together, start_together
 from compat_tests import jars
 from compat_tests.cluster.pair_proxy import PairProxy, Route, proxied_config
 from compat_tests.servers import answers
@@ -25,18 +26,12 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _KAFKA_START_S = 90.0
 
 
-class TrialNode(Protocol):
+class TrialNode(NodeControl, Protocol):
     """A node of a cluster under trial."""
 
     @property
     def pid(self) -> int: ...
-    @property
-    def is_running(self) -> bool: ...
     def start(self) -> object: ...
-    def launch(self) -> None: ...
-    def wait_ready(self) -> object: ...
-    def kill(self) -> None: ...
-    def send_kill(self) -> None: ...
     def suspend(self) -> None: ...
     def resume(self) -> None: ...
     def stop(self) -> int: ...
@@ -58,21 +53,23 @@ class TrialCluster:
 
     def start(self) -> None:
         """Start the nodes that do not run; return when all serve clients."""
-        launched = [node for node in self.nodes.values() if not node.is_running]
-        for node in launched:
-            node.launch()
-        for node in launched:
-            node.wait_ready()
+        start_together(self.nodes.values())
 
     def kill_all(self) -> None:
-        for node in self.nodes.values():
-            if node.is_running:
-                node.send_kill()
-        for node in self.nodes.values():
-            node.kill()
+        kill_together(self.nodes.values())
 
     def directory(self, node_id: int) -> Path:
+        """Return the directory of a node's quorum log."""
         return self.data / f"node-{node_id}"
+
+    def log_directories(self, node_id: int) -> tuple[Path, ...]:
+        """Return the directories of a node's partitions."""
+        return (self.directory(node_id),)
+
+    def replica(self, node_id: int, topic: str, partition: int) -> Path:
+        """Return the directory of a replica, which exists or not."""
+        places = [each / f"{topic}-{partition}" for each in self.log_directories(node_id)]
+        return next((each for each in places if each.exists()), places[0])
 
     def log_of(self, node_id: int, lines: int = 40) -> str:
         raise NotImplementedError
@@ -80,6 +77,17 @@ class TrialCluster:
     def close(self) -> None:
         self.kill_all()
         shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class BarnabasCluster(TrialCluster):
@@ -103,13 +111,15 @@ class BarnabasCluster(TrialCluster):
 class ProxiedCluster(BarnabasCluster):
     """`barnabas serve` processes that reach each other, and their clients, through pair proxies."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self, config: Mapping[str, str] | None = None, nodes: int = 3, voters: int | None = None
+    ) -> None:
+        super().__init__(config, nodes, voters)
         routes: list[Route] = []
-        nodes = self.processes.layout.plan.nodes
-        advertised = {port for node in nodes for port in (node.port, node.controller_port)}
-        actual = iter(free_ports(2 * len(nodes), excluding=advertised))
-        for node in nodes:
+        planned = self.processes.layout.plan.nodes
+        advertised = {port for node in planned for port in (node.port, node.controller_port)}
+        actual = iter(free_ports(2 * nodes, excluding=advertised))
+        for node in planned:
             clients, quorum = next(actual), next(actual)
             of_node = {
                 "PLAINTEXT": Route(node_id=node.node_id, advertised=node.port, actual=clients),
@@ -135,6 +145,7 @@ class KafkaNode:
     """One Apache Kafka process of a cluster."""
 
     def __init__(self, properties: Mapping[str, str], directory: Path, port: int) -> None:
+        self.properties = dict(properties)
         self.file = directory.with_suffix(".properties")
         self.file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         self.log_file = directory.with_suffix(".log")
@@ -196,7 +207,12 @@ class KafkaCluster(TrialCluster):
 
     name = "kafka"
 
-    def __init__(self, config: Mapping[str, str] | None = None, nodes: int = 3) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        nodes: int = 3,
+        features: Sequence[str] = (),
+    ) -> None:
         data = Path(tempfile.mkdtemp(prefix="kafka-ladder-"))
         ports = free_ports(2 * nodes)
         ids = range(1, nodes + 1)
@@ -221,7 +237,7 @@ class KafkaCluster(TrialCluster):
             node = KafkaNode(properties, self.directory(each), ports[each - 1])
             self.nodes[each] = node
             identity = ("-t", cluster_id, "-c", str(node.file), "--initial-controllers", voters)
-            jars.java("kafka.tools.StorageTool", "format", *identity)
+            jars.java("kafka.tools.StorageTool", "format", *identity, *features)
 
     def log_of(self, node_id: int, lines: int = 40) -> str:
         text = self.directory(node_id).with_suffix(".log").read_text(errors="replace")
@@ -232,6 +248,26 @@ CLUSTERS: dict[str, type[BarnabasCluster] | type[KafkaCluster]] = {
     "barnabas": BarnabasCluster,
     "kafka": KafkaCluster,
 }
+
+
+def differing_replicas(
+    cluster: TrialCluster, topic: str, replicas: Mapping[int, Iterable[int]]
+) -> list[str]:
+    """Return the partitions whose log files are not equal on the nodes of their replicas.
+
+    The nodes must have stopped, some time after the last record.
+    """
+    wrong: list[str] = []
+    for number, nodes in replicas.items():
+        logs = {node_id: _log_bytes(cluster.replica(node_id, topic, number)) for node_id in nodes}
+        if len(set(logs.values())) != 1:
+            lengths = {node_id: len(log) for node_id, log in logs.items()}
+            wrong.append(f"{topic}-{number} differs; its lengths on the nodes: {lengths}")
+    return wrong
+
+
+def _log_bytes(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
 def resident_mb(pid: int) -> float:

@@ -25,7 +25,7 @@ from compat_tests.cluster.clusters import (
     cpu_seconds,
     resident_mb,
 )
-from compat_tests.cluster.steps import Figure, active_controller
+from compat_tests.cluster.steps.trial import Figure, active_controller
 
 TOPIC_PARTITIONS = 1000
 IDLE_S = 10.0

@@ -1,15 +1,13 @@
 """One record in flight for each partition: the gaps between acks, and a ledger of what was acked.
 
-The ledger is written to a local file: each value before it is sent and after it is acked. A reader
-compares it with the partitions (`faults`), and the replicas' files with each other.
+A reader compares the ledger with the partitions (`faults`).
 """
 
 import itertools
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO
+from typing import Self
 
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -19,42 +17,114 @@ _names = itertools.count(1)
 
 
 @attrs.define
+class Tally:
+    """The records that `read_all` has read in this process."""
+
+    records: int = 0
+    bytes: int = 0
+
+
+READ = Tally()
+
+
+@attrs.define
 class Ledger:
     """The values that were sent, and those that were acked."""
 
     sent: dict[str, int] = attrs.field(factory=dict)
     acked: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     failed: dict[str, str] = attrs.field(factory=dict)
-    file: IO[str] | None = None
-
-    def begin(self, value: str, partition: int) -> None:
-        self.sent[value] = partition
-        self._write(f"sent {partition} {value}")
-
-    def end(self, value: str, partition: int, offset: int) -> None:
-        self.acked[value] = (partition, offset)
-        self._write(f"acked {partition} {offset} {value}")
-
-    def fail(self, value: str, error: str) -> None:
-        self.failed[value] = error
-        self._write(f"failed {value} {error}")
-
-    def _write(self, line: str) -> None:
-        if self.file is not None:
-            self.file.write(line + "\n")
-            self.file.flush()
 
 
 @attrs.frozen
 class Ack:
-    """An ack: when it came, and how long the record was in flight."""
+    """An ack: when it came, how long the record was in flight, and its value."""
 
     at: float
     latency_s: float
+    value: str
 
 
-class Pinger:
-    """Keeps one record in flight for each partition until `stop`."""
+class Load:
+    """One record in flight for each partition until `stop`, and the acks. Subclasses send.
+
+    A subclass calls `begin` before it sends a value, and `acked` or `failed` after it, from any
+    thread.
+    """
+
+    kind = ""
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.topic = topic
+        self.ledger = Ledger()
+        self.acks: dict[int, list[Ack]] = {number: [] for number in range(partitions)}
+        self.name = f"{self.kind or 'ping'}{next(_names)}"
+        self._sequence = itertools.count()
+
+    def start(self) -> None:
+        """Begin to send, in the background."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stop sending, and wait for the outcome of what is in flight."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def begin(self, partition: int) -> str:
+        """Return the next value of a partition; it counts as sent."""
+        value = f"{self.name}-{partition}-{next(self._sequence)}"
+        self.ledger.sent[value] = partition
+        return value
+
+    def acked(self, value: str, partition: int, offset: int, started: float) -> None:
+        """Record the ack of a value that was sent at `started`."""
+        now = time.monotonic()
+        self.ledger.acked[value] = (partition, offset)
+        self.acks[partition].append(Ack(now, now - started, value))
+
+    def failed(self, value: str, error: object) -> None:
+        """Record an error that the client surfaced."""
+        self.ledger.failed[value] = str(error)
+
+    def longest_gap(self, partition: int, since: float, until: float | None = None) -> float:
+        """Return the longest time without an ack of a partition, from `since` on."""
+        end = time.monotonic() if until is None else until
+        times = [since, *(ack.at for ack in self.acks[partition] if since < ack.at < end), end]
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+    def longest_gaps(self, since: float) -> float:
+        """Return the longest gap of all partitions from `since` on."""
+        return max(self.longest_gap(number, since) for number in self.acks)
+
+    def latencies(self, since: float = 0.0) -> list[float]:
+        """Return the latencies of the acks after `since`, in ascending order."""
+        return sorted(
+            ack.latency_s for acks in self.acks.values() for ack in acks if ack.at > since
+        )
+
+    def wait_for_acks(self, since: float, timeout_s: float = 60) -> None:
+        """Wait until each partition had an ack after `since`."""
+        deadline = time.monotonic() + timeout_s
+        while not all(acks and acks[-1].at > since for acks in self.acks.values()):
+            if time.monotonic() > deadline:
+                silent = [
+                    each for each, acks in self.acks.items() if not acks or acks[-1].at < since
+                ]
+                raise TimeoutError(
+                    f"{self.kind} partitions {silent}: no ack within {timeout_s} s; failed: "
+                    f"{list(self.ledger.failed.items())[:3]}"
+                )
+            time.sleep(0.02)
+
+
+class Pinger(Load):
+    """An idempotent producer of librdkafka."""
 
     def __init__(
         self,
@@ -62,15 +132,10 @@ class Pinger:
         topic: str,
         partitions: int,
         *,
-        ledger_file: Path | None = None,
         interval_s: float = 0.0,
         config: dict[str, object] | None = None,
     ) -> None:
-        self.topic = topic
-        self.ledger = Ledger(file=ledger_file.open("w") if ledger_file else None)
-        self.acks: dict[int, list[Ack]] = {number: [] for number in range(partitions)}
-        self._name = f"ping{next(_names)}"
-        self._sequence = itertools.count()
+        super().__init__(topic, partitions)
         self._interval_s = interval_s
         self._due: list[tuple[float, int]] = []
         self._stopping = threading.Event()
@@ -87,21 +152,14 @@ class Pinger:
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> "Pinger":
+    def start(self) -> None:
         self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
-        """Stop sending, and wait for the acks of what is in flight."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._thread.join()
             self._producer.flush(DELIVERY_TIMEOUT_MS / 1000)
-            if self.ledger.file is not None:
-                self.ledger.file.close()
 
     def _run(self) -> None:
         for partition in self.acks:
@@ -115,45 +173,24 @@ class Pinger:
                 self._send(partition)
 
     def _send(self, partition: int) -> None:
-        value = f"{self._name}-{partition}-{next(self._sequence)}"
         started = time.monotonic()
+        value = self.begin(partition)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            now = time.monotonic()
             if error is None:
-                self.ledger.end(value, partition, message.offset())
-                self.acks[partition].append(Ack(now, now - started))
+                self.acked(value, partition, message.offset(), started)
             else:
-                self.ledger.fail(value, str(error))
+                self.failed(value, error)
             if self._stopping.is_set():
                 return
             if self._interval_s:
-                self._due.append((now + self._interval_s, partition))
+                self._due.append((time.monotonic() + self._interval_s, partition))
             else:
                 self._send(partition)
 
-        self.ledger.begin(value, partition)
         self._producer.produce(
             self.topic, value.encode(), partition=partition, on_delivery=delivered
         )
-
-    def longest_gap(self, partition: int, since: float, until: float | None = None) -> float:
-        """Return the longest time without an ack of a partition, from `since` on."""
-        end = time.monotonic() if until is None else until
-        times = [since, *(ack.at for ack in self.acks[partition] if since < ack.at < end), end]
-        return max(later - earlier for earlier, later in itertools.pairwise(times))
-
-    def latencies(self) -> list[float]:
-        """Return the latencies of all acks, in ascending order."""
-        return sorted(ack.latency_s for acks in self.acks.values() for ack in acks)
-
-    def wait_for_acks(self, since: float, timeout_s: float = 60) -> None:
-        """Wait until each partition had an ack after `since`."""
-        deadline = time.monotonic() + timeout_s
-        while not all(acks and acks[-1].at > since for acks in self.acks.values()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no ack within {timeout_s} s: {self.ledger.failed}")
-            time.sleep(0.02)
 
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, int, str]]:
@@ -177,7 +214,10 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int,
             for message in consumer.consume(1000, 1.0):
                 error = message.error()
                 if error is None:
-                    yield message.partition(), message.offset(), message.value().decode()
+                    value = message.value()
+                    READ.records += 1
+                    READ.bytes += len(value)
+                    yield message.partition(), message.offset(), value.decode()
                 elif error.code() == KafkaError._PARTITION_EOF:
                     open_partitions.discard(message.partition())
                 elif not error.retriable():
@@ -205,21 +245,3 @@ def faults(bootstrap: str, topic: str, partitions: int, *ledgers: Ledger) -> lis
             if len(found.get(value, ())) > 1
         ]
     return wrong
-
-
-def differing_replicas(directories: list[Path], topic: str, partitions: int) -> list[str]:
-    """Return the partitions whose log files differ below the shortest replica's end.
-
-    The nodes must have stopped.
-    """
-    wrong: list[str] = []
-    for number in range(partitions):
-        logs = [_log_bytes(directory / f"{topic}-{number}") for directory in directories]
-        length = min(map(len, logs))
-        if any(log[:length] != logs[0][:length] for log in logs):
-            wrong.append(f"{topic}-{number} differs: lengths {[len(log) for log in logs]}")
-    return wrong
-
-
-def _log_bytes(directory: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))

@@ -1,10 +1,15 @@
-"""Copy a topic in transactions: consume, produce and commit the offsets together."""
+"""Copy a topic in transactions: consume, produce and commit the offsets together.
+
+Several copies may share a target: each puts its own name before the values.
+"""
 
 import itertools
 import threading
 import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from barnabas.testing.eventually import wait_until
 
 _numbers = itertools.count(1)
 
@@ -24,19 +29,24 @@ class TransactionalCopy:
 
     def __init__(self, bootstrap: str, source: str, target: str) -> None:
         self._bootstrap, self._source, self._target = bootstrap, source, target
-        self._name = f"copy-{next(_numbers)}"
+        self.name = f"copy-{next(_numbers)}"
         self._stopping = threading.Event()
         self._worker = 0
         self._thread: threading.Thread
         self._failure: BaseException | None = None
         self.copied = 0
         self.stalls = 0
-        self.longest_pause_s = 0.0
+        self.errors: list[str] = []
+        self.pause_s = 0.0
 
     def start(self) -> None:
         self._worker += 1
         self._thread = threading.Thread(target=self._run, args=(self._worker,), daemon=True)
         self._thread.start()
+
+    def wait_for_commit(self, timeout_s: float = 60) -> None:
+        """Wait for the first commit. Raises TimeoutError."""
+        wait_until(lambda: self.copied, timeout_s)
 
     def finish(self, records: int, timeout_s: float = 90) -> None:
         """Stop after this number of records. Raises what ended the copy, or TimeoutError."""
@@ -58,6 +68,10 @@ class TransactionalCopy:
         if self._failure is not None:
             raise self._failure
 
+    def copy_of(self, value: str) -> str:
+        """Return the value that a copy of `value` has."""
+        return f"{self.name}|{value}"
+
     def _is_current(self, worker: int) -> bool:
         return worker == self._worker and not self._stopping.is_set()
 
@@ -72,11 +86,11 @@ class TransactionalCopy:
     def _copy_until_fenced(self, worker: int) -> None:
         """Copy with one producer; return when it is fenced."""
         shared = {"bootstrap.servers": self._bootstrap, "log_level": 0}
-        producer = Producer({**shared, "transactional.id": self._name})
+        producer = Producer({**shared, "transactional.id": self.name})
         consumer = Consumer(
             {
                 **shared,
-                "group.id": self._name,
+                "group.id": self.name,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
@@ -94,7 +108,8 @@ class TransactionalCopy:
                     continue
                 producer.begin_transaction()
                 for each in messages:
-                    producer.produce(self._target, each.value(), partition=each.partition())
+                    value = self.copy_of(each.value().decode())
+                    producer.produce(self._target, value, partition=each.partition())
                 ends = {each.partition(): each.offset() + 1 for each in messages}
                 offsets = [TopicPartition(self._source, at, end) for at, end in ends.items()]
                 metadata = consumer.consumer_group_metadata()
@@ -104,9 +119,10 @@ class TransactionalCopy:
                 _until_done(lambda: producer.commit_transaction(60))
                 self.copied += len(messages)
                 now = time.monotonic()
-                self.longest_pause_s = max(self.longest_pause_s, now - last)
+                self.pause_s = max(self.pause_s, now - last)
                 last = now
         except KafkaException as error:
+            self.errors.append(str(error))
             if error.args[0].txn_requires_abort():
                 _until_done(lambda: producer.abort_transaction(60))
             elif not error.args[0].fatal():

@@ -1,0 +1,135 @@
+"""A consumer group whose members commit what they read: its rebalances, errors and pauses."""
+
+import itertools
+import threading
+import time
+from typing import Self
+
+import attrs
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+_numbers = itertools.count(1)
+_POLL_S = 0.2
+
+
+@attrs.define
+class Member:
+    """The observations of one member."""
+
+    assignments: int = 0
+    values: list[str] = attrs.field(factory=list)
+    errors: list[str] = attrs.field(factory=list)
+    commits: list[float] = attrs.field(factory=list)
+
+
+class GroupReader:
+    """Members of one group, with the classic protocol or the consumer protocol (KIP-848)."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        protocol: str = "classic",
+        members: int = 2,
+        config: dict[str, object] | None = None,
+    ) -> None:
+        self.name = f"readers-{protocol}-{next(_numbers)}"
+        self.protocol = protocol
+        self.members = [Member() for _ in range(members)]
+        self._topic = topic
+        self._config = {
+            "bootstrap.servers": bootstrap,
+            "group.id": self.name,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+            **(config or {}),
+        }
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(member,), daemon=True)
+            for member in self.members
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    @property
+    def values(self) -> set[str]:
+        """The values that the members have read."""
+        return {value for member in self.members for value in member.values}
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors that the client surfaced."""
+        return [error for member in self.members for error in member.errors]
+
+    @property
+    def rebalances(self) -> int:
+        """The most assignments that one member has got."""
+        return max(member.assignments for member in self.members)
+
+    def wait_until_assigned(self, timeout_s: float = 60) -> None:
+        """Wait until the members share the partitions. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while not all(member.commits for member in self.members):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name}: members did not commit within {timeout_s} s")
+            time.sleep(0.05)
+
+    def wait_for(self, values: set[str], timeout_s: float = 60) -> None:
+        """Wait until the members have read these values. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while missing := values - self.values:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{self.name}: {len(missing)} values were not read, as {sorted(missing)[:3]}; "
+                    f"errors: {self.errors[:3]}"
+                )
+            time.sleep(0.1)
+
+    def longest_pause(self, since: float, until: float) -> float:
+        """Return the longest time without a commit of the group."""
+        commits = sorted(at for member in self.members for at in member.commits)
+        times = [since, *(at for at in commits if since < at < until), until]
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+    def _run(self, member: Member) -> None:
+        consumer = Consumer(self._config)
+
+        def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
+            member.assignments += 1
+
+        consumer.subscribe([self._topic], on_assign=assigned)
+        try:
+            while not self._stopping.is_set():
+                self._read(consumer, member)
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer, member: Member) -> None:
+        messages: list[Message] = []
+        for message in consumer.consume(500, _POLL_S):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                member.errors.append(str(error))
+        if not messages:
+            return
+        member.values += [message.value().decode() for message in messages]
+        try:
+            consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            member.errors.append(f"commit: {error}")
+        else:
+            member.commits.append(time.monotonic())

@@ -1,0 +1,169 @@
+"""Step 11: partitions move to another broker under load, throttled; it is killed in the middle."""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat_tests.cluster import observation
+from compat_tests.cluster.admin_calls import (
+    BROKER_CONFIG,
+    TOPIC_CONFIG,
+    configure,
+    reassign,
+    reassigned,
+    wait_reassigned,
+)
+from compat_tests.cluster.bulk_load import BulkProducer
+from compat_tests.cluster.clusters import BarnabasCluster, TrialCluster, differing_replicas
+from compat_tests.cluster.pinger import Pinger
+from compat_tests.cluster.steps.trial import (
+    Figure,
+    check_ledger,
+    percentile,
+    unique_topic,
+    wait_in_sync,
+)
+
+PARTITIONS = 30
+CANCELLED = 10
+TARGET = 4
+_RECORD_BYTES = 1000
+_PINGED = 3
+_FETCH_BYTES = 200_000
+_MEASURED_S = 4.0
+_DONE_S = 180.0
+_BURST_S = 2.5
+_GAP_S = 3.0
+
+
+def four_nodes() -> BarnabasCluster:
+    """Return a cluster with a fourth broker; fetches of followers are small beside the throttle."""
+    return BarnabasCluster({"replica.fetch.response.max.bytes": str(_FETCH_BYTES)}, nodes=4)
+
+
+def throttled_reassignment(cluster: TrialCluster, megabytes: float) -> list[Figure]:
+    """Step 11: 30 partitions move from brokers 1 to 3 to broker 4 at a throttled rate, under load.
+
+    Broker 4 is killed in the middle: what is not complete stays, and ten are cancelled while it is
+    away. It returns; the others complete, the cancelled ones have their former replicas, the
+    replicas are equal, and nothing acked is lost.
+    """
+    address = cluster.addresses[1]
+    topic, before = _create(cluster), _former_replicas()
+    _fill(cluster, topic, megabytes)
+    rate = megabytes * 1e6 / 12
+    plan = {number: [TARGET, *replicas[1:]] for number, replicas in before.items()}
+    with Pinger(cluster.bootstrap, topic, _PINGED, interval_s=0.005) as pinger:
+        quiet = _latency_p99(pinger, 3)
+        _throttle(cluster, topic, rate)
+        began = time.monotonic()
+        reassign(address, topic, plan)
+        measured = _rate(lambda: _size(cluster, topic), _MEASURED_S)
+        loaded = _latency_p99(pinger, 0.5)
+        cluster.nodes[TARGET].kill()
+        running = sorted(reassigned(address, topic))
+        assert CANCELLED < len(running) < PARTITIONS, f"not in the middle: {running}"
+        cancelled = running[-CANCELLED:]
+        completed = set(plan) - set(cancelled)
+        reassign(address, topic, dict.fromkeys(cancelled))
+        assert reassigned(address, topic) == set(running) - set(cancelled)
+        cluster.nodes[TARGET].start()
+        resumed, restarted = _size(cluster, topic), time.monotonic()
+        wait_reassigned(address, topic, completed, _DONE_S)
+        moved, taken = _size(cluster, topic) - resumed, time.monotonic() - restarted
+        wait_in_sync(cluster, topic)
+        waited = pinger.longest_gaps(began)
+    check_ledger(cluster, pinger)
+    wanted = before | {number: plan[number] for number in completed}
+    _check_replicas(cluster, topic, wanted)
+    accuracy = measured / rate
+    assert 0.75 < accuracy < 1.25, f"throttled to {rate:.0f} B/s, measured {measured:.0f}"
+    # The rate is a mean over windows: the first of them takes what the second allows, too.
+    assert moved < rate * (taken + _BURST_S), f"{moved} B in {taken:.1f} s after the restart"
+    assert waited < _GAP_S, f"no ack for {waited:.1f} s"
+    return [
+        Figure("reassignment: throttle", "MB/s", rate / 1e6),
+        Figure("reassignment: rate of the target to the throttle", "", accuracy),
+        Figure("reassignment: rate after the target's restart", "MB/s", moved / taken / 1e6),
+        Figure("reassignment: longest gap in acks", "s", waited),
+        Figure("reassignment: p99 of acks to that before", "", loaded / quiet),
+    ]
+
+
+def _former_replicas() -> dict[int, list[int]]:
+    """Return the replicas before: brokers 1 to 3, each first in a third of the partitions."""
+    return {number: [(number + each) % 3 + 1 for each in range(3)] for number in range(PARTITIONS)}
+
+
+def _create(cluster: TrialCluster) -> str:
+    topic = unique_topic()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    replicas = list(_former_replicas().values())
+    new = NewTopic(
+        topic, PARTITIONS, replica_assignment=replicas, config={"min.insync.replicas": "2"}
+    )
+    admin.create_topics([new])[topic].result(30)
+    wait_in_sync(cluster, topic)
+    return topic
+
+
+def _fill(cluster: TrialCluster, topic: str, megabytes: float) -> None:
+    """Write the same number of bytes to each partition."""
+    producer = BulkProducer(cluster.bootstrap, topic, PARTITIONS)
+    producer.send(int(megabytes * 1e6 / _RECORD_BYTES), bytes(_RECORD_BYTES))
+    producer.flush()
+
+
+def _throttle(cluster: TrialCluster, topic: str, rate: float) -> None:
+    """Throttle the replicas of the topic that are not in sync, on leaders and followers."""
+    address = cluster.addresses[1]
+    sides = ("leader", "follower")
+    configure(
+        address,
+        TOPIC_CONFIG,
+        topic,
+        {f"{side}.replication.throttled.replicas": "*" for side in sides},
+    )
+    for node_id in cluster.nodes:
+        configure(
+            cluster.addresses[node_id],
+            BROKER_CONFIG,
+            str(node_id),
+            {f"{side}.replication.throttled.rate": str(int(rate)) for side in sides},
+        )
+
+
+def _latency_p99(pinger: Pinger, seconds: float) -> float:
+    since = time.monotonic()
+    time.sleep(seconds)
+    return percentile(pinger.latencies(since), 0.99)
+
+
+def _rate(size: Callable[[], int], seconds: float) -> float:
+    """Return the bytes per second of growth of a size, after the first second."""
+    time.sleep(1)
+    first, started = size(), time.monotonic()
+    time.sleep(seconds)
+    return (size() - first) / (time.monotonic() - started)
+
+
+def _size(cluster: TrialCluster, topic: str) -> int:
+    """Return the bytes of a topic's logs on the target."""
+    return sum(
+        file.stat().st_size
+        for number in range(PARTITIONS)
+        for file in cluster.replica(TARGET, topic, number).glob("*.log")
+    )
+
+
+def _check_replicas(cluster: TrialCluster, topic: str, wanted: dict[int, list[int]]) -> None:
+    """Assert that each partition has the wanted replicas, and that their files are equal."""
+    state = observation.partitions(cluster.addresses[1], topic)
+    found = {number: sorted(each.replicas) for number, each in state.items()}
+    assert found == {number: sorted(each) for number, each in wanted.items()}, found
+    time.sleep(1)
+    cluster.kill_all()
+    wrong = differing_replicas(cluster, topic, wanted)
+    cluster.start()
+    assert not wrong, wrong
