@@ -1,10 +1,13 @@
 """Membership of a runner in its group: active, or standing by.
 
-A rebalance leaves the active runner active: the group's leader gives the partition to its owner
+A runner is a static member (KIP-345): one that is killed and started again takes its predecessor's
+place at once. A rebalance leaves the active runner active: the group's leader gives the partition to its owner
 again. It stops when the group drops it, or gives the partition to another runner.
 """
 
 import logging
+import re
+import socket
 from typing import Final
 
 import trio
@@ -25,6 +28,9 @@ from barnabas.pipeline.jobs.core.activity_protocol import (
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
+
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_INSTANCE_ID_MAX: Final = 249
 
 _SESSION_TIMEOUT_S: Final = 6.0
 """The shortest that Kafka accepts by default (group.min.session.timeout.ms)."""
@@ -52,7 +58,13 @@ class Activity:
             _SESSION_TIMEOUT_S,
             _REBALANCE_TIMEOUT_S,
             _HEARTBEAT_INTERVAL_S,
+            instance_id=_instance_id(url),
         )
+
+    @property
+    def is_decided(self) -> bool:
+        """True when the group has an active runner, this one or another."""
+        return bool(self.role.active_url)
 
     @property
     def is_active(self) -> bool:
@@ -112,3 +124,8 @@ class Activity:
         self._protocol.is_active = role.is_active
         self._changed.set()
         self._changed = trio.Event()
+
+
+def _instance_id(url: str) -> str:
+    """Return the identity of a runner: its host, and the address that it listens on."""
+    return _ILLEGAL.sub("-", f"{socket.gethostname()}-{url}")[:_INSTANCE_ID_MAX]

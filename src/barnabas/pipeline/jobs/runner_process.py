@@ -117,7 +117,9 @@ class Runner:
 
     def engine_problem(self) -> str | None:
         """Return why no job can run; a runner on standby needs no engine."""
-        return None if self._active is None else self._active.engine_problem
+        if self._active is not None:
+            return self._active.engine_problem
+        return None if self._activity.is_decided else "The runner joins its group"
 
     def progress(self, name: str) -> dict[str, Any]:
         """Return the figures of a job."""
