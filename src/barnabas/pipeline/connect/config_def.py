@@ -51,6 +51,10 @@ Recommender = Callable[[Mapping[str, ParsedValue]], Sequence[str]]
 """Returns the values to recommend, from the parsed configuration."""
 
 
+Visibility = Callable[[Mapping[str, ParsedValue]], bool]
+"""True when a form should show the property, from the parsed configuration."""
+
+
 class _NoDefault(Enum):
     NO_DEFAULT = "no default"
 
@@ -82,6 +86,9 @@ class ConfigKey:
     display_name: str = attrs.field(default=attrs.Factory(_own_name, takes_self=True), kw_only=True)
     dependents: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     recommender: Recommender | None = attrs.field(default=None, kw_only=True)
+    visibility: Visibility | None = attrs.field(default=None, kw_only=True)
+    class_check: Validator | None = attrs.field(default=None, kw_only=True)
+    """Checks that a class exists, before the validator; an unknown class counts as missing."""
 
     @property
     def is_required(self) -> bool:
@@ -174,12 +181,14 @@ class ConfigDef:
         for key in self.keys.values():
             if key.recommender is not None:
                 values[key.name].recommended_values = list(key.recommender(parsed))
+            if key.visibility is not None:
+                values[key.name].is_visible = key.visibility(parsed)
         return list(values.values())
 
 
 def _parsed(key: ConfigKey, props: Mapping[str, str | None]) -> ParsedValue:
     if key.name in props:
-        value = parse_value(key.name, props[key.name], key.type)
+        value = _value_of(key, props[key.name])
     elif key.default is NO_DEFAULT:
         raise ConfigValueError(_missing(key.name))
     else:
@@ -189,12 +198,19 @@ def _parsed(key: ConfigKey, props: Mapping[str, str | None]) -> ParsedValue:
     return value
 
 
+def _value_of(key: ConfigKey, text: str | None) -> ParsedValue:
+    value = parse_value(key.name, text, key.type)
+    if key.class_check is not None:
+        key.class_check(key.name, value)
+    return value
+
+
 def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
     """Return the value of a key with all errors: those of the type, and of the validator."""
     found = ConfigValue(key.name)
     if key.name in props:
         try:
-            found.value = parse_value(key.name, props[key.name], key.type)
+            found.value = _value_of(key, props[key.name])
         except ConfigValueError as error:
             found.errors.append(str(error))
     elif key.default is NO_DEFAULT:

@@ -10,6 +10,8 @@ from typing import Final
 import attrs
 
 _COMMA: Final = re.compile(r"\s*,\s*")
+_BLANKS: Final = "".join(map(chr, range(33)))
+"""The characters that Java's trim removes: blanks and control characters."""
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _HIDDEN: Final = "[hidden]"
 
@@ -79,7 +81,7 @@ def parse_value(name: str, text: str | None, kind: ConfigType) -> ParsedValue:
     """Return the value that a text stands for. Raises ConfigValueError."""
     if text is None:
         return None
-    trimmed = text.strip()
+    trimmed = text.strip(_BLANKS)
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
@@ -105,7 +107,7 @@ def _double(name: str, text: str) -> float:
 
 
 def _integer(name: str, text: str, kind: ConfigType) -> int:
-    limit = 1 << (_BITS[kind] - 1)
-    if _WHOLE_NUMBER.fullmatch(text.strip()) and -limit <= int(text) < limit:
-        return int(text)
+    limit, trimmed = 1 << (_BITS[kind] - 1), text.strip(_BLANKS)
+    if _WHOLE_NUMBER.fullmatch(trimmed) and -limit <= int(trimmed) < limit:
+        return int(trimmed)
     raise ConfigValueError.of(name, text, f"Not a number of type {kind.value}")

@@ -13,6 +13,7 @@ from barnabas.pipeline.connect.config_def import (
     Importance,
     Recommender,
     Validator,
+    Visibility,
     Width,
 )
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
@@ -24,6 +25,7 @@ from barnabas.pipeline.connect.config_validators import (
 )
 from barnabas.pipeline.connect.kind_definitions import engine_keys, sink_keys, source_keys
 from barnabas.pipeline.connect.plugin_registry import (
+    CONNECTORS,
     PluginKind,
     PluginNotFoundError,
     PluginRegistry,
@@ -58,6 +60,8 @@ class _Group:
         validator: Validator | None = None,
         width: Width = Width.SHORT,
         recommender: Recommender | None = None,
+        visibility: Visibility | None = None,
+        class_check: Validator | None = None,
         group: str | None = None,
     ) -> ConfigKey:
         """Return the group's next key; `group` names another group with the same numbers."""
@@ -74,6 +78,8 @@ class _Group:
             width=width,
             display_name=display_name,
             recommender=recommender,
+            visibility=visibility,
+            class_check=class_check,
         )
 
 
@@ -132,6 +138,7 @@ def _common_keys(registry: PluginRegistry, defaults: Mapping[str, Any]) -> Itera
         "Connector version",
         "The version of the connector's class.",
         width=Width.MEDIUM,
+        recommender=versions_of(registry, "connector.class", *CONNECTORS),
     )
     yield group.key(
         "tasks.max",
@@ -167,7 +174,7 @@ def _converter_keys(
             f"{title} converter class",
             f"The class that converts the {part} between Connect's data and bytes; the runner's "
             "converter when it is not set.",
-            validator=PluginClass(registry, kind),
+            class_check=PluginClass(registry, kind),
             recommender=_names(registry, kind),
         )
         version = f"{name}.plugin.version"
@@ -178,6 +185,8 @@ def _converter_keys(
             _LOW,
             f"{title} converter version",
             f"The version of the {part} converter.",
+            recommender=versions_of(registry, name, kind),
+            visibility=is_given(name),
         )
 
 
@@ -222,6 +231,23 @@ def _names(registry: PluginRegistry, kind: PluginKind) -> Recommender:
         return [plugin.class_name for plugin in registry.plugins(kind)]
 
     return recommend
+
+
+def versions_of(registry: PluginRegistry, class_key: str, *kinds: PluginKind) -> Recommender:
+    """Return a recommender of the versions of the class that a property names."""
+
+    def recommend(parsed: Mapping[str, ParsedValue]) -> Sequence[str]:
+        try:
+            return [registry.find(str(parsed.get(class_key)), *kinds).version]
+        except PluginNotFoundError:
+            return []
+
+    return recommend
+
+
+def is_given(name: str) -> Visibility:
+    """Return the condition that a property has a value."""
+    return lambda parsed: parsed.get(name) is not None
 
 
 def _error_keys() -> Iterator[ConfigKey]:

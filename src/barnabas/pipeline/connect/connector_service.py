@@ -209,11 +209,9 @@ class ConnectorService:
     async def set_target(self, name: str, target: TargetState) -> None:
         """Pause, resume or stop a connector. Raises ConnectRestError (404)."""
         self.check_active()
-        stops = target is TargetState.STOPPED
-        message = "Unknown connector: {name}" if stops else "Unknown connector {name}"
-        entry = self.entry(name, message)
+        entry = self.entry(name, "Unknown connector {name}")
         records: list[ConfigRecord] = [TargetRecord(name, target.value)]
-        if stops and entry.tasks:
+        if target is TargetState.STOPPED and entry.tasks:
             records.append(CommitRecord(name, 0))
         await self.store.write_configs(records)
 

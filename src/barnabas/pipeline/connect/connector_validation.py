@@ -5,6 +5,7 @@ each transformation and predicate that it names, and of its converters. All erro
 order, messages and counts are those of Apache Kafka 4.3.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -28,7 +29,9 @@ from barnabas.pipeline.connect.config_types import (
 from barnabas.pipeline.connect.connector_definitions import (
     PREDICATES,
     TRANSFORMS,
+    PluginClass,
     connector_definition,
+    versions_of,
 )
 from barnabas.pipeline.connect.plugin_registry import (
     CONNECTORS,
@@ -38,6 +41,7 @@ from barnabas.pipeline.connect.plugin_registry import (
     PluginRegistry,
 )
 from barnabas.pipeline.connect.rest_errors import bad_request
+from barnabas.pipeline.connect.secret_masking import masked
 
 Properties = Mapping[str, str | None]
 
@@ -93,7 +97,7 @@ def find_connector(registry: PluginRegistry, config: Properties) -> Plugin:
     """Return the connector of a configuration. Raises ConnectRestError (400)."""
     name = config.get("connector.class")
     if name is None:
-        shown = ", ".join(sorted(config))
+        shown = ", ".join(f"{key}={value}" for key, value in masked(config).items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
     try:
         return registry.find(name, *CONNECTORS)
@@ -121,7 +125,9 @@ class ConnectorValidator:
         Raises ConnectRestError when its class is unknown.
         """
         plugin = find_connector(self._registry, config)
-        definition = connector_definition(self._registry, plugin.kind, self.defaults(plugin))
+        definition = connector_definition(
+            self._registry, plugin.kind, self._defaults(plugin, config)
+        )
         for title, alias_key, kind in (
             (TRANSFORMS, "transforms", PluginKind.TRANSFORMATION),
             (PREDICATES, "predicates", PluginKind.PREDICATE),
@@ -140,15 +146,16 @@ class ConnectorValidator:
         groups = dict.fromkeys([*definition.groups, *_groups(converters)])
         return ConfigInfos(str(config["connector.class"]), tuple(groups), tuple(infos))
 
-    def defaults(self, plugin: Plugin) -> dict[str, str]:
+    def _defaults(self, plugin: Plugin, config: Properties) -> dict[str, str]:
         """Return the defaults that depend on the runner and on the connector."""
         found = {"connector.plugin.version": plugin.version}
         for name, kind in _CONVERTERS.items():
             converter = self._converters.get(name)
-            if converter is None:
-                continue
-            found[name] = converter
-            found[f"{name}.plugin.version"] = self._registry.find(converter, kind).version
+            if converter is not None:
+                found[name] = converter
+            with contextlib.suppress(PluginNotFoundError):
+                used = config.get(name) or converter or ""
+                found[f"{name}.plugin.version"] = self._registry.find(used, kind).version
         return found
 
     def _alias_keys(
@@ -164,16 +171,12 @@ class ConnectorValidator:
     ) -> Iterator[ConfigKey]:
         class_name = config.get(f"{prefix}type")
         plugin: Plugin | None = None
-        problem: str | None = None
         if class_name is not None:
-            try:
+            with contextlib.suppress(PluginNotFoundError):
                 plugin = self._registry.find(class_name, kind)
-            except PluginNotFoundError as error:
-                problem = str(error)
 
         def check(name: str, value: ParsedValue) -> None:
-            if problem is not None:
-                raise ConfigValueError.of(name, value, problem)
+            del name, value
             if f"{prefix}negate" in config and f"{prefix}predicate" not in config:
                 raise ConfigValueError(
                     f"Config '{prefix}negate' was provided but there is no config "
@@ -189,6 +192,7 @@ class ConnectorValidator:
             Importance.HIGH,
             f"Class for the '{alias}' {noun}.",
             validator=check,
+            class_check=PluginClass(self._registry, kind),
             group=group,
             order_in_group=0,
             width=Width.LONG,
@@ -205,6 +209,7 @@ class ConnectorValidator:
             order_in_group=1,
             width=Width.LONG,
             display_name=f"{base} version for {alias}",
+            recommender=versions_of(self._registry, f"{prefix}type", kind),
         )
         if plugin is not None:
             implicit = _IMPLICIT_KEYS if kind is PluginKind.TRANSFORMATION else ()

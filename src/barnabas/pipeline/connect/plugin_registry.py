@@ -106,7 +106,7 @@ class PluginRegistry:
         The alias "FileStream" would name a source and a sink: an alias of both kinds is unknown.
         """
         found = [self._by_name[kind, name] for kind in kinds if (kind, name) in self._by_name]
-        if len(found) != 1:
+        if len({plugin.class_name for plugin in found}) != 1:
             raise PluginNotFoundError(f"Class {name} could not be found.")
         return found[0]
 

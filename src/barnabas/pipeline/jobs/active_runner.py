@@ -6,7 +6,7 @@ and the engine are stopped, and no state is written for that: the next active ru
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -72,6 +72,7 @@ class ActiveRunner:
         planner: JobPlanner,
         policy: RestartPolicy,
         statuses: JobStatuses,
+        request_topics: Callable[[Iterable[str]], Awaitable[None]],
     ) -> None:
         self.fleet = JobFleet(policy)
         self.progress: dict[str, JobProgress] = {}
@@ -82,6 +83,7 @@ class ActiveRunner:
         self._engine = engine
         self._planner = planner
         self._statuses = statuses
+        self._request_topics = request_topics
         self._runs: dict[str, _Run] = {}
         self._generation = 0
         self._woken = trio.Event()
@@ -175,6 +177,7 @@ class ActiveRunner:
         try:
             planned = await trio.to_thread.run_sync(plan)
             await self._write_tasks(planned)
+            await self._request_topics(planned.plan.topics)
             job = await trio.to_thread.run_sync(self._engine.start_job, planned.plan)
         except ConfigsWriteError as error:
             if error.is_fenced:

@@ -1,8 +1,8 @@
 """Membership of a runner in its group: active, or standing by.
 
 A runner is a static member (KIP-345): one that is killed and started again takes its predecessor's
-place at once. A rebalance leaves the active runner active: the group's leader gives the partition to its owner
-again. It stops when the group drops it, or gives the partition to another runner.
+place at once. A rebalance leaves the active runner active: the group's leader gives the partition
+to its owner again. It stops when the group drops it, or gives the partition to another runner.
 """
 
 import logging

@@ -53,7 +53,7 @@ class StoredOffsets:
                 [OffsetRecord(name, partition, offset) for partition, offset in changes]
             )
             return
-        positions = {_topic_partition(name, each): _offset(each) for each in changes}
+        positions = {_topic_partition(each): _offset(each) for each in changes}
         await self._in_thread(self._groups.alter, self._group(name), positions)
 
     async def reset(self, name: str) -> None:
@@ -104,15 +104,15 @@ def _alterations(offsets: Any) -> list[Alteration]:
     return found
 
 
-def _topic_partition(name: str, change: Alteration) -> tuple[str, int]:
+def _topic_partition(change: Alteration) -> tuple[str, int]:
     partition, _ = change
     topic, number = partition.get(_TOPIC), partition.get(_PARTITION)
     if topic is None or number is None:
         raise bad_request(
             f"The partition for a sink connector offset must contain the keys '{_TOPIC}' and "
-            f"'{_PARTITION}' ({name})"
+            f"'{_PARTITION}'"
         )
-    return str(topic), _whole(number, _PARTITION)
+    return str(topic), _whole(number, "Kafka partition value", "Partition values")
 
 
 def _offset(change: Alteration) -> int | None:
@@ -123,11 +123,14 @@ def _offset(change: Alteration) -> int | None:
         raise bad_request(
             f"The offset for a sink connector should either be null or contain the key '{_OFFSET}'"
         )
-    return _whole(offset[_OFFSET], _OFFSET)
+    return _whole(offset[_OFFSET], "Kafka offset value", "Offset values")
 
 
-def _whole(value: Any, what: str) -> int:
+def _whole(value: Any, what: str, whats: str) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdecimal():
-        raise bad_request(f"{what} must be a whole number, 0 or more: {value}")
+        raise bad_request(
+            f"Failed to parse the following {what} in the provided offsets: '{value}'. {whats} for "
+            "sink connectors need to be integers."
+        )
     return int(text)

@@ -5,6 +5,7 @@ HTTP answers at once; the topics are read behind it, and Spark starts on the act
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -37,6 +38,7 @@ from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
 from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
+from barnabas.pipeline.jobs.job_topics import request_topics
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
@@ -166,7 +168,12 @@ class Runner:
             tracks_topics=self._settings.tracks_topics,
         )
         active = ActiveRunner(
-            self._store, self._engine, self._planner, self._settings.restarts, statuses
+            self._store,
+            self._engine,
+            self._planner,
+            self._settings.restarts,
+            statuses,
+            partial(request_topics, self._client),
         )
         self._active = active
         try:

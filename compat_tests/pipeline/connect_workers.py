@@ -1,0 +1,168 @@
+"""Workers that serve Connect's REST API: Java's of Apache Kafka, and a runner of barnabas."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compat_tests import jars
+from compat_tests.servers import free_ports
+
+_START_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 30.0
+_POLL_S = 0.3
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class Response(NamedTuple):
+    """Status, headers and JSON body of a response; a text that is not JSON stays a text."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class ConnectWorker:
+    """One worker process on its own port."""
+
+    kind = ""
+
+    def __init__(self, bootstrap: str, directory: Path, group: str) -> None:
+        self.bootstrap = bootstrap
+        self.directory = directory
+        self.group = group
+        self.port = free_ports()[0]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log_file = directory / f"{self.kind}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def properties(self) -> dict[str, str]:
+        """Return the settings that both kinds have."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "config.storage.topic": f"{self.group}-configs",
+            "offset.storage.topic": f"{self.group}-offsets",
+            "status.storage.topic": f"{self.group}-status",
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "key.converter": _STRING,
+            "value.converter": _STRING,
+        }
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the process and wait until it is healthy."""
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        self.wait(lambda: self._is_healthy(), _START_TIMEOUT_S)
+
+    def _is_healthy(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"{self.kind} ended:\n{self.log_tail()}"
+        try:
+            return self.ask("GET", "/health").status == 200
+        except OSError:
+            return False
+
+    def log_tail(self, lines: int = 60) -> str:
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, raw: bytes | None = None
+    ) -> Response:
+        """Return the response to a request; `raw` is a body that need not be JSON."""
+        data = raw if raw is not None or body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return _response(answer.status, dict(answer.headers), answer.read())
+        except urllib.error.HTTPError as error:
+            return _response(error.code, dict(error.headers), error.read())
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait until a condition holds."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.kind}:\n{self.log_tail()}"
+            time.sleep(_POLL_S)
+
+    def wait_states(self, name: str, connector: str, tasks: list[str]) -> None:
+        """Wait until a connector and its tasks have certain states."""
+
+        def has_states() -> bool:
+            found = self.ask("GET", f"/connectors/{name}/status")
+            if found.status != 200:
+                return False
+            states = [each["state"] for each in found.body["tasks"]]
+            return (found.body["connector"]["state"], states) == (connector, tasks)
+
+        self.wait(has_states)
+
+    def stop(self) -> None:
+        """Stop the process."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+def _response(status: int, headers: dict[str, str], data: bytes) -> Response:
+    text = data.decode(errors="replace")
+    try:
+        body = json.loads(text) if text else None
+    except ValueError:
+        body = text
+    return Response(status, {name.lower(): value for name, value in headers.items()}, body)
+
+
+class JavaWorker(ConnectWorker):
+    """Connect's distributed worker of Apache Kafka."""
+
+    kind = "java"
+
+    def command(self) -> list[str]:
+        file = self.directory / "java-worker.properties"
+        settings = {
+            **self.properties(),
+            "listeners": self.url,
+            "exactly.once.source.support": "enabled",
+            "offset.flush.interval.ms": "1000",
+            "scheduled.rebalance.max.delay.ms": "1000",
+        }
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *jars.LOG_OPTIONS]
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        return ["java", *options, "-cp", jars.classpath(), main, str(file)]
+
+
+class RunnerProcess(ConnectWorker):
+    """`barnabas pipelines`, which does not restart failed jobs."""
+
+    kind = "barnabas"
+
+    def command(self) -> list[str]:
+        settings = {**self.properties(), "barnabas.restart.max": "0"}
+        return [
+            *(sys.executable, "-m", "barnabas", "pipelines", "--listen", f"127.0.0.1:{self.port}"),
+            *(f"--set={name}={value}" for name, value in settings.items()),
+            "--spark=spark.master=local[2]",
+        ]
