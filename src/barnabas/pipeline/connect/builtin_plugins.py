@@ -33,6 +33,42 @@ _CONVERTERS: Final = {
     ),
 }
 
+_KEY_OR_VALUE: Final = {
+    "Cast": "cast_transform",
+    "ExtractField": "field_transforms",
+    "Flatten": "flatten_transform",
+    "HeaderFrom": "header_transforms",
+    "HoistField": "field_transforms",
+    "InsertField": "insert_transform",
+    "MaskField": "mask_transform",
+    "ReplaceField": "replace_transform",
+    "SetSchemaMetadata": "metadata_transform",
+    "TimestampConverter": "timestamp_transform",
+}
+_WHOLE_RECORD: Final = {
+    "DropHeaders": "header_transforms",
+    "Filter": "routing_transforms",
+    "InsertHeader": "header_transforms",
+    "RegexRouter": "routing_transforms",
+    "TimestampRouter": "routing_transforms",
+    "ValueToKey": "field_transforms",
+}
+_TRANSFORMATIONS: Final = {
+    f"org.apache.kafka.connect.transforms.{name}": f"{_DATA}.transforms.{module}:{name}"
+    for name, module in _WHOLE_RECORD.items()
+} | {
+    f"org.apache.kafka.connect.transforms.{name}${side}": (
+        f"{_DATA}.transforms.{module}:{name}{side}"
+    )
+    for name, module in _KEY_OR_VALUE.items()
+    for side in ("Key", "Value")
+}
+
+_PREDICATES: Final = {
+    f"org.apache.kafka.connect.transforms.predicates.{name}": f"{_DATA}.record_predicates:{name}"
+    for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+}
+
 _SIMPLE_HEADERS: Final = {
     "org.apache.kafka.connect.storage.SimpleHeaderConverter": (
         f"{_DATA}.converters.header_literals:SimpleHeaderConverter"
@@ -55,8 +91,8 @@ _SINKS: Final = {
 BUILTIN_PLUGINS: Final[tuple[Plugin, ...]] = (
     *_rows(PluginKind.SOURCE, _SOURCES),
     *_rows(PluginKind.SINK, _SINKS),
-    *_rows(PluginKind.TRANSFORMATION, {}),
-    *_rows(PluginKind.PREDICATE, {}),
+    *_rows(PluginKind.TRANSFORMATION, _TRANSFORMATIONS),
+    *_rows(PluginKind.PREDICATE, _PREDICATES),
     *_rows(PluginKind.CONVERTER, _CONVERTERS),
     *_rows(PluginKind.HEADER_CONVERTER, _CONVERTERS | _SIMPLE_HEADERS),
 )

@@ -13,7 +13,7 @@ How data passes: a converter turns bytes into a schema and a value, a transforma
     java_values        values that Python lacks: narrow numbers, points in time
     converters         bytes to data and back
     transforms         Connect's single message transformations
-    predicates         conditions under which a transformation applies
+    record_predicates  conditions under which a transformation applies
 
 A value is None, bool, int, float, str, bytes, Decimal, list, dict, `Struct` or one of
 `java_values`. A schema may be absent: then the value's own type is all there is.

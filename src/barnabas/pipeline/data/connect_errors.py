@@ -48,6 +48,12 @@ class NoSuchGroupError(ConnectError):
     java_class = "java.lang.IndexOutOfBoundsException"
 
 
+class DatePatternFailureError(ConnectError):
+    """A pattern of dates is not valid."""
+
+    java_class = "java.lang.IllegalArgumentException"
+
+
 class NumberTextError(ConnectError):
     """A text is not a number."""
 

@@ -1,0 +1,127 @@
+"""ReplaceField: fields filtered and renamed."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from barnabas.pipeline.connect.config_def import ConfigDef, Importance
+from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
+from barnabas.pipeline.connect.config_validators import distinct_items
+from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, struct_schema
+from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
+from barnabas.pipeline.data.transforms.transform_base import (
+    REPLACE_NULL,
+    REPLACE_NULL_KEY,
+    Changed,
+    DerivedSchemas,
+    KeyOrValueTransform,
+    field_value,
+    items,
+    java_split,
+    property_of,
+    require_map,
+    require_struct,
+)
+
+_PURPOSE: Final = "field replacement"
+
+
+def _parse_renames(mappings: list[str]) -> dict[str, str]:
+    renames: dict[str, str] = {}
+    for mapping in mappings:
+        parts = java_split(mapping, ":")
+        if len(parts) != 2:
+            raise ConfigValueError.of("renames", mappings, f"Invalid rename mapping: {mapping}")
+        renames[parts[0]] = parts[1]
+    return renames
+
+
+def _renames(name: str, value: ParsedValue) -> None:
+    if isinstance(value, list):
+        _parse_renames(value)
+
+
+class ReplaceField(KeyOrValueTransform):
+    """Keeps some fields, or all except some, and renames fields."""
+
+    definition = ConfigDef(
+        [
+            property_of(
+                "exclude",
+                ConfigType.LIST,
+                Importance.MEDIUM,
+                "The fields to remove; a field of both lists is removed.",
+                default=[],
+                validator=distinct_items,
+            ),
+            property_of(
+                "include",
+                ConfigType.LIST,
+                Importance.MEDIUM,
+                "The fields to keep; all when empty.",
+                default=[],
+                validator=distinct_items,
+            ),
+            property_of(
+                "renames",
+                ConfigType.LIST,
+                Importance.MEDIUM,
+                "New names of fields, as old1:new1,old2:new2.",
+                default=[],
+                validator=_renames,
+            ),
+            REPLACE_NULL_KEY,
+        ]
+    )
+
+    def accept(self, values: Mapping[str, ParsedValue]) -> None:
+        """Take the parsed properties."""
+        self._exclude = frozenset(items(values, "exclude"))
+        self._include = frozenset(items(values, "include"))
+        self._renames = _parse_renames(items(values, "renames"))
+        self._old_names = {new: old for old, new in self._renames.items()}
+        self._replaces_null = values[REPLACE_NULL] is True
+        self._schemas = DerivedSchemas(self._derived)
+
+    def changed(
+        self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
+    ) -> Changed | None:
+        """Return the value with its fields filtered and renamed; null stays."""
+        if value is None:
+            return None
+        if schema is None:
+            return None, {
+                self._renames.get(name, name): each
+                for name, each in require_map(value, _PURPOSE).items()
+                if self._is_kept(name)
+            }
+        struct = require_struct(value, _PURPOSE, schema)
+        updated, sources = self._schemas.of(struct.schema)
+        values: list[Any] = [
+            field_value(struct, field, replaces_null=self._replaces_null) for field in sources
+        ]
+        return updated, Struct(updated, values)
+
+    def _is_kept(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def _derived(self, schema: Schema) -> tuple[Schema, list[Field]]:
+        kept = [field for field in schema.fields if self._is_kept(field.name)]
+        updated = struct_schema(
+            [(self._renames.get(field.name, field.name), field.schema) for field in kept],
+            like=schema,
+        )
+        return updated, kept
+
+
+class ReplaceFieldKey(ReplaceField):
+    """Filters and renames fields of the key."""
+
+    java_class = "org.apache.kafka.connect.transforms.ReplaceField$Key"
+    is_of_key = True
+
+
+class ReplaceFieldValue(ReplaceField):
+    """Filters and renames fields of the value."""
+
+    java_class = "org.apache.kafka.connect.transforms.ReplaceField$Value"
+    is_of_key = False
