@@ -96,14 +96,14 @@ public class ConnectPeer {
         }
         switch (call.get("op").textValue()) {
             case "transform": {
-                var transformation = (Transformation<ConnectRecord<?>>) (Transformation) instance(call);
+                var transformation = (Transformation) instance(call);
                 transformation.configure(config);
-                return item -> record((ConnectRecord<?>) transformation.apply((ConnectRecord) record(item)));
+                return item -> record(transformation.apply(record(item)));
             }
             case "predicate": {
                 var predicate = (Predicate) instance(call);
                 predicate.configure(config);
-                return item -> NODES.booleanNode(predicate.test((ConnectRecord) record(item)));
+                return item -> NODES.booleanNode(predicate.test(record(item)));
             }
             case "read": {
                 var converter = (Converter) instance(call);

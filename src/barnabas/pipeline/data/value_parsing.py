@@ -88,7 +88,7 @@ class _Tokens:
             if not self.has_next():
                 return False
             self._next = self._consumed()
-        while not self._next.strip() and self._at < len(self.text):
+        while not self._next.strip(_TRIMMED) and self._at < len(self.text):
             self._next = self._consumed()
         if self._next.strip(_TRIMMED) != expected:
             return False
@@ -128,7 +128,7 @@ class _ValueParser:
         except DataError:
             tokens.rewind(start)
         token = tokens.next()
-        if not token.strip():
+        if not token.strip(_TRIMMED):
             return schemas.STRING, token
         return self._simple(token.strip(_TRIMMED), embedded=embedded)
 

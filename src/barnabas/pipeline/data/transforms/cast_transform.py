@@ -64,7 +64,12 @@ def _output_type(text: str) -> Type:
     try:
         kind = Type(text.strip().upper())
     except ValueError:
-        raise ConfigValueError(f"Invalid type found in casting spec: {text.strip()}") from None
+        reason = (
+            "java.lang.IllegalArgumentException: No enum constant "
+            f"org.apache.kafka.connect.data.Schema.Type.{text.strip().upper()}"
+        )
+        name = f"Invalid type found in casting spec: {text.strip()}"
+        raise ConfigValueError.of(name, reason) from None
     if kind not in _OUTPUTS:
         raise ConfigValueError(
             f"Cast transformation does not support casting to {kind}; "

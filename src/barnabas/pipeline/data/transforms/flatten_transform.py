@@ -7,7 +7,7 @@ import attrs
 
 from barnabas.pipeline.connect.config_def import ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
-from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.data.connect_errors import DataError, SchemaBuilderError
 from barnabas.pipeline.data.connect_schema import (
     Schema,
     Struct,
@@ -89,16 +89,16 @@ class Flatten(KeyOrValueTransform):
             flat[name] = each
 
     def _derived(self, schema: Schema) -> Schema:
-        fields: list[tuple[str, Schema]] = []
+        fields: dict[str, Schema] = {}
         is_optional, default = schema.optional, schema.default
         self._flatten_schema(schema, "", fields, is_optional=is_optional, default=default)
-        return struct_schema(fields, like=schema)
+        return struct_schema(list(fields.items()), like=schema)
 
     def _flatten_schema(
         self,
         schema: Schema,
         prefix: str,
-        fields: list[tuple[str, Schema]],
+        fields: dict[str, Schema],
         *,
         is_optional: bool,
         default: Struct | None,
@@ -119,8 +119,12 @@ class Flatten(KeyOrValueTransform):
                     "Flatten transformation does not support MAP for record with schemas "
                     f"(for field {name})."
                 )
+            elif name in fields:
+                raise SchemaBuilderError(
+                    f"Cannot create field because of field name duplication {name}"
+                )
             else:
-                fields.append((name, _field_schema(field.schema, found, is_optional=optional)))
+                fields[name] = _field_schema(field.schema, found, is_optional=optional)
 
 
 def _field_schema(schema: Schema, default: ConnectValue, *, is_optional: bool) -> Schema:

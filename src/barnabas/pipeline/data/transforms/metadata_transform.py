@@ -17,6 +17,7 @@ from barnabas.pipeline.data.transforms.transform_base import (
     DerivedSchemas,
     KeyOrValueTransform,
     field_value,
+    fields_of,
     property_of,
     text_or_none,
 )
@@ -55,12 +56,14 @@ class SetSchemaMetadata(KeyOrValueTransform):
         self._replaces_null = values[REPLACE_NULL] is True
         if not self._changes:
             raise ConfigValueError("Neither schema name nor version configured")
-        self._schemas = DerivedSchemas(lambda schema: attrs.evolve(schema, **self._changes))
+        self._schemas = DerivedSchemas(
+            lambda schema: attrs.evolve(schema, fields=fields_of(schema), **self._changes)
+        )
 
     def changed(
         self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
     ) -> Changed | None:
-        """Return the value with its schema changed. Raises DataError without a schema."""
+        """Return the value with its schema changed. Raises DataError unless it is a struct's."""
         if schema is None:
             if value is None:
                 return None

@@ -19,7 +19,7 @@ from barnabas.pipeline.data.java_regex import JavaRegexError, compile_java_regex
 from barnabas.pipeline.data.java_values import java_class_name
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 
-Changed: TypeAlias = "tuple[Schema | None, ConnectValue]"
+Changed: TypeAlias = tuple[Schema | None, ConnectValue]
 
 _SCHEMAS_MAX: Final = 64
 _NUMBER_CLASSES: Final = {
@@ -66,8 +66,13 @@ class ConfiguredTransform:
         return self.definition
 
     def configure(self, props: Mapping[str, Any]) -> None:
-        """Take the properties. Raises ConfigValueError."""
-        self.accept(self.definition.parse(props))
+        """Take the properties, lists without repeated items. Raises ConfigValueError."""
+        distinct = {
+            key.name: _without_repetitions(props[key.name])
+            for key in self.definition.keys.values()
+            if key.validator in (distinct_items, non_empty_items) and props.get(key.name)
+        }
+        self.accept(self.definition.parse({**props, **distinct}))
 
     def accept(self, values: Mapping[str, ParsedValue]) -> None:
         """Take the parsed properties. Raises ConfigValueError."""
@@ -110,6 +115,10 @@ class DerivedSchemas:
                 self._known.clear()
             self._known[schema] = found
         return found
+
+
+def _without_repetitions(text: str) -> str:
+    return ",".join(dict.fromkeys(item.strip() for item in text.split(",")))
 
 
 def class_name(value: ConnectValue, schema: Schema | None = None) -> str:
