@@ -33,10 +33,14 @@ class ConnectWorker:
 
     kind = ""
 
-    def __init__(self, bootstrap: str, directory: Path, group: str) -> None:
+    def __init__(
+        self, bootstrap: str, directory: Path, group: str, *, topics: str | None = None
+    ) -> None:
+        """`topics` is the prefix of Connect's topics: workers of two groups may share them."""
         self.bootstrap = bootstrap
         self.directory = directory
         self.group = group
+        self.topics = topics or group
         self.port = free_ports()[0]
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = directory / f"{self.kind}.log"
@@ -47,9 +51,9 @@ class ConnectWorker:
         return {
             "bootstrap.servers": self.bootstrap,
             "group.id": self.group,
-            "config.storage.topic": f"{self.group}-configs",
-            "offset.storage.topic": f"{self.group}-offsets",
-            "status.storage.topic": f"{self.group}-status",
+            "config.storage.topic": f"{self.topics}-configs",
+            "offset.storage.topic": f"{self.topics}-offsets",
+            "status.storage.topic": f"{self.topics}-status",
             "config.storage.replication.factor": "1",
             "offset.storage.replication.factor": "1",
             "status.storage.replication.factor": "1",

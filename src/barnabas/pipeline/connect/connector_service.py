@@ -5,7 +5,7 @@ from its own replay and refuses writes with the URL of the active runner.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -69,7 +69,8 @@ class RunnerView:
     starting: str | None = "The runner reads its topics"
     """Why nothing can be answered yet, None once the store is read."""
     is_active: bool = False
-    active_url: str = ""
+    active_url: Callable[[], str] = str
+    """Returns the URL of the active runner, empty while there is none."""
 
 
 class ConnectorService:
@@ -103,7 +104,8 @@ class ConnectorService:
         """Raise ConnectRestError (409) unless this runner is the one that writes."""
         if self.view.is_active:
             return
-        where = f"; the active one is {self.view.active_url}" if self.view.active_url else ""
+        url = self.view.active_url()
+        where = f"; the active one is {url}" if url else ""
         raise conflict(
             "Cannot complete request momentarily because this runner is on standby" + where
         )
@@ -165,7 +167,9 @@ class ConnectorService:
                 resolved = self._providers.resolve(config)
             except ConfigValueError as error:
                 raise bad_request(str(error)) from None
-            return self._validator.validate(resolved)
+            infos = self._validator.validate(resolved)
+            _hide_resolved(infos, config, resolved)
+            return infos
 
         return await trio.to_thread.run_sync(blocking)
 
@@ -273,6 +277,17 @@ class ConnectorService:
     def is_source(self, name: str) -> bool:
         """True for a connector that reads an external system."""
         return self.type_of(self.entry(name).config) == PluginKind.SOURCE.value
+
+
+def _hide_resolved(infos: ConfigInfos, raw: Properties, resolved: Properties) -> None:
+    """Show references to providers instead of the secrets that they stand for."""
+    for info in infos.configs:
+        value, reference = info.value, raw.get(info.value.name)
+        secret = resolved.get(value.name)
+        if reference is None or not secret or secret == reference:
+            continue
+        value.value = reference
+        value.errors = [error.replace(secret, reference) for error in value.errors]
 
 
 def state_json(record: StatusRecord) -> dict[str, Any]:

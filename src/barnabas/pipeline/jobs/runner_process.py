@@ -84,6 +84,7 @@ class Runner:
         self._providers = ConfigProviders(settings.providers)
         self._store = RunnerStore(client, settings)
         self._activity = Activity(client, settings.group_id, settings.configs.name, url)
+        self._view.active_url = lambda: self._activity.role.active_url
         self._client = client
         self._active: ActiveRunner | None = None
         self._loggers = RunnerLoggers()

@@ -1,0 +1,75 @@
+"""An engine without Spark, for tests of the runner: jobs run until they fail or are stopped."""
+
+import threading
+from collections.abc import Callable
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
+from barnabas.pipeline.delivery.task_failures import JobStartError
+
+
+class FakeJob:
+    """A job that only has a state."""
+
+    def __init__(self, plan: JobPlan) -> None:
+        self._plan = plan
+        self.end: JobFailure | None = None
+        self.is_stopped = False
+
+    @property
+    def plan(self) -> JobPlan:
+        return self._plan
+
+    def is_running(self) -> bool:
+        return not self.is_stopped and self.end is None
+
+    def progress(self) -> JobProgress:
+        lag = tuple(PartitionLag(topic, 0, 7, 9) for topic in self._plan.topics)
+        return JobProgress(records=7, written=6, dead_letters=1, lag=lag, phases_ms={"addBatch": 3})
+
+    def failure(self) -> JobFailure | None:
+        return self.end
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        self.is_stopped = True
+
+
+class FakeEngine:
+    """Keeps all jobs that were started. `refuse` returns why a plan cannot start."""
+
+    def __init__(self) -> None:
+        self.jobs: list[FakeJob] = []
+        self.is_up = False
+        self.starts = 0
+        self.refuse: Callable[[JobPlan], JobFailure | None] = lambda plan: None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        self.starts += 1
+        self.is_up = True
+
+    def stop(self) -> None:
+        self.is_up = False
+        for job in self.jobs:
+            job.is_stopped = True
+
+    def is_alive(self) -> bool:
+        return self.is_up
+
+    def crash(self) -> None:
+        """End as a JVM that is killed."""
+        self.stop()
+
+    def start_job(self, plan: JobPlan) -> FakeJob:
+        failure = self.refuse(plan)
+        if failure is not None:
+            raise JobStartError(failure)
+        job = FakeJob(plan)
+        with self._lock:
+            running = [each for each in self.jobs if each.is_running()]
+            assert plan.name not in {each.plan.name for each in running}, "a second run"
+            self.jobs.append(job)
+        return job
+
+    def running(self) -> dict[str, FakeJob]:
+        """Return the jobs that run, by name."""
+        return {each.plan.name: each for each in self.jobs if each.is_running()}

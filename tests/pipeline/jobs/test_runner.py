@@ -1,0 +1,263 @@
+"""The runner: jobs of the store run in the engine, and requests see their states."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import trio
+
+from barnabas.client import open_client
+from barnabas.client.admin_calls import create_topic
+from barnabas.client.group_session import GroupSettings, join_group
+from barnabas.http import HttpOptions, HttpStartError, ListenAddress
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, RecordPosition
+from barnabas.pipeline.jobs.activity import Activity, ForeignGroupError
+from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
+from barnabas.pipeline.jobs.runner_process import RunnerListen
+from barnabas.testing import Node
+from tests.pipeline.jobs.fake_engine import FakeEngine
+from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+def sink(**more: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSink", "topics": "t", "file": "/tmp/none", **more}
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+@pytest.fixture
+def runner(node: Node, request: pytest.FixtureRequest) -> Iterator[LiveRunner]:
+    name = request.node.name[:80].translate(str.maketrans("[]", "--"))
+    topics = {f"{kind}_storage_topic": f"{name}-{kind}" for kind in ("config", "offset", "status")}
+    with live_runner(node.bootstrap, group_id=name, **topics) as found:
+        eventually(found.is_healthy)
+        yield found
+
+
+def create(runner: LiveRunner, name: str = "c", **more: str) -> None:
+    status, body = runner.ask("POST", "/connectors", {"name": name, "config": sink(**more)})
+    assert status == 201, body
+
+
+def test_created_job_runs_with_its_plan(runner: LiveRunner) -> None:
+    create(runner, **{"value.converter": STRING, "consumer.override.fetch.min.bytes": "5"})
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    plan = runner.engine.running()["c"].plan
+    assert (plan.kind, plan.topics, plan.group_id) == (JobKind.SINK, ("t",), "connect-c")
+    assert plan.properties["value.converter"] == STRING
+    assert plan.properties["key.converter"] == "org.apache.kafka.connect.json.JsonConverter"
+    assert plan.consumer_overrides == {"fetch.min.bytes": "5"}
+    assert len(plan.task_configs) == 1
+
+
+def test_job_follows_pause_resume_stop_and_delete(runner: LiveRunner) -> None:
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    assert runner.ask("PUT", "/connectors/c/pause")[0] == 202
+    runner.wait_states("c", "PAUSED", "PAUSED")
+    assert runner.engine.running() == {}
+    assert runner.ask("PUT", "/connectors/c/resume")[0] == 202
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    assert runner.ask("PUT", "/connectors/c/stop")[0] == 204
+    runner.wait_states("c", "STOPPED")
+    assert runner.ask("GET", "/connectors/c/tasks") == (200, [])
+    assert runner.ask("DELETE", "/connectors/c")[0] == 204
+    eventually(lambda: runner.states("c") == [])
+    assert runner.ask("GET", "/connectors") == (200, [])
+
+
+def test_changed_configuration_starts_the_job_again(runner: LiveRunner) -> None:
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    runner.ask("PUT", "/connectors/c/config", sink(file="/tmp/other"))
+    eventually(
+        lambda: (
+            [job.plan.properties["file"] for job in runner.engine.running().values()]
+            == ["/tmp/other"]
+        )
+    )
+    runs = len(runner.engine.jobs)
+    runner.ask("PUT", "/connectors/c/config", sink(file="/tmp/other"))
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    assert len(runner.engine.jobs) == runs
+
+
+def test_permanent_failure_names_the_record_and_waits_for_a_restart(runner: LiveRunner) -> None:
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    record = RecordPosition("t", 0, 42)
+    runner.engine.running()["c"].end = JobFailure("bad record", True, record, "VALUE_CONVERTER")
+    runner.wait_states("c", "RUNNING", "FAILED")
+    _, task = runner.ask("GET", "/connectors/c/tasks/0/status")
+    assert task["trace"] == "bad record in stage VALUE_CONVERTER at t-0@42"
+    _, progress = runner.ask("GET", "/connectors/c/progress")
+    assert progress["is_permanent"]
+    status, body = runner.ask("POST", "/connectors/c/restart?includeTasks=true&onlyFailed=true")
+    assert (status, body["tasks"][0]["state"]) == (202, "RESTARTING")
+    runner.wait_states("c", "RUNNING", "RUNNING")
+
+
+def test_passing_failure_restarts_by_itself(runner: LiveRunner) -> None:
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    runner.engine.running()["c"].end = JobFailure("broker lost", False)
+    runner.wait_states("c", "RUNNING", "RESTARTING")
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    assert runner.ask("GET", "/connectors/c/progress")[1]["restarts"] == 1
+    assert len(runner.engine.jobs) == 2
+
+
+def test_job_that_cannot_start_fails_as_a_connector(runner: LiveRunner) -> None:
+    runner.engine.refuse = lambda plan: JobFailure("no such table", True)
+    create(runner)
+    eventually(lambda: runner.states("c")[:1] == ["FAILED"])
+    _, found = runner.ask("GET", "/connectors/c/status")
+    assert "no such table" in found["connector"]["trace"]
+
+
+def test_engine_that_ends_is_started_again_with_its_jobs(runner: LiveRunner) -> None:
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    runner.engine.crash()
+    eventually(lambda: runner.engine.starts == 2)
+    eventually(lambda: list(runner.engine.running()) == ["c"])
+    runner.wait_states("c", "RUNNING", "RUNNING")
+
+
+def test_progress_metrics_and_logs_show_the_job(
+    runner: LiveRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="barnabas.pipeline")
+    create(runner)
+    eventually(lambda: runner.ask("GET", "/connectors/c/progress")[1]["records"] == 7)
+    _, progress = runner.ask("GET", "/progress")
+    assert progress["c"]["lag_records"] == 2
+    assert progress["c"]["phases_ms"] == {"addBatch": 3}
+    eventually(lambda: runner.ask("GET", "/connectors/c/topics")[1] == {"c": {"topics": ["t"]}})
+    _, lines = runner.ask("GET", "/connectors/c/logs")
+    assert any("started job=c" in line["message"] for line in lines)
+
+
+def test_secrets_are_hidden_and_kept_when_written_back(runner: LiveRunner) -> None:
+    create(runner, **{"sink.password": "s3cret"})
+    _, shown = runner.ask("GET", "/connectors/c/config")
+    assert shown["sink.password"] == "[hidden]"
+    assert "s3cret" not in str(runner.ask("GET", "/connectors?expand=info&expand=status"))
+    runner.ask("PUT", "/connectors/c/config", {**shown, "file": "/tmp/changed"})
+    eventually(
+        lambda: (
+            [job.plan.properties["sink.password"] for job in runner.engine.running().values()]
+            == ["s3cret"]
+        )
+    )
+
+
+def test_reference_that_is_not_allowed_fails_the_job(runner: LiveRunner) -> None:
+    status, body = runner.ask(
+        "POST", "/connectors", {"name": "c", "config": sink(file="${env:HOME}")}
+    )
+    assert status == 400
+    assert "config.providers.allowed.env does not allow the variable HOME" in body["message"]
+
+
+def test_resolved_secret_is_not_shown_by_validation(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "secrets.properties").write_text("key=s3cret\n")
+    allowed = {"config_providers_allowed_paths": str(tmp_path), "group_id": "providers"}
+    with live_runner(node.bootstrap, **allowed) as runner:
+        eventually(runner.is_healthy)
+        reference = f"${{file:{tmp_path}/secrets.properties:key}}"
+        config = sink(name="c", **{"tasks.max": reference})
+        path = "/connector-plugins/FileStreamSink/config/validate"
+        status, body = runner.ask("PUT", path, config)
+        assert (status, body["error_count"]) == (200, 2)
+        assert "s3cret" not in str(body)
+        create(runner, file=reference)
+        eventually(lambda: "c" in runner.engine.running())
+        assert runner.engine.running()["c"].plan.properties["file"] == "s3cret"
+        for part in ("config", "tasks"):
+            assert "s3cret" not in str(runner.ask("GET", f"/connectors/c/{part}"))
+
+
+def test_malformed_body_is_refused(runner: LiveRunner) -> None:
+    for body in (b"{", b"[]", b'{"name":"c","config":[]}', b'{"name":"c","config":{"a":[1]}}'):
+        status, answer = runner.ask("POST", "/connectors", body)
+        assert (status, answer["error_code"]) == (400, 400), body
+
+
+def test_standby_refuses_writes_and_takes_over(node: Node) -> None:
+    names = {"group_id": "standby", "config_storage_topic": "standby-configs"}
+    active_engine, standby_engine = FakeEngine(), FakeEngine()
+    with ExitStack() as active_ends, ExitStack() as standby_ends:
+        active = active_ends.enter_context(live_runner(node.bootstrap, active_engine, **names))
+        eventually(active.is_healthy)
+        create(active)
+        active.wait_states("c", "RUNNING", "RUNNING")
+        standby = standby_ends.enter_context(live_runner(node.bootstrap, standby_engine, **names))
+        eventually(standby.is_healthy)
+        assert standby.states("c") == ["RUNNING", "RUNNING"]
+        status, body = standby.ask("PUT", "/connectors/c/pause")
+        assert (status, active.url in body["message"]) == (409, True), body
+        # A runner that joins does not disturb the jobs of the active one.
+        assert (len(active_engine.jobs), active_engine.starts) == (1, 1)
+        assert standby_engine.starts == 0
+        active_ends.close()
+        eventually(lambda: list(standby_engine.running()) == ["c"])
+        eventually(lambda: standby.ask("PUT", "/connectors/c/pause")[0] == 202)
+        standby.wait_states("c", "PAUSED", "PAUSED")
+    assert active_engine.running() == {}
+
+
+def test_group_of_java_workers_is_refused(node: Node) -> None:
+    """A member of protocol type `connect`, as Java's workers are, keeps runners out."""
+
+    class JavaProtocol:
+        def protocols(self) -> list[tuple[str, bytes]]:
+            return [("sessioned", b"\0\2")]
+
+        def assign(self, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+            return dict.fromkeys(members, b"")
+
+    async def main() -> None:
+        async with open_client({"bootstrap.servers": node.bootstrap}) as client:
+            settings = GroupSettings("of-java", "connect")
+            async with join_group(client, settings, JavaProtocol()) as session:
+                await session.wait_assigned()
+                activity = Activity(client, "of-java", "configs", "http://127.0.0.1:1")
+                with pytest.raises(ForeignGroupError, match="Java's Connect workers"):
+                    await activity.run()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])
+def test_other_address_needs_authentication(host: str) -> None:
+    with pytest.raises(HttpStartError, match="without authentication"):
+        RunnerListen(ListenAddress(host, 8083)).check()
+    protected = HttpOptions(password_file=Path("users"))
+    RunnerListen(ListenAddress(host, 8083), protected).check()
+
+
+def test_deposed_writer_of_configurations_is_fenced(node: Node) -> None:
+    async def main() -> None:
+        async with open_client({"bootstrap.servers": node.bootstrap}) as client:
+            await create_topic(client, "fenced", partitions=1)
+        properties = {"bootstrap.servers": node.bootstrap}
+        first, second = (ConfigsWriter(properties, "fencing", "fenced") for _ in range(2))
+        await first.take_over()
+        await first.write([(b"k", b"1")])
+        await second.take_over()
+        await second.write([(b"k", b"2")])
+        with pytest.raises(ConfigsWriteError) as caught:
+            await first.write([(b"k", b"3")])
+        assert caught.value.is_fenced
+        await second.write([(b"k", b"4")])
+
+    trio.run(main)
