@@ -1,12 +1,16 @@
-"""The clock of coordinators: wall-clock milliseconds that do not jump when the clock is set."""
+"""The time of coordinators: a clock that does not jump when the system's is set, and timers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from time import perf_counter
 
 from barnabas.server.replication.loop_timers import LoopTimers
 
 
 class CoordinatorClock:
-    """Time for deadlines, and timestamps for records; `wall_ms` is the system's clock."""
+    """Time for deadlines, and timestamps for records; `wall_ms` is the system's clock.
+
+    A simulation overrides all of it.
+    """
 
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._wall_ms = wall_ms
@@ -24,6 +28,14 @@ class CoordinatorClock:
         """Return the timestamp of a record."""
         return self._wall_ms()
 
-    def loop_ms(self, time_ms: int) -> int:
-        """Return the time of the loop's timers at `time_ms` of this clock."""
-        return time_ms - self._offset_ms
+    def schedule(self, key: Hashable, deadline_ms: int, call: Callable[[], None]) -> None:
+        """Call `call` at `deadline_ms`, in place of what was scheduled under `key` before."""
+        LoopTimers.current().schedule(key, deadline_ms - self._offset_ms, call)
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget the timer of `key`, if there is one."""
+        LoopTimers.current().cancel(key)
+
+    def slice_s(self) -> float:
+        """Return the seconds of a counter that measures how long a decision holds the loop."""
+        return perf_counter()

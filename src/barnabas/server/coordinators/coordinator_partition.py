@@ -39,7 +39,6 @@ from barnabas.server.coordinators.coordinator_clock import CoordinatorClock
 from barnabas.server.coordinators.coordinator_replay import DecodedRecord, replay_log
 from barnabas.server.coordinators.coordinator_turns import ProducerBatch, Turn, TurnQueue, Waiter
 from barnabas.server.replication.commit_wait import Appended, CommitWaits
-from barnabas.server.replication.loop_timers import LoopTimers
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +127,8 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._written = 0
         self._leader_state: LeaderState | None = None
         self._committed = 0
-        self._turns = TurnQueue(self._carry_out_turn, lambda: context.resume(self))
+        resume, time_s = lambda: context.resume(self), context.clock.slice_s
+        self._turns = TurnQueue(self._carry_out_turn, resume, time_s)
         self._waiters: set[Waiter] = set()
         # Committed effects that go out when the turn in progress ends.
         self._due: list[Any] = []
@@ -172,7 +172,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
 
     # Loading
 
-    async def load(self) -> None:
+    def load(self) -> Steps[None]:
         """Replay the partition from its start to its end, then serve.
 
         Raises KafkaError when the partition is not (yet, or no longer) led here in this epoch.
@@ -183,7 +183,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         started_ms = self._now_ms()
         # A partition without records has no log yet.
         if replicas.logs.get(self.TOPIC, self.index) is not None:
-            self._written = await replay_log(partition.log, self)
+            self._written = yield from replay_log(partition.log, self)
             self._check_epoch(partition)
             if self._is_stopped:
                 return
@@ -217,14 +217,23 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
     async def request(self, operation: Operation, producer: ProducerBatch | None = None) -> Any:
         """Run an operation of the shard and wait for its reply; raises what refuses it."""
         waiter = Waiter()
-        self.submit(lambda: operation(self.shard, self._now_ms(), waiter), waiter, producer)
-        if waiter.is_answered:
-            return await waiter.wait()
-        self._waiters.add(waiter)
+        self.begin(operation, waiter, producer)
         try:
             return await waiter.wait()
         finally:
-            self._waiters.discard(waiter)
+            self.end(waiter)
+
+    def begin(
+        self, operation: Operation, waiter: Waiter, producer: ProducerBatch | None = None
+    ) -> None:
+        """Run an operation of the shard; `waiter` gets its reply or refusal. Call `end` then."""
+        self.submit(lambda: operation(self.shard, self._now_ms(), waiter), waiter, producer)
+        if not waiter.is_answered:
+            self._waiters.add(waiter)
+
+    def end(self, waiter: Waiter) -> None:
+        """Forget a waiter."""
+        self._waiters.discard(waiter)
 
     def submit(
         self,
@@ -394,8 +403,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         if wakeup_ms is None or (self._wakeup_ms is not None and self._wakeup_ms <= wakeup_ms):
             return
         self._wakeup_ms = wakeup_ms
-        deadline_ms = self._context.clock.loop_ms(wakeup_ms)
-        LoopTimers.current().schedule(self._timer_key, deadline_ms, self._tick)
+        self._context.clock.schedule(self._timer_key, wakeup_ms, self._tick)
 
     def _tick(self) -> None:
         """Run the timers that are due.
@@ -446,7 +454,7 @@ class CoordinatorPartition(ABC, Generic[ShardT]):
         self._partition = None
         self.is_loaded = False
         self._is_stopped = True
-        LoopTimers.current().cancel(self._timer_key)
+        self._context.clock.cancel(self._timer_key)
         self._due.clear()
         for turn in self._turns.clear():
             if turn.waiter is not None:

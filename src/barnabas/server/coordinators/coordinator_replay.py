@@ -4,8 +4,7 @@ import logging
 from abc import abstractmethod
 from typing import Protocol
 
-import trio
-
+from barnabas.coordinator.core.steps import Steps
 from barnabas.log import PartitionLog
 from barnabas.protocol.batches.batch_header import BatchHeader, CorruptBatch, iter_batches
 from barnabas.protocol.batches.record_decoding import Record, read_records
@@ -40,7 +39,7 @@ class RecordReceiver(Protocol):
         """Apply a control record."""
 
 
-async def replay_log(log: PartitionLog, receiver: RecordReceiver) -> int:
+def replay_log(log: PartitionLog, receiver: RecordReceiver) -> Steps[int]:
     """Replay a whole log in slices; return the offset of its end.
 
     Raises KafkaError CORRUPT_MESSAGE when a batch cannot be read.
@@ -60,7 +59,7 @@ async def replay_log(log: PartitionLog, receiver: RecordReceiver) -> int:
             in_slice += len(records)
             if in_slice >= _RECORDS_IN_A_SLICE:
                 in_slice = 0
-                await trio.lowlevel.checkpoint()
+                yield
         if reached == offset:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no complete batch at offset {offset}")
         offset = reached

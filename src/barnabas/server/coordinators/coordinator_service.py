@@ -158,7 +158,8 @@ class CoordinatorService(ABC, Generic[PartitionT]):
         if self.partitions.get(partition.index) is not partition:
             return
         try:
-            await partition.load()
+            for _ in partition.load():
+                await trio.lowlevel.checkpoint()
         except KafkaError as error:
             logger.warning(
                 "loading failed, retrying topic=%s partition=%d error=%s",

@@ -71,17 +71,22 @@ class TurnQueue:
     """Runs turns in the order of their submission, a slice at a time.
 
     `carry_out` takes a turn to its end and handles its errors. `resume` is called when a slice
-    ends with work left: it must call `work` until that returns False.
+    ends with work left: it must call `work` until that returns False. `time_s` is a counter of
+    seconds.
     """
 
     def __init__(
-        self, carry_out: Callable[[Turn], Steps[None]], resume: Callable[[], None]
+        self,
+        carry_out: Callable[[Turn], Steps[None]],
+        resume: Callable[[], None],
+        time_s: Callable[[], float] = perf_counter,
     ) -> None:
         self._carry_out = carry_out
         self._resume = resume
+        self._time_s = time_s
         self._turns: deque[Turn] = deque()
         self._work: Steps[None] | None = None
-        self._slice_end = 0.0  # of the performance counter
+        self._slice_end = 0.0  # of `time_s`
 
     @property
     def is_busy(self) -> bool:
@@ -90,7 +95,7 @@ class TurnQueue:
 
     def is_slice_over(self) -> bool:
         """True when the turn in progress should yield."""
-        return perf_counter() >= self._slice_end
+        return self._time_s() >= self._slice_end
 
     def submit(self, turn: Turn) -> None:
         """Carry out a turn, at once unless others come first."""
@@ -102,12 +107,12 @@ class TurnQueue:
 
     def work(self) -> bool:
         """Carry out turns for a slice; return True when there is more to do."""
-        self._slice_end = perf_counter() + _SLICE_S
+        self._slice_end = self._time_s() + _SLICE_S
         work = self._work
         while work is not None:
             next(work, None)
             work = self._work
-            if perf_counter() >= self._slice_end:
+            if self._time_s() >= self._slice_end:
                 break
         return work is not None
 

@@ -7,7 +7,7 @@ wait here (Kafka: DelayedProduce in a purgatory).
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import trio
 
@@ -21,6 +21,21 @@ T = TypeVar("T")
 
 Settle = Callable[[T, ErrorCode], None]
 """Receives an item and its outcome, once for each item."""
+
+
+class CommitTimers(Protocol):
+    """The timers that commit waits need."""
+
+    def after(self, delay_ms: int, call: Callable[[], None]) -> Hashable:
+        """Call `call` in `delay_ms`; return the key to cancel it by."""
+        ...
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget the timer of `key`, if there is one."""
+        ...
+
+
+Deadlines = Callable[[], CommitTimers]
 
 
 class Appended(NamedTuple, Generic[T]):
@@ -40,9 +55,12 @@ class Appended(NamedTuple, Generic[T]):
 class CommitWait(Generic[T]):
     """The records of one request, in any number of partitions, on their way to being committed."""
 
-    __slots__ = ("_done", "_open", "_settle", "_timer", "replicating")
+    __slots__ = ("_deadlines", "_done", "_open", "_settle", "_timer", "replicating")
 
-    def __init__(self, settle: Settle[T], done: Callable[[], None] | None) -> None:
+    def __init__(
+        self, settle: Settle[T], done: Callable[[], None] | None, deadlines: Deadlines
+    ) -> None:
+        self._deadlines = deadlines
         self._settle = settle
         self._done = done
         self._open = 1  # one for `start`, so that nothing is done while parts are being added
@@ -57,7 +75,7 @@ class CommitWait(Generic[T]):
     def start(self, timeout_ms: int | None) -> None:
         """Begin to wait; replication that takes longer ends with REQUEST_TIMED_OUT."""
         if self.replicating and timeout_ms is not None:
-            self._timer = LoopTimers.current().after(timeout_ms, self._time_out)
+            self._timer = self._deadlines().after(timeout_ms, self._time_out)
         self._close_one()
 
     def settle(self, item: T, outcome: ErrorCode) -> None:
@@ -82,7 +100,7 @@ class CommitWait(Generic[T]):
     def _cancel_timer(self) -> None:
         self.replicating = []
         if self._timer is not None:
-            LoopTimers.current().cancel(self._timer)
+            self._deadlines().cancel(self._timer)
             self._timer = None
 
 
@@ -169,11 +187,17 @@ class _Queue:
 class CommitWaits:
     """All of a node that waits for its records to be committed.
 
-    `flush` makes a partition's log durable and returns False when that fails.
+    `flush` makes a partition's log durable and returns False when that fails. `deadlines` returns
+    the timers.
     """
 
-    def __init__(self, flush: Callable[[Partition], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        flush: Callable[[Partition], Awaitable[bool]],
+        deadlines: Deadlines = LoopTimers.current,
+    ) -> None:
         self._flush = flush
+        self._deadlines = deadlines
         self._queues: dict[Partition, _Queue] = {}
         self._nursery = OpenNursery()
 
@@ -197,7 +221,7 @@ class CommitWaits:
         the append get NOT_LEADER_OR_FOLLOWER, regardless of its high watermark. With
         `replicated=False` only the disk is waited for. All of it may happen at once.
         """
-        wait = CommitWait(settle, done)
+        wait = CommitWait(settle, done, self._deadlines)
         parts = [wait.add(each) for each in appended]
         for part in parts:
             partition = part.partition

@@ -11,7 +11,7 @@ heals it, and checks that it comes to rest. An invariant that does not hold rais
 """
 
 from barnabas.testing.simulation.attached_client import ClientCore, attach
-from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
+from barnabas.testing.simulation.broker_waits import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.quorum_invariants import InvariantError
 from barnabas.testing.simulation.rare_states import RareState

@@ -7,7 +7,7 @@ from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.testing.batches import batch
-from barnabas.testing.simulation.broker_driver import SimProduce, SimProduced
+from barnabas.testing.simulation.broker_waits import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require

@@ -1,26 +1,19 @@
 """The data of a simulation: its topics, its clients, and what must hold at the end."""
 
-from typing import Any
-
 import attrs
 
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.batches.record_decoding import read_records
-from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.data_clients import SimConsumer, SimProducer
-from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.world import Process
+from barnabas.testing.simulation.topic_creation import NewTopic, TopicCreation
 
 DATA_TOPIC = "data"
 _CREATOR_ID = 30_000
-_CREATE_VERSION = 7
-_RETRY_MS = 500
 
 
 @attrs.define(slots=True, eq=False)
@@ -53,50 +46,16 @@ class DataWorkload:
 
     def start(self) -> None:
         """Create the topic and start the clients."""
-        process = Process(self.cluster.world, _CREATOR_ID)
-        process.start()
-        process.after_ms(_RETRY_MS, self._create, process)
+        options = self.options
+        topic = NewTopic(
+            name=DATA_TOPIC,
+            partitions=options.partitions,
+            replication_factor=options.replication_factor,
+            min_insync_replicas=options.min_insync_replicas,
+        )
+        TopicCreation(self.cluster, _CREATOR_ID, [topic], lambda: None)
         for client in (*self.producers, *self.consumers):
             client.start()
-
-    def _create(self, process: Process) -> None:
-        options = self.options
-        request = CreateTopicsRequest(
-            topics=[
-                CreateTopicsRequest.CreatableTopic(
-                    name=DATA_TOPIC,
-                    num_partitions=options.partitions,
-                    replication_factor=options.replication_factor,
-                    configs=[
-                        CreateTopicsRequest.CreatableTopicConfig(
-                            name="min.insync.replicas", value=str(options.min_insync_replicas)
-                        )
-                    ],
-                )
-            ]
-        )
-
-        def answered(outcome: Any) -> None:
-            is_done = not isinstance(outcome, KafkaError) and outcome.topics[0].error_code in (
-                ErrorCode.NONE,
-                ErrorCode.TOPIC_ALREADY_EXISTS,
-            )
-            if not is_done:
-                process.after_ms(_RETRY_MS, self._create, process)
-
-        def failed(_: Failure) -> None:
-            process.after_ms(_RETRY_MS, self._create, process)
-
-        to = process.world.random.choice(self.cluster.controller_ids)
-        self.cluster.network.ask(
-            process,
-            to,
-            "controller",
-            (request, _CREATE_VERSION),
-            answered,
-            failed,
-            timeout_ms=5_000,
-        )
 
     def stop(self) -> None:
         """Stop the producers."""

@@ -7,6 +7,7 @@ import attrs
 from barnabas.cluster.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
+    TRANSACTION_VERSION,
 )
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -24,6 +25,7 @@ from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, requ
 from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
+from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 from barnabas.testing.simulation.voter_admin import VoterAdmin
 from barnabas.testing.simulation.world import Process, World
 
@@ -77,6 +79,8 @@ def prepare(
         cluster.add(_node(cluster, settings, options, node_id))
     data = DataWorkload.of(cluster, options, partitions)
     actors = [*_admins(cluster, options, partitions), data]
+    if options.copiers:
+        actors.append(TransactionWorkload(cluster, DATA_TOPIC, options, partitions))
     return Simulation(world, cluster, options, faults, actors, data, invariants)
 
 
@@ -102,6 +106,7 @@ def _settings(
         bootstrap=[
             FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3),
             FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=elr_version),
+            FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=options.transaction_version),
         ],
         observer=invariants,
         partitions=partitions,

@@ -32,6 +32,8 @@ class SeedOptions:
     operator_pause_ms: int
     is_unclean: bool
     has_rack_consumers: bool
+    copiers: int
+    transaction_version: int
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -71,6 +73,7 @@ def draw_options(seed: int, seconds: int) -> SeedOptions:
     chance = random.Random(f"options {seed}")
     quorum = random.Random(f"quorum options {seed}")
     operations = random.Random(f"operations {seed}")
+    transactions = random.Random(f"transactions {seed}")
     brokers = chance.choice((1, 3, 3, 3, 4, 5))
     factor = min(brokers, chance.choice((1, 2, 3, 3, 3, 3)))
     return SeedOptions(
@@ -94,4 +97,6 @@ def draw_options(seed: int, seconds: int) -> SeedOptions:
         operator_pause_ms=operations.choice((0, 500, 3_000)),
         is_unclean=operations.random() < 0.2,
         has_rack_consumers=operations.random() < 0.5,
+        copiers=transactions.choice((0, 0, 1, 2)),
+        transaction_version=transactions.choice((0, 2, 2)),
     )

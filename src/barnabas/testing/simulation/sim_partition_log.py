@@ -8,12 +8,30 @@ import attrs
 
 from barnabas.log import AppendInfo, LogConfig
 from barnabas.log.partition.batch_validation import Origin
+from barnabas.log.segment.producer_state import BatchMetadata, ProducerState, read_marker
+from barnabas.log.segment.segment_index import AbortedTxn
+from barnabas.protocol.batches.batch_header import BatchHeader, iter_batches
 from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
 
 _NO_LIMIT = 1 << 62
 _SEGMENT_BATCHES: Final = 40
 """A segment is synced when the next one begins; flush.messages and flush.ms have no effect."""
+
+
+class _NoIndex:
+    """The offset index of a segment in memory, which needs none."""
+
+    def search(self, target: int, field: int) -> int:
+        """Return -1: no entry precedes the target."""
+        del target, field
+        return -1
+
+    def __len__(self) -> int:
+        return 0
+
+
+_ONLY_SEGMENT: Final = SimpleNamespace(base_offset=0, file=None, offset_index=_NoIndex())
 
 
 class SimRecords:
@@ -28,6 +46,10 @@ class SimRecords:
 
     def __len__(self) -> int:
         return self.size
+
+    def read(self) -> bytes:
+        """Return the bytes."""
+        return self.data
 
 
 class LogObserver:
@@ -70,6 +92,9 @@ class SimPartitionLog(SimLog):
         self.topic_id = topic_id
         self.config = config
         self.volume = SimpleNamespace(failure=None)
+        self.producers = ProducerState()
+        self.aborted: list[AbortedTxn] = []
+        self.segments = (_ONLY_SEGMENT,)
         self.lost_end = 0
         self._is_reading = False  # epochs of earlier leaders, from a leader or from the disk
         self._observer = observer
@@ -79,8 +104,17 @@ class SimPartitionLog(SimLog):
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what READ_COMMITTED sees; there are no transactions here."""
-        return self.high_watermark
+        """The end of what READ_COMMITTED sees."""
+        unstable = self.producers.first_unstable_offset()
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def aborted_transactions(self, first_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """Return the aborted transactions with records between the two offsets."""
+        return [
+            each
+            for each in self.aborted
+            if each.last_offset >= first_offset and each.first_offset < upper_bound
+        ]
 
     def update_config(self, config: LogConfig) -> None:
         """Use another configuration."""
@@ -104,6 +138,11 @@ class SimPartitionLog(SimLog):
     ) -> AppendInfo:
         """Append one batch of a producer."""
         del done
+        (_, header), *_ = iter_batches(records)
+        if header.producer_id >= 0:
+            duplicate = self._check_producer(records, header, origin)
+            if duplicate is not None:
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, duplicate=True)
         info = super().append_as_leader(
             records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin
         )
@@ -130,8 +169,47 @@ class SimPartitionLog(SimLog):
         self._is_reading = True
         try:
             super()._restart()
+            self._read_producers()
         finally:
             self._is_reading = False
+
+    def _check_producer(
+        self, records: bytearray | memoryview, header: BatchHeader, origin: Origin
+    ) -> BatchMetadata | None:
+        if header.is_control:
+            marker = read_marker(records, header)
+            if marker is not None:
+                self.producers.check_marker(header, marker)
+        elif origin == "client":
+            return self.producers.check_client_batch(header)
+        return None
+
+    def _append(self, header: BatchHeader, data: bytes) -> None:
+        super()._append(header, data)
+        self._note_producer(header, data)
+
+    def _note_producer(self, header: BatchHeader, data: bytes) -> None:
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            self.producers.append(header, header.base_offset)
+            return
+        marker = read_marker(data, header)
+        if marker is not None:
+            aborted = self.producers.end_transaction(header, header.base_offset, marker)
+            if aborted is not None:
+                self.aborted.append(aborted)
+
+    def _cut(self, offset: int) -> None:
+        super()._cut(offset)
+        self._read_producers()
+
+    def _read_producers(self) -> None:
+        """Build the state of the producers again from the batches that remain."""
+        self.producers, self.aborted = ProducerState(), []
+        for header, data in self.batches:
+            self._note_producer(header, data)
+        self.producers.high_watermark_advanced(self.high_watermark)
 
     def _written(self) -> None:
         """Sync the segments that are complete."""
@@ -152,6 +230,7 @@ class SimPartitionLog(SimLog):
     def advance_high_watermark(self, offset: int) -> None:
         """Note that the records below `offset` are committed."""
         super().advance_high_watermark(offset)
+        self.producers.high_watermark_advanced(offset)
         self._observer.high_watermark_raised(self)
 
     def truncate_to(self, offset: int) -> None:

@@ -1,0 +1,67 @@
+"""Creating the topics of a simulation, until it succeeds."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.testing.simulation.controller_client import ControllerClient
+from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.world import Process
+
+_VERSION: Final = 7
+_RETRY_MS: Final = 500
+_CREATED: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+@attrs.frozen(slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+
+
+class TopicCreation:
+    """Creates topics with one request, which it repeats until all exist."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        client_id: int,
+        topics: Sequence[NewTopic],
+        done: Callable[[], None],
+    ) -> None:
+        self._process = Process(cluster.world, client_id)
+        self._process.start()
+        random = cluster.world.stream(f"creation {client_id}")
+        self._controller = ControllerClient(cluster, self._process, random)
+        self._topics = topics
+        self._done = done
+        self._process.after_ms(_RETRY_MS, self._create)
+
+    def _create(self) -> None:
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in self._topics])
+        self._controller.submit(request, _VERSION, self._answered)
+
+    def _answered(self, response: Any) -> None:
+        if response is not None and all(topic.error_code in _CREATED for topic in response.topics):
+            self._done()
+        else:
+            self._process.after_ms(_RETRY_MS, self._create)
+
+
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    config = CreateTopicsRequest.CreatableTopicConfig(
+        name="min.insync.replicas", value=str(topic.min_insync_replicas)
+    )
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs=[config],
+    )
