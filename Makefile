@@ -12,6 +12,7 @@
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
+#   make connect-oracle   100,000 records through our transformations and Java's
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
 #   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
@@ -38,7 +39,7 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 
 .PHONY: run test lint unit compat compat-kafka compat-rust bench bench-scale docs fuzz soak sim \
-  registry-soak bench-registry ladder ladder-short soak-cluster clean
+  registry-soak bench-registry connect-oracle ladder ladder-short soak-cluster clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -98,6 +99,10 @@ soak: $(DEV)
 sim: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \
 	  $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+connect-oracle: $(DEV) $(JARS)
+	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
+	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
 
 registry-soak: $(DEV)
 	$(BIN)/python -m compat_tests.registry_instances --seconds 60 --every 1 $(ARGS)

@@ -1,5 +1,6 @@
 """Generated schemas, values, records and configurations for the comparison with Java's Connect."""
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -7,7 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from barnabas.pipeline.data import connect_schema as s
+from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
+from barnabas.pipeline.data.converters.json_converter import JsonConverter
+from barnabas.pipeline.data.converters.json_schemas import schema_text
+from barnabas.pipeline.data.converters.json_writers import JsonStyle
 from barnabas.pipeline.data.java_values import EpochMillis, Float32, Int8, Int16, Int32
 from barnabas.pipeline.data.records import (
     CREATE_TIME,
@@ -343,3 +348,84 @@ def configurations(class_name: str) -> SearchStrategy[dict[str, str]]:
     name = class_name.rpartition(".")[2]
     head, dollar, _ = name.partition("$")
     return TRANSFORMS[head + dollar]
+
+
+def primitive_data() -> SearchStrategy[tuple[Schema | None, Any]]:
+    """Return primitive values with and without a schema, without bytes."""
+    with_schema = LEAVES.filter(lambda schema: schema.type is not Type.BYTES).flatmap(
+        lambda schema: values_of(schema).map(lambda value: (schema, value))
+    )
+    alone = st.one_of(
+        st.none(), st.booleans(), integers(64), integers(16).map(Int16), DOUBLES, SINGLES, TEXTS
+    )
+    return st.one_of(with_schema, alone.map(lambda value: (None, value)))
+
+
+PAYLOADS: SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.integers(-300, 300),
+        st.floats(-1e9, 1e9).map(lambda number: round(number, 3)),
+        TEXTS,
+        st.sampled_from(["", "AQ==", "AQI=", "!", "2020-01-01"]),
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def json_texts(draw: DrawFn) -> bytes:
+    """Return JSON with and without schemas, most of it valid."""
+    choice = draw(st.integers(0, 9))
+    if choice == 0:
+        return draw(
+            st.sampled_from([b"", b" ", b"{", b"007", b"1 2", b'{"a":-01.5}', b"nul", b"[1,]"])
+        )
+    payload = draw(PAYLOADS)
+    if choice <= 2:
+        return json.dumps(payload).encode()
+    schema = draw(schemas())
+    if choice <= 7:
+        value = draw(values_of(schema))
+        writer = JsonConverter()
+        writer.configure({"schemas.enable": "true"}, is_key=False)
+        try:
+            return writer.from_connect("t", schema, value) or b"null"
+        except ConnectError:
+            return b"null"
+    style = JsonStyle()
+    return f'{{"schema":{schema_text(schema, style)},"payload":{json.dumps(payload)}}}'.encode()
+
+
+PREDICATES: dict[str, SearchStrategy[dict[str, str]]] = {
+    "HasHeaderKey": required(name=st.sampled_from(["a", "b", "", "zz"])),
+    "RecordIsTombstone": optional(),
+    "TopicNameMatches": required(pattern=REGEXES),
+}
+PREDICATE_CLASSES = [f"org.apache.kafka.connect.transforms.predicates.{n}" for n in PREDICATES]
+
+_LETTERS = st.tuples(st.sampled_from("GyMdkHmsSEDFwWahKzZXu"), st.integers(1, 5)).map(
+    lambda pair: pair[0] * (min(pair[1], 3) if pair[0] == "X" else pair[1])
+)
+_LITERAL_PARTS = st.sampled_from([" ", "-", "/", "'T'", "''", ":"])
+DATE_PATTERNS = st.one_of(
+    PATTERNS,
+    st.lists(
+        st.one_of(_LETTERS, st.sampled_from([" ", "-", "/", "'T'", "''", ":"])), max_size=4
+    ).map("".join),
+)
+MOMENT_LISTS = st.lists(
+    st.one_of(st.integers(-(10**14), 10**14), st.integers(0, 2**41)), min_size=5, max_size=5
+)
+DATE_TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(["2024-02-30", "24/3/1", "99/1/1", "Mon, 1 Jan 2024 12:00 AM", "-5", ""]),
+        st.text("0123456789-:/ TZ", max_size=12),
+    ),
+    max_size=5,
+)

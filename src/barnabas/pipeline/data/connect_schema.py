@@ -236,6 +236,20 @@ def type_of_value(value: object) -> Type | None:
     return _SCHEMALESS_TYPES.get(type(value))
 
 
+_NUMBER_CLASSES: Final = {
+    Type.INT8: "java.lang.Byte",
+    Type.INT16: "java.lang.Short",
+    Type.INT32: "java.lang.Integer",
+}
+
+
+def class_name(value: object, schema: Schema | None = None) -> str:
+    """Return the name of Java's class of a value; the schema has the width of a number."""
+    if schema is not None and schema.name not in _FITTING_LOGICAL and type(value) is int:
+        return _NUMBER_CLASSES.get(schema.type, "java.lang.Long")
+    return java_class_name(value)
+
+
 def check_value(schema: Schema, value: Any, location: str = "value") -> None:
     """Raise DataError when a value does not fit a schema."""
     if value is None:

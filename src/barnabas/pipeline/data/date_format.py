@@ -28,7 +28,9 @@ _NAME_LENGTH: Final = 3
 _LONG_NAME: Final = 4
 _BLANKS: Final = " \t"
 _NUMBER: Final = re.compile(r"-?[0-9]+")
-_GMT: Final = re.compile(r"GMT(?:([+-])([0-9]{1,2}):([0-9]{2}))?|UTC|UT", re.I)
+_GMT: Final = re.compile(
+    r"GMT(?:([+-])([0-9]{1,2}):([0-9]{2}))?|UTC|UT|Coordinated Universal Time", re.I
+)
 _OFFSET: Final = re.compile(r"([+-])([0-9]{2})([0-9]{2})")
 _ISO_OFFSETS: Final = {
     1: re.compile(r"Z|([+-])([0-9]{2})()"),

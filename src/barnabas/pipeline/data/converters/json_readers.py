@@ -18,9 +18,11 @@ from barnabas.pipeline.data.connect_schema import (
     DECIMAL_NAME,
     TIME_NAME,
     TIMESTAMP_NAME,
+    Field,
     Schema,
     Struct,
     Type,
+    check_value,
 )
 from barnabas.pipeline.data.java_values import INT32_MAX, INT32_MIN, EpochMillis, Float32, wrapped
 from barnabas.pipeline.data.value_conversion import long_of_decimal
@@ -128,27 +130,12 @@ def _decoded(text: str) -> bytes:
 def _plain(schema: Schema, *, replaces_null: bool) -> Reader:
     simple = _SIMPLE.get(schema.type)
     if simple is not None:
-        return _checked(simple, schema)
+        return simple
     if schema.type is Type.ARRAY:
         return _array(schema, replaces_null=replaces_null)
     if schema.type is Type.MAP:
         return _map(schema, replaces_null=replaces_null)
     return _struct(schema, replaces_null=replaces_null)
-
-
-def _checked(read: Reader, schema: Schema) -> Reader:
-    """Return a reader of texts and bytes that takes a wrong JSON type for null."""
-    if schema.type not in (Type.STRING, Type.BYTES) or schema.optional:
-        return read
-    failure = f"Invalid value: null used for required value, schema type: {schema.type}"
-
-    def checked(value: Any) -> Any:
-        found = read(value)
-        if found is None:
-            raise DataError(failure)
-        return found
-
-    return checked
 
 
 def _integer(bits: int) -> Reader:
@@ -245,8 +232,7 @@ def _map(schema: Schema, *, replaces_null: bool) -> Reader:
 
 def _struct(schema: Schema, *, replaces_null: bool) -> Reader:
     fields = [
-        (field.name, reader_of(field.schema, replaces_null=replaces_null))
-        for field in schema.fields
+        (field.name, _field_reader(field, replaces_null=replaces_null)) for field in schema.fields
     ]
 
     def read(value: Any) -> Struct:
@@ -258,6 +244,29 @@ def _struct(schema: Schema, *, replaces_null: bool) -> Reader:
         return Struct(schema, [reader(get(name)) for name, reader in fields])
 
     return read
+
+
+def _field_reader(field: Field, *, replaces_null: bool) -> Reader:
+    """Return a reader that refuses null where a JSON value of a wrong type gave it."""
+    read = reader_of(field.schema, replaces_null=replaces_null)
+    if not _may_be_null(field.schema):
+        return read
+    location = f'field: "{field.name}"'
+
+    def checked(value: Any) -> Any:
+        found = read(value)
+        check_value(field.schema, found, location)
+        return found
+
+    return checked
+
+
+def _may_be_null(schema: Schema) -> bool:
+    """True when a text or bytes that must not be null can be read as null."""
+    if schema.type in (Type.STRING, Type.BYTES):
+        return schema.name != DECIMAL_NAME and not schema.optional
+    parts = (schema.key_schema, schema.value_schema)
+    return any(part is not None and _may_be_null(part) for part in parts)
 
 
 def needs_exact_decimals(schema: Schema) -> bool:

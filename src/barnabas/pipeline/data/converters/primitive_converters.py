@@ -8,14 +8,14 @@ from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importanc
 from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.data.connect_schema import Schema, Type, type_of_value
+from barnabas.pipeline.data.connect_schema import Schema, Type, class_name, type_of_value
 from barnabas.pipeline.data.converters.converter_base import (
     CONVERTER_TYPE,
     BaseConverter,
     SchemaAndValue,
 )
 from barnabas.pipeline.data.java_text import plain_text
-from barnabas.pipeline.data.java_values import Float32, java_class_name
+from barnabas.pipeline.data.java_values import Float32
 
 
 class StringConverter(BaseConverter):
@@ -81,7 +81,7 @@ class ByteArrayConverter(BaseConverter):
         if value is not None and not isinstance(value, bytes):
             raise DataError(
                 "ByteArrayConverter is not compatible with objects of type "
-                f"class {java_class_name(value)}"
+                f"class {class_name(value, schema)}"
             )
         return value
 
@@ -108,7 +108,7 @@ class BooleanConverter(BaseConverter):
         if not isinstance(value, bool):
             raise DataError(
                 "BooleanConverter is not compatible with objects of type "
-                f"class {java_class_name(value)}"
+                f"class {class_name(value, schema)}"
             )
         return b"\x01" if value else b"\x00"
 
@@ -136,7 +136,7 @@ class _NumberConverter(BaseConverter):
         kind = schema.type if schema is not None and is_plain else type_of_value(value)
         if kind is not self.schema.type:
             raise DataError(
-                f"Failed to serialize to {self.type_name} (was class {java_class_name(value)}): "
+                f"Failed to serialize to {self.type_name} (was class {class_name(value, schema)}): "
             )
         return self.packing.pack(value)
 

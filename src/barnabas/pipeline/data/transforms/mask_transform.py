@@ -9,7 +9,13 @@ from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.connect.config_validators import non_empty
 from barnabas.pipeline.data import connect_schema as schemas
 from barnabas.pipeline.data.connect_errors import DataError, NumberTextError
-from barnabas.pipeline.data.connect_schema import Schema, Struct, Type, type_of_value
+from barnabas.pipeline.data.connect_schema import (
+    Schema,
+    Struct,
+    Type,
+    class_name,
+    type_of_value,
+)
 from barnabas.pipeline.data.java_values import EpochMillis, Int8, Int16, Int32
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import (
@@ -17,7 +23,6 @@ from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL_KEY,
     Changed,
     KeyOrValueTransform,
-    class_name,
     field_value,
     items,
     non_empty_items,

@@ -16,6 +16,7 @@ from barnabas.pipeline.data.connect_schema import (
     Schema,
     Struct,
     Type,
+    class_name,
     struct_schema,
     with_default,
 )
@@ -28,7 +29,6 @@ from barnabas.pipeline.data.transforms.transform_base import (
     Changed,
     DerivedSchemas,
     KeyOrValueTransform,
-    class_name,
     field_value,
     fields_of,
     property_of,

@@ -14,20 +14,13 @@ from barnabas.pipeline.connect.config_def import (
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import distinct_items
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type
+from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type, class_name
 from barnabas.pipeline.data.java_regex import JavaRegexError, compile_java_regex
-from barnabas.pipeline.data.java_values import java_class_name
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 
 Changed: TypeAlias = tuple[Schema | None, ConnectValue]
 
 _SCHEMAS_MAX: Final = 64
-_NUMBER_CLASSES: Final = {
-    Type.INT8: "java.lang.Byte",
-    Type.INT16: "java.lang.Short",
-    Type.INT32: "java.lang.Integer",
-}
-
 REPLACE_NULL: Final = "replace.null.with.default"
 
 
@@ -119,13 +112,6 @@ class DerivedSchemas:
 
 def _without_repetitions(text: str) -> str:
     return ",".join(dict.fromkeys(item.strip() for item in text.split(",")))
-
-
-def class_name(value: ConnectValue, schema: Schema | None = None) -> str:
-    """Return the name of Java's class of a value; the schema has the width of a number."""
-    if schema is not None and schema.name is None and type(value) is int:
-        return _NUMBER_CLASSES.get(schema.type, "java.lang.Long")
-    return java_class_name(value)
 
 
 def require_map(value: ConnectValue, purpose: str) -> dict[str, Any]:
