@@ -122,6 +122,21 @@ def test_lifecycle_offline_directories_are_in_every_heartbeat() -> None:
     assert lifecycle.poll(4600, 0) is None
 
 
+def test_lifecycle_cordoned_directories_are_reported_after_catching_up() -> None:
+    """Before, the broker does not know its dynamic configuration."""
+    lifecycle = registered()
+    request = lifecycle.poll(0, 50, [uuid(7)])
+    assert isinstance(request, BrokerHeartbeatRequest)
+    assert request.cordoned_log_dirs is None
+    lifecycle.on_response(BrokerHeartbeatResponse(is_caught_up=True), 0)
+    lifecycle.report_cordoned(0)
+    for stated in ([uuid(7)], [], None):
+        request = lifecycle.poll(lifecycle.wakeup_ms() or 0, 50, stated)
+        assert isinstance(request, BrokerHeartbeatRequest)
+        assert request.cordoned_log_dirs == stated
+        lifecycle.on_response(BrokerHeartbeatResponse(is_caught_up=True), 0)
+
+
 def test_lifecycle_report_while_a_request_is_in_flight_is_sent_next() -> None:
     """Planted once: a report during a heartbeat waited for the next interval."""
     lifecycle = running()

@@ -3,14 +3,17 @@
 import pytest
 
 from barnabas.cluster.controller.config_changes import parse_id
+from barnabas.cluster.metadata.feature_levels import METADATA_VERSION
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from tests.cluster.states import Cluster
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -155,3 +158,13 @@ def test_alter_configs_default_topic_resource_is_refused(cluster: Cluster) -> No
 def test_alter_configs_invalid_client_metrics_match_is_an_invalid_config(cluster: Cluster) -> None:
     refused = (40, "Illegal client matching pattern: client_id=[")
     assert alter(cluster, RESOURCE_CLIENT_METRICS, "m", ("match", "client_id=[", SET)) == refused
+
+
+def test_alter_configs_cordoned_directories_need_their_metadata_version(cluster: Cluster) -> None:
+    change = ("cordoned.log.dirs", "/disk1", SET)
+    assert alter(cluster, RESOURCE_BROKER, "1", change)[0] == 0
+    cluster.replay([FeatureLevelRecord(name=METADATA_VERSION, feature_level=29)])
+    code, message = alter(cluster, RESOURCE_BROKER, "1", ("cordoned.log.dirs", "/disk2", SET))
+    assert code == ErrorCode.INVALID_CONFIG
+    assert message is not None
+    assert "requires metadata.version >= 30" in message

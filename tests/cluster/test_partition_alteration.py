@@ -210,3 +210,16 @@ def test_alter_partition_with_elr_keeps_a_removed_replica_eligible() -> None:
     assert (case.partition.isr, case.partition.elr) == ((1,), (2,))
     case.alter(1, 3)
     assert (case.partition.isr, case.partition.elr) == ((1, 3), ())
+
+
+def test_alter_partition_replica_in_an_offline_directory_is_accepted_but_not_elected() -> None:
+    """As Kafka's `ineligibleReplicasForIsr`, which looks at brokers only.
+
+    A leader does not propose such a replica (`test_partition_isr`).
+    """
+    case = Case(directories=[uuid(501), uuid(502), uuid(999)])  # broker 3 has not 999 online
+    assert case.alter(1, 2, 3).error_code == 0
+    assert set(case.partition.isr) == {1, 2, 3}
+    for broker_id in (1, 2):
+        case.cluster.take(case.cluster.controller.fence_broker(broker_id))
+    assert case.partition.leader != 3

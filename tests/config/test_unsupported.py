@@ -30,7 +30,6 @@ PROMISES = [
     ("client.quota.callback.class", "org.example.Quotas"),
     ("remote.log.storage.system.enable", "true"),
     ("config.providers", "env"),
-    ("cordoned.log.dirs", "/disk1"),
     ("max.connection.creation.rate", "10"),
 ]
 
@@ -179,7 +178,6 @@ def test_property_that_needs_a_restart_cannot_be_changed(name: str) -> None:
         ("listener.name.plaintext.ssl.keystore.location", "node.p12"),
         ("listener.name.plaintext.max.connections", "5"),
         ("sasl.enabled.mechanisms", "PLAIN"),
-        ("cordoned.log.dirs", "data"),
     ],
 )
 def test_unsupported_property_cannot_be_changed(name: str, value: str) -> None:

@@ -142,6 +142,26 @@ class NodeConfig:
             warnings=self.warnings,
         )
 
+    def cordoned_log_dirs(self) -> tuple[Path, ...]:
+        """Return the directories that get no new partitions (KIP-1066).
+
+        Raises ConfigError when one of them is not in log.dirs. Other nodes have other directories,
+        so only the broker itself checks it.
+        """
+        name = "cordoned.log.dirs"
+        stated: tuple[str, ...] = tuple(self.get(name) or ())
+        if stated == ("*",):
+            return self.log_dirs
+        directories = tuple(Path(text) for text in stated)
+        unknown = [text for text in stated if Path(text) not in self.log_dirs]
+        if unknown:
+            raise ConfigError(
+                f"Invalid value {','.join(stated)} for configuration {name}: {unknown[0]} is not "
+                "one of log.dirs; give directories of log.dirs, or only *",
+                name=name,
+            )
+        return directories
+
     def get(self, name: str) -> Any:
         """Return the effective value, parsed. Raises KeyError for an unknown name."""
         try:

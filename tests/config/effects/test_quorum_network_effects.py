@@ -72,8 +72,9 @@ def test_snapshot_is_fetched_in_parts_of_the_given_bytes(
             "controller.quorum.fetch.snapshot.max.bytes": str(size),
         }
         run(tmp_path / str(size), config, body)
+        # A snapshot may be replaced while it is fetched: its parts are then fetched again.
         assert max(parts) <= size
-        assert (len(parts) > 2) is (size == 90)
+        assert (90 in parts) is (size == 90)
 
 
 async def attempts(directory: Path, config: dict[str, str], *, answers: bool) -> int:

@@ -13,6 +13,8 @@ from crc32c import crc32c
 from barnabas.log import PartitionLog
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.server.storage.helper_process import HelperProcess
 from barnabas.testing import Node
 from tests.config.effects.observed import observes
@@ -247,3 +249,64 @@ def test_batch_that_decompresses_to_more_is_refused() -> None:
             create(wire)
             code = produce(wire, batch(b"v" * 200_000, codec=Codec.GZIP))
             assert bool(code) is is_refused
+
+
+@observes("cordoned.log.dirs", dynamic=True)
+def test_cordoned_directory_gets_no_new_partitions(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = Node(tmp_path, config={"cordoned.log.dirs": str(first)})
+    node._properties["log.dirs"] = f"{first},{second}"
+    with node:
+        wire = Wire(node.port)
+        fill_all(wire, "a")
+        assert logs_in(first, "a") == 0
+        assert logs_in(second, "a") == 4
+        assert cordoned(wire) == {str(first): True, str(second): False}
+        assert alter(wire, "cordoned.log.dirs", str(tmp_path)) == ErrorCode.INVALID_REQUEST
+        assert alter(wire, "cordoned.log.dirs", str(second)) == 0
+        assert eventually_cordons(node, second)
+        fill_all(wire, "b")
+        assert logs_in(first, "b") == 4
+        assert move(wire, str(second), "b") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert alter(wire, "cordoned.log.dirs", "*") == 0
+        assert eventually(lambda: len(recorded(node)) == 2)
+        assert create(wire, "c").startswith(str(int(ErrorCode.INVALID_REPLICATION_FACTOR)))
+
+
+def fill_all(wire: Wire, topic: str) -> None:
+    """Create a topic with four partitions, and a log for each."""
+    create(wire, topic, partitions=4)
+    for number in range(4):
+        assert produce(wire, topic=topic, partition=number) == 0
+
+
+def logs_in(directory: Path, topic: str) -> int:
+    return len(list(directory.glob(f"{topic}-*")))
+
+
+def recorded(node: Node) -> tuple[Any, ...]:
+    """Return the directories that the metadata have as cordoned."""
+    assert node.server is not None
+    return node.server.image.brokers[1].cordoned_directories
+
+
+def eventually_cordons(node: Node, directory: Path) -> bool:
+    """Wait until the metadata have one directory as cordoned."""
+    assert node.server is not None
+    (volume,) = (each for each in node.server.logs.volumes if each.path == directory)
+    return eventually(lambda: recorded(node) == (volume.directory_id,))
+
+
+def cordoned(wire: Wire) -> dict[str, bool]:
+    """Return whether DescribeLogDirs has each directory as cordoned."""
+    results = wire.ask(DescribeLogDirsRequest(topics=None), 5).results
+    return {each.log_dir: each.is_cordoned for each in results}
+
+
+def move(wire: Wire, path: str, topic: str) -> int:
+    """Move a replica to a directory; return the error code."""
+    request = AlterReplicaLogDirsRequest
+    stated = request.AlterReplicaLogDirTopic(name=topic, partitions=[0])
+    directory = request.AlterReplicaLogDir(path=path, topics=[stated])
+    (result,) = wire.ask(request(dirs=[directory]), 2).results
+    return result.partitions[0].error_code

@@ -110,6 +110,10 @@ class BrokerLifecycle:
             self._offline_directories += failed
             self._send_now(now_ms)
 
+    def report_cordoned(self, now_ms: int) -> None:
+        """Other directories are cordoned than before: send a heartbeat at once."""
+        self._send_now(now_ms)
+
     def begin_controlled_shutdown(self, now_ms: int) -> None:
         """Start a controlled shutdown; a broker that does not run stops at once.
 
@@ -164,10 +168,13 @@ class BrokerLifecycle:
 
     # Requests
 
-    def poll(self, now_ms: int, metadata_offset: int) -> LifecycleRequest | None:
+    def poll(
+        self, now_ms: int, metadata_offset: int, cordoned: Iterable[Uuid] | None = None
+    ) -> LifecycleRequest | None:
         """Return the request to send now, if one is due.
 
-        `metadata_offset` is the offset of the metadata that the broker has applied.
+        `metadata_offset` is the offset of the metadata that the broker has applied, and `cordoned`
+        are the directories that get no new partitions, if the controllers can record them.
         """
         if self._give_up(now_ms) or self._in_flight is not None or now_ms < self._next_ms:
             return None
@@ -183,6 +190,8 @@ class BrokerLifecycle:
                 want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
                 offline_log_dirs=list(self._offline_directories),
             )
+            if cordoned is not None and self.state is not BrokerState.STARTING:
+                self._in_flight.cordoned_log_dirs = list(cordoned)
         return self._in_flight
 
     def wakeup_ms(self) -> int | None:

@@ -13,6 +13,10 @@ from typing import Any
 
 from barnabas.cluster.controller.election_rules import MIN_INSYNC_REPLICAS, keeps_eligible_leaders
 from barnabas.cluster.controller.operation_result import Context, ControllerResult
+from barnabas.cluster.metadata.feature_levels import (
+    CORDONED_DIRECTORIES_SINCE,
+    supports_cordoned_directories,
+)
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
@@ -267,6 +271,17 @@ def _current_members(
     return [member for member in (text or "").split(",") if member]
 
 
+def _check_cordoning(context: Context, changes: Changes) -> None:
+    """Raises KafkaError INVALID_CONFIG when the metadata cannot have cordoned directories."""
+    name = "cordoned.log.dirs"
+    if name in changes and not supports_cordoned_directories(context.image.features):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The {name} configuration value cannot be set because it requires metadata.version >= "
+            f"{CORDONED_DIRECTORIES_SINCE}",
+        )
+
+
 def _validate(
     context: Context, key: tuple[int, str], current: Mapping[str, str], changes: Changes
 ) -> None:
@@ -283,6 +298,7 @@ def _validate(
             validate_client_metrics(overrides)
         else:
             validate_broker_changes(changes, context.config, cluster_default=not name)
+            _check_cordoning(context, changes)
     except ConfigError as error:
         of_config = kind in (RESOURCE_TOPIC, RESOURCE_GROUP)
         of_match = kind == RESOURCE_CLIENT_METRICS and error.name == "match"

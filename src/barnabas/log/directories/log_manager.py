@@ -4,8 +4,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Final
 
@@ -221,9 +222,28 @@ class LogManager:
                     return volume
             # That directory may have the log: a new log in another directory would hide it.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"directory {directory_id} is offline")
-        if not working:
+        volume = self.volume_of_new_logs()
+        if volume is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "all data directories are offline")
-        return min(working, key=lambda each: len(each.logs))
+        return volume
+
+    def volumes_of_new_logs(self) -> list[Volume]:
+        """Return the online directories that are not cordoned.
+
+        When all are cordoned, the first one: the replica was placed here just before. None are left
+        when all directories are offline.
+        """
+        working = self._working()
+        return [volume for volume in working if not volume.is_cordoned] or working[:1]
+
+    def volume_of_new_logs(self) -> Volume | None:
+        """Return the directory with the fewest logs of those that new logs are created in."""
+        return min(self.volumes_of_new_logs(), key=lambda each: len(each.logs), default=None)
+
+    def cordon(self, directories: Collection[Path]) -> None:
+        """Create no new logs in these directories, and in all others again."""
+        for volume in self.volumes:
+            volume.is_cordoned = volume.path in directories
 
     def known(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the partition's log, loaded or not; None if this node has none."""

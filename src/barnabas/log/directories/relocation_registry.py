@@ -43,11 +43,16 @@ class RelocationRegistry:
         """Begin to move a log to the data directory at `path`; None if it is already there.
 
         A move of this log to another directory ends. Raises KafkaError LOG_DIR_NOT_FOUND,
-        KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION for a name that is too long, or
-        UNKNOWN_TOPIC_OR_PARTITION when the log does not exist.
+        KAFKA_STORAGE_ERROR, INVALID_REPLICA_ASSIGNMENT for a cordoned directory,
+        INVALID_TOPIC_EXCEPTION for a name that is too long, or UNKNOWN_TOPIC_OR_PARTITION when the
+        log does not exist.
         """
         name = future_name(topic, partition)
         target = find_volume(self._volumes, path)
+        if target.is_cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned"
+            )
         log = self._get(topic, partition)
         if log is None:
             raise KafkaError(

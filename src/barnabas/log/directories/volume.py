@@ -65,6 +65,8 @@ class Volume:
         self.failure: OSError | None = None
         self.on_failure: Callable[[Volume], object] | None = None
         self.properties: MetaProperties | None = None
+        self.is_cordoned = False
+        """True when new partitions are created in other directories (KIP-1066)."""
         self.was_clean = False
         self.previous_broker_epoch = -1
         self.recovery_points: Offsets = {}

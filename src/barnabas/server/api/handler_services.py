@@ -47,6 +47,7 @@ class AdminServices:
 
     node_id: int
     channel: "ControllerChannel"
+    settings: "ConfigSubscriptions"
 
 
 @attrs.frozen

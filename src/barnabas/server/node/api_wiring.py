@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def broker_dispatcher(node: "Node") -> Dispatcher:
     """Return the dispatcher of the listeners that clients use."""
     services = {
-        "admin": AdminServices(node.node_id, node.channel),
+        "admin": AdminServices(node.node_id, node.channel, node.settings),
         "configs": _config_services(node),
         "data": _data_services(node),
         "groups": _group_services(node),

@@ -8,7 +8,7 @@ import trio
 
 from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
-from barnabas.config import NodeConfig, TopicConfig
+from barnabas.config import ConfigError, NodeConfig, TopicConfig
 from barnabas.log import DataDirectoryError, FileCache, LogConfig, LogManager, Volume
 from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
@@ -49,13 +49,14 @@ def open_data(node: "Node") -> LogManager:
             recovery_threads=config.get_int(_RECOVERY_THREADS),
         )
         logs.open()
+        logs.cordon(config.cordoned_log_dirs())
         node.settings.subscribe([_RECOVERY_THREADS], partial(_resize_recovery, logs))
         _check_enough_left(logs)
         _report_failures(node, logs)
     except BaseException as error:
         for volume in volumes:
             volume.unlock()
-        if isinstance(error, DataDirectoryError):
+        if isinstance(error, DataDirectoryError | ConfigError):
             raise StartupError(str(error)) from error
         if isinstance(error, OSError):
             raise StartupError(f"cannot use the data directories: {error}") from error

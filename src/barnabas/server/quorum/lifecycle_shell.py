@@ -38,7 +38,9 @@ class LifecycleShell:
     """Runs a broker's lifecycle.
 
     `metadata_offset` returns the offset of the applied image, and `is_last_broker` is true when no
-    other broker is active in it. `describe_leader` returns a text about the active controller.
+    other broker is active in it. `cordoned` returns the directories that get no new partitions;
+    None when controllers cannot record them. `describe_leader` returns a text about the active
+    controller.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class LifecycleShell:
         *,
         metadata_offset: Callable[[], int],
         is_last_broker: Callable[[], bool],
+        cordoned: Callable[[], Iterable[Uuid] | None],
         describe_leader: Callable[[], str],
         now_ms: Callable[[], int],
     ) -> None:
@@ -55,6 +58,7 @@ class LifecycleShell:
         self._channel = channel
         self._metadata_offset = metadata_offset
         self._is_last_broker = is_last_broker
+        self._cordoned = cordoned
         self._describe_leader = describe_leader
         self._now_ms = now_ms
         self._woken = trio.Event()
@@ -75,7 +79,7 @@ class LifecycleShell:
         while lifecycle.state is not BrokerState.SHUTTING_DOWN:
             self._woken = trio.Event()
             before = (lifecycle.state, lifecycle.identity)
-            request = lifecycle.poll(self._now_ms(), self._metadata_offset())
+            request = lifecycle.poll(self._now_ms(), self._metadata_offset(), self._cordoned())
             if lifecycle.is_registration_overdue:
                 raise self._overdue()
             if request is not None:
@@ -108,6 +112,11 @@ class LifecycleShell:
     def report_offline(self, directories: Iterable[Uuid]) -> None:
         """Report failed log directories to the controller."""
         self._lifecycle.report_offline(directories, self._now_ms())
+        self._woken.set()
+
+    def report_cordoned(self) -> None:
+        """Report to the controller that other directories are cordoned than before."""
+        self._lifecycle.report_cordoned(self._now_ms())
         self._woken.set()
 
     def register_again(self) -> None:

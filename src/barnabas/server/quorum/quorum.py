@@ -28,7 +28,11 @@ from barnabas.cluster.controller.controller_state_machine import ControllerState
 from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.feature_levels import METADATA_VERSION, REGISTERED
+from barnabas.cluster.metadata.feature_levels import (
+    METADATA_VERSION,
+    REGISTERED,
+    supports_cordoned_directories,
+)
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
@@ -256,9 +260,11 @@ class Quorum:
             channel,
             metadata_offset=self._applied_offset,
             is_last_broker=self._is_last_broker,
+            cordoned=self._cordoned_directories,
             describe_leader=self.addresses.describe_leader,
             now_ms=self.now_ms,
         )
+        setup.settings.subscribe(["cordoned.log.dirs"], self._cordon)
         nursery.start_soon(self.lifecycle.run)
         await self.lifecycle.wait_for(BrokerState.RECOVERY)
         self._publish_first(on_first_image)
@@ -344,6 +350,20 @@ class Quorum:
         """The ids of the working directories that hold partitions (KIP-858)."""
         volumes = self._setup.logs.volumes
         return tuple(v.directory_id or ZERO_UUID for v in volumes if v.failure is None)
+
+    def _cordon(self, config: NodeConfig) -> None:
+        try:
+            self._setup.logs.cordon(config.cordoned_log_dirs())
+        except ConfigError as error:
+            logger.warning("dynamic configuration not applied error=%s", error.message)
+        self.lifecycle.report_cordoned()
+
+    def _cordoned_directories(self) -> list[Uuid] | None:
+        """Return the directories that get no new partitions; None before KIP-1066."""
+        if not supports_cordoned_directories(self.image.features):
+            return None
+        volumes = (volume for volume in self._setup.logs.volumes if volume.is_cordoned)
+        return [volume.directory_id for volume in volumes if volume.directory_id is not None]
 
     def _broker_registration(self) -> BrokerRegistrationRequest:
         setup, request = self._setup, BrokerRegistrationRequest

@@ -150,9 +150,8 @@ class DirectoryAssignments:
         return counts
 
     def _emptiest(self, reserved: "Counter[Uuid]") -> Uuid | None:
-        """Return the online directory with the fewest replicas, and count one more there."""
-        volumes = [each for each in self._logs.volumes if each.failure is None]
-        ids = [volume.directory_id for volume in volumes]
+        """Return the directory for a new log with the fewest replicas, and count one more there."""
+        ids = [volume.directory_id for volume in self._logs.volumes_of_new_logs()]
         known = [directory for directory in ids if directory is not None]
         chosen = min(known, key=reserved.__getitem__, default=None)
         if chosen is not None:

@@ -6,13 +6,14 @@ forwards the rest to the controller.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.cluster.controller.config_changes import broker_id_of
 from barnabas.cluster.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_BROKER_LOGGER,
 )
+from barnabas.config import ConfigError, NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from barnabas.protocol.messages.describe_configs import (
@@ -22,12 +23,16 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from barnabas.server.api.handler_services import AdminContext
+from barnabas.server.api.handler_services import AdminContext, AdminServices
 from barnabas.server.api.handlers.admin.forwarding_handler import send_on_behalf
 from barnabas.server.api.handlers.admin.logger_changes import alter_log_levels
 
 ResponseT = TypeVar("ResponseT", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Result = DescribeConfigsResponse.DescribeConfigsResult
+
+_CORDONED: Final = "cordoned.log.dirs"
+_SET, _APPEND = 0, 2
+"""Operations of IncrementalAlterConfigs (`org.apache.kafka.clients.admin.AlterConfigOp`)."""
 
 
 async def alter_configs(
@@ -36,7 +41,7 @@ async def alter_configs(
     """Replace the overrides of each resource."""
 
     def decide(resource: Any) -> bool:
-        return _refuse_other_broker(ctx.services.node_id, resource)
+        return _refuse_wrong(ctx.services, resource)
 
     return await _forward_others(ctx, request, AlterConfigsResponse, decide)
 
@@ -51,23 +56,39 @@ async def incremental_alter_configs(
         if resource.resource_type == RESOURCE_BROKER_LOGGER:
             alter_log_levels(node_id, resource, validate_only=request.validate_only)
             return True
-        return _refuse_other_broker(node_id, resource)
+        return _refuse_wrong(ctx.services, resource)
 
     return await _forward_others(ctx, request, IncrementalAlterConfigsResponse, decide)
 
 
-def _refuse_other_broker(node_id: int, resource: Any) -> bool:
+def _refuse_wrong(services: AdminServices, resource: Any) -> bool:
     """Raise KafkaError for another broker's configuration; otherwise leave it to the controller.
 
-    A broker forwards only changes of its configuration (Kafka's `ConfigAdminManager`).
+    A broker forwards only changes of its configuration (Kafka's `ConfigAdminManager`), after a
+    check of the values that the controller cannot know.
     """
-    name = resource.resource_name
-    if resource.resource_type == RESOURCE_BROKER and name and broker_id_of(name) != node_id:
+    node_id, name = services.node_id, resource.resource_name
+    if resource.resource_type != RESOURCE_BROKER or not name:
+        return False
+    if broker_id_of(name) != node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id}, but received {name}",
         )
+    for each in resource.configs:
+        is_set = getattr(each, "config_operation", _SET) in (_SET, _APPEND)
+        if each.name == _CORDONED and each.value and is_set:
+            _check_cordoned(services.settings.current, each.value)
     return False
+
+
+def _check_cordoned(config: NodeConfig, text: str) -> None:
+    """Raise KafkaError INVALID_REQUEST for a directory that this broker does not have."""
+    own = {**config.broker_dynamic, _CORDONED: text}
+    try:
+        config.with_dynamic(config.cluster_dynamic, own).cordoned_log_dirs()
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
 async def _forward_others(

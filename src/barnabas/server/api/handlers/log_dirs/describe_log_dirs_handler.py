@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from barnabas.log import Volume
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -34,13 +35,12 @@ def _results(services: LogDirServices, request: DescribeLogDirsRequest) -> dict[
     if request.topics is not None:
         wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
     volumes = services.logs.volumes
-    results = {volume.path: DirResult(log_dir=os.path.abspath(volume.path)) for volume in volumes}
+    results = {volume.path: _directory(volume) for volume in volumes}
     for volume in volumes:
         if volume.failure is not None:
             results[volume.path].error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    working = [volume for volume in volumes if volume.failure is None]
     # A partition without a log is in its assigned directory, or where its log would be created.
-    emptiest = min(working, key=lambda volume: len(volume.logs), default=None)
+    emptiest = services.logs.volume_of_new_logs()
     by_id = {volume.directory_id: volume for volume in volumes}
     topics: dict[tuple[Path, str], TopicResult] = {}
     for partition in services.replicas.partitions():
@@ -64,6 +64,10 @@ def _results(services: LogDirServices, request: DescribeLogDirsRequest) -> dict[
         topic.partitions.append(PartitionResult(partition_index=number, partition_size=size))
     _add_moves(services, wanted, results)
     return results
+
+
+def _directory(volume: Volume) -> DirResult:
+    return DirResult(log_dir=os.path.abspath(volume.path), is_cordoned=volume.is_cordoned)
 
 
 def _add_moves(
