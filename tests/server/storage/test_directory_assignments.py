@@ -32,7 +32,11 @@ class Cluster:
         )
         volume = SimpleNamespace(failure=None, directory_id=DIRECTORY)
         self.assignments = DirectoryAssignments(
-            SimpleNamespace(volumes=[volume], known=lambda name, number: None),  # type: ignore[arg-type]
+            SimpleNamespace(  # type: ignore[arg-type]
+                volumes=[volume],
+                volumes_of_new_logs=lambda: [volume],
+                known=lambda name, number: None,
+            ),
             SimpleNamespace(  # type: ignore[arg-type]
                 identity=SimpleNamespace(id=NODE_ID, epoch=1),
                 image=self.image,
