@@ -129,7 +129,6 @@ def test_lifecycle_cordoned_directories_are_reported_after_catching_up() -> None
     assert isinstance(request, BrokerHeartbeatRequest)
     assert request.cordoned_log_dirs is None
     lifecycle.on_response(BrokerHeartbeatResponse(is_caught_up=True), 0)
-    lifecycle.report_cordoned(0)
     for stated in ([uuid(7)], [], None):
         request = lifecycle.poll(lifecycle.wakeup_ms() or 0, 50, stated)
         assert isinstance(request, BrokerHeartbeatRequest)

@@ -110,10 +110,6 @@ class BrokerLifecycle:
             self._offline_directories += failed
             self._send_now(now_ms)
 
-    def report_cordoned(self, now_ms: int) -> None:
-        """Other directories are cordoned than before: send a heartbeat at once."""
-        self._send_now(now_ms)
-
     def begin_controlled_shutdown(self, now_ms: int) -> None:
         """Start a controlled shutdown; a broker that does not run stops at once.
 

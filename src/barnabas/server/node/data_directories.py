@@ -1,5 +1,6 @@
 """The data directories of a node: locking, formatting, and checks of their owner."""
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from barnabas.server.node.node import Node
 
 
+logger = logging.getLogger(__name__)
+
+_CORDONED: Final = "cordoned.log.dirs"
 _RECOVERY_THREADS: Final = "num.recovery.threads.per.data.dir"
 
 
@@ -50,6 +54,7 @@ def open_data(node: "Node") -> LogManager:
         )
         logs.open()
         logs.cordon(config.cordoned_log_dirs())
+        node.settings.subscribe([_CORDONED], partial(_cordon, logs))
         node.settings.subscribe([_RECOVERY_THREADS], partial(_resize_recovery, logs))
         _check_enough_left(logs)
         _report_failures(node, logs)
@@ -62,6 +67,14 @@ def open_data(node: "Node") -> LogManager:
             raise StartupError(f"cannot use the data directories: {error}") from error
         raise
     return logs
+
+
+def _cordon(logs: LogManager, config: NodeConfig) -> None:
+    """Keep new partitions out of other directories than before; the next heartbeat reports them."""
+    try:
+        logs.cordon(config.cordoned_log_dirs())
+    except ConfigError as error:
+        logger.warning("dynamic configuration not applied error=%s", error.message)
 
 
 def _resize_recovery(logs: LogManager, config: NodeConfig) -> None:

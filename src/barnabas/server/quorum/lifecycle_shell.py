@@ -114,11 +114,6 @@ class LifecycleShell:
         self._lifecycle.report_offline(directories, self._now_ms())
         self._woken.set()
 
-    def report_cordoned(self) -> None:
-        """Report to the controller that other directories are cordoned than before."""
-        self._lifecycle.report_cordoned(self._now_ms())
-        self._woken.set()
-
     def register_again(self) -> None:
         """Send the registration again."""
         self._lifecycle.register_again(self._now_ms())

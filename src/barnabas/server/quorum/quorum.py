@@ -264,7 +264,6 @@ class Quorum:
             describe_leader=self.addresses.describe_leader,
             now_ms=self.now_ms,
         )
-        setup.settings.subscribe(["cordoned.log.dirs"], self._cordon)
         nursery.start_soon(self.lifecycle.run)
         await self.lifecycle.wait_for(BrokerState.RECOVERY)
         self._publish_first(on_first_image)
@@ -351,19 +350,11 @@ class Quorum:
         volumes = self._setup.logs.volumes
         return tuple(v.directory_id or ZERO_UUID for v in volumes if v.failure is None)
 
-    def _cordon(self, config: NodeConfig) -> None:
-        try:
-            self._setup.logs.cordon(config.cordoned_log_dirs())
-        except ConfigError as error:
-            logger.warning("dynamic configuration not applied error=%s", error.message)
-        self.lifecycle.report_cordoned()
-
     def _cordoned_directories(self) -> list[Uuid] | None:
         """Return the directories that get no new partitions; None before KIP-1066."""
-        if not supports_cordoned_directories(self.image.features):
-            return None
-        volumes = (volume for volume in self._setup.logs.volumes if volume.is_cordoned)
-        return [volume.directory_id for volume in volumes if volume.directory_id is not None]
+        volumes = self._setup.logs.volumes
+        cordoned = [v.directory_id or ZERO_UUID for v in volumes if v.is_cordoned]
+        return cordoned if supports_cordoned_directories(self.image.features) else None
 
     def _broker_registration(self) -> BrokerRegistrationRequest:
         setup, request = self._setup, BrokerRegistrationRequest
