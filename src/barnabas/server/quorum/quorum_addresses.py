@@ -103,16 +103,18 @@ class QuorumAddresses:
         """Return the epoch, for a response; the leader is stated if its address is known."""
         from barnabas.cluster.quorum.raft_wire import LeaderState
 
-        core = self._core
-        endpoint = None if core.leader_id is None else self.endpoint(core.leader_id)
-        return LeaderState(core.epoch, None if endpoint is None else core.leader_id, endpoint)
+        leader = self.leader_address()
+        if leader is None:
+            return LeaderState(self._core.epoch, None, None)
+        return LeaderState(leader.epoch, leader.node_id, leader.endpoint)
 
     def leader_address(self) -> LeaderAddress | None:
         """Return the address of the leader; None while it is unknown."""
-        state = self.leader_state()
-        if state.leader_id is None or state.endpoint is None:
+        core = self._core
+        endpoint = None if core.leader_id is None else self.endpoint(core.leader_id)
+        if core.leader_id is None or endpoint is None:
             return None
-        return LeaderAddress(state.leader_id, state.epoch, state.endpoint)
+        return LeaderAddress(core.leader_id, core.epoch, endpoint)
 
     def describe_leader(self) -> str:
         """Return the last known leader, or what to check without one, for an error message."""
