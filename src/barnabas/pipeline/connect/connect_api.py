@@ -1,6 +1,7 @@
 """The ASGI application of Connect's REST API: dispatch by the route table, errors, JSON."""
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
@@ -10,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Router
 
+from barnabas.client import ClientError
 from barnabas.http import Application
 from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect import connector_handlers, runner_handlers
@@ -17,10 +19,17 @@ from barnabas.pipeline.connect.connect_calls import ROUTES, Answer, ConnectCall
 from barnabas.pipeline.connect.connector_service import ConnectorService
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
+from barnabas.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 _HANDLERS: Final = (connector_handlers, runner_handlers)
 """Imported for their routes."""
 _JSON: Final = "application/json"
+_UNWRITTEN: Final = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be "
+    "safely retried"
+)
 
 
 class ConnectorOffsets(Protocol):
@@ -53,6 +62,8 @@ class ConnectContext:
     engine_problem: Callable[[], str | None]
     """Returns why no job can run, None when the engine runs or is not needed."""
     base_url: str
+    store_errors: tuple[type[Exception], ...] = ()
+    """What the store raises when it cannot write."""
     tracks_topics: bool = True
     allows_topics_reset: bool = True
 
@@ -71,7 +82,10 @@ class ConnectApi:
         try:
             answer = await self._answer(Request(scope, receive))
         except ConnectRestError as error:
-            answer = Answer(error.status, {"error_code": error.status, "message": error.message})
+            answer = _refusal(error.status, error.message)
+        except (*self._context.store_errors, ClientError, KafkaError) as error:
+            logger.warning("request failed method=%s error=%s", scope["method"], error)
+            answer = _refusal(500, f"{_UNWRITTEN}: {error}")
         response = _response(answer)
         await response(scope, receive, send)
 
@@ -91,6 +105,10 @@ class ConnectApi:
         if matching:
             raise ConnectRestError(405, "HTTP 405 Method Not Allowed")
         raise ConnectRestError(404, "HTTP 404 Not Found")
+
+
+def _refusal(status: int, message: str) -> Answer:
+    return Answer(status, {"error_code": status, "message": message})
 
 
 def _segments(raw_path: str) -> list[str]:

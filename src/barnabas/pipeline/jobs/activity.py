@@ -16,6 +16,7 @@ from barnabas.client import ClientError, KafkaClient
 from barnabas.client.group_session import (
     Assigned,
     GroupEvent,
+    GroupSession,
     GroupSettings,
     join_group,
 )
@@ -52,6 +53,7 @@ class Activity:
         self._client = client
         self._protocol = ActivityProtocol(topic, url)
         self._changed = trio.Event()
+        self._session: GroupSession | None = None
         self._settings = GroupSettings(
             group_id,
             PROTOCOL_TYPE,
@@ -77,8 +79,10 @@ class Activity:
             await self._changed.wait()
 
     def step_down(self) -> None:
-        """Stop being active: another runner has fenced this one."""
+        """Stop being active, because this runner was fenced, and have the group decide again."""
         self._set(Role(False, ""))
+        if self._session is not None:
+            self._session.request_rejoin()
 
     async def run(self) -> None:
         """Be a member of the group for as long as the task runs.
@@ -90,6 +94,7 @@ class Activity:
                 async with join_group(
                     self._client, self._settings, self._protocol, self._on_event
                 ) as session:
+                    self._session = session
                     await session.wait_ended()
             except KafkaError as error:
                 if error.code is _FOREIGN:

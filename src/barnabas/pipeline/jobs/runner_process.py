@@ -96,6 +96,7 @@ class Runner:
             self._store, registry, validator, self._providers, self._view
         )
         self._store.on_logger = self._apply_level
+        self._store.on_fenced = self._activity.step_down
 
     def api(self, base_url: str) -> ConnectApi:
         """Return the REST API."""
@@ -109,6 +110,7 @@ class Runner:
                 self._logs.lines,
                 self.engine_problem,
                 base_url,
+                (ConfigsWriteError,),
                 self._settings.tracks_topics,
                 self._settings.allows_topics_reset,
             )

@@ -8,7 +8,7 @@ import trio
 
 from barnabas.client import KafkaClient
 from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
-from barnabas.pipeline.jobs.configs_writer import ConfigsWriter
+from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
 from barnabas.pipeline.jobs.core.store_records import (
     ActiveTopicRecord,
     ConfigRecord,
@@ -44,6 +44,8 @@ class RunnerStore:
         self.on_restart: Callable[[RestartRecord], None] = lambda record: None
         """Called for requests to restart that were written after the start."""
         self.on_logger: Callable[[LoggerRecord], None] = lambda record: None
+        self.on_fenced: Callable[[], None] = lambda: None
+        """Called when another runner has taken over the configurations."""
         self._client = client
         self._settings = settings
         self._is_read = False
@@ -98,7 +100,12 @@ class RunnerStore:
 
         Raises ConfigsWriteError.
         """
-        await self._writer.write([encode_config(record) for record in records])
+        try:
+            await self._writer.write([encode_config(record) for record in records])
+        except ConfigsWriteError as error:
+            if error.is_fenced:
+                self.on_fenced()
+            raise
         await self.catch_up()
 
     async def write_statuses(self, records: Sequence[StatusRecord | ActiveTopicRecord]) -> None:
