@@ -53,10 +53,13 @@ class ForwardJob:
         self.name = name
         self.source, self.target = f"{name}-source", f"{name}-target"
         create_topics(server.bootstrap, [self.source, self.target])
-        self.driver = DriverProcess(directory, {"plan": forward_plan(server.bootstrap, name)})
+        self.driver = DriverProcess(directory, {"plan": self.plan()})
         self.load = Load(server.bootstrap, self.source)
         self.driver.start()
         self.driver.wait_for_progress()
+
+    def plan(self) -> dict[str, Any]:
+        return forward_plan(self.server.bootstrap, self.name)
 
     def kill_worker_at(self, point: str) -> None:
         self.driver.plant(point, "kill-worker")
@@ -111,8 +114,11 @@ class ForwardJob:
         )
         wait_until(caught_up, "end of the source", self.driver)
         self.driver.kill()
-        check_copied(self.server.bootstrap, self.source, self.target, self.name, sent)
+        self.check_output(sent)
         return sent
+
+    def check_output(self, sent: int) -> None:
+        check_copied(self.server.bootstrap, self.source, self.target, self.name, sent)
 
     def _wait_for_another_start(self) -> None:
         wait_until(lambda: bool(self.driver.events("failed")), "failure", self.driver)

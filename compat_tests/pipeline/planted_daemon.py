@@ -55,24 +55,32 @@ def _parent(pid: int) -> int:
 
 def plant() -> None:
     """Wrap the calls of a transaction."""
-    send_offsets, commit = TransactionalProducer.send_offsets, TransactionalProducer.commit
+    begin, send_offsets = TransactionalProducer.begin, TransactionalProducer.send_offsets
+    commit = TransactionalProducer.commit
+
+    def begun(self: Any) -> None:
+        begin(self)
+        self.calls = 0
+        reached("begun")
 
     def sent(self: Any, offsets: Any, group: Any) -> None:
-        # The first offsets of a transaction are its probe.
-        is_probe = not getattr(self, "probed", False)
-        if not is_probe:
+        # The first offsets of a forward transaction are its probe.
+        self.calls += 1
+        if self.calls == 2:
             self._producer.flush(10)
             reached("produced")
         send_offsets(self, offsets, group)
-        self.probed = True
-        reached("begun" if is_probe else "offsets-sent")
+        if self.calls == 2:
+            reached("offsets-sent")
 
     def committed(self: Any) -> None:
-        self.probed = False
-        result = _noted(lambda: commit(self))
+        if self.calls == 0:  # a slice, whose offsets are records
+            self._producer.flush(10)
+            reached("produced")
+        _noted(lambda: commit(self))
         reached("committed")
-        return result
 
+    TransactionalProducer.begin = begun  # type: ignore[method-assign]
     TransactionalProducer.send_offsets = sent  # type: ignore[method-assign]
     TransactionalProducer.commit = committed  # type: ignore[method-assign]
 

@@ -1,0 +1,33 @@
+"""Exactly once through kills: a file source and a file sink lose and double no line."""
+
+from pathlib import Path
+
+import pytest
+
+from compat_tests import spark as setup
+from compat_tests.pipeline.slices_kills import FileSinkJob, FileSourceJob
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(600),
+]
+
+
+def test_file_source_killed_at_every_point_writes_each_line_once(
+    start_server, unique, tmp_path: Path
+) -> None:
+    job = FileSourceJob(start_server(), tmp_path, unique("lines"))
+    for point in ("begun", "produced", "committed"):
+        job.kill_worker_at(point)
+    job.kill_driver_at("produced")
+    job.kill_broker()
+    assert job.check() > 500
+
+
+def test_file_sink_killed_inside_transactions_writes_each_line_once(
+    start_server, unique, tmp_path: Path
+) -> None:
+    job = FileSinkJob(start_server(), tmp_path, unique("sink"))
+    job.kill_worker_at("offsets-sent")
+    job.kill_driver_at("committed")
+    assert job.check() > 500
