@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 
 from barnabas.pipeline.delivery import offset_metadata
 from barnabas.pipeline.delivery.start_positions import PartitionState
-from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.transactional_producer import QUIET, committed, offset_reader
 
 _TIMEOUT_S: Final = 30.0
 # The package has too few annotations to be type-checked.
@@ -31,7 +31,7 @@ class ClusterState:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._properties = properties
-        self._client: Any = _admin.AdminClient(dict(properties))
+        self._client: Any = _admin.AdminClient({**properties, "logger": QUIET})
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic | None]:
         """Return the named topics; None for those that do not exist."""
@@ -92,15 +92,23 @@ class ClusterState:
         except (KafkaException, KeyError, TypeError, ValueError):
             return None
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Create a topic with the cluster's replication factor, unless it exists."""
-        new = _admin.NewTopic(name, partitions, replication_factor=-1, config=dict(config))
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str], replication: int = -1
+    ) -> None:
+        """Create a topic unless it exists; -1 is the cluster's replication factor."""
+        new = _admin.NewTopic(name, partitions, replication, config=dict(config))
         future = self._client.create_topics([new], operation_timeout=_TIMEOUT_S)[name]
         try:
             future.result(_TIMEOUT_S)
         except KafkaException as exception:
             if exception.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
+
+    def create_dead_letter_topic(self, properties: Mapping[str, str]) -> None:
+        """Create the topic for dead letters that a job's properties name, if they name one."""
+        prefix = "errors.deadletterqueue.topic"
+        if name := properties.get(f"{prefix}.name", "").strip():
+            self.create_topic(name, 1, {}, int(properties.get(f"{prefix}.replication.factor", "3")))
 
     def _offsets(self, pairs: Sequence[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         wanted = {TopicPartition(topic, partition): which for topic, partition in pairs}

@@ -15,17 +15,35 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery import kafka_properties, start_positions, worker_tasks
+from barnabas.pipeline.delivery import (
+    collected_rows,
+    kafka_properties,
+    start_positions,
+    worker_tasks,
+)
 from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, JobPlan, JobProgress
+from barnabas.pipeline.delivery.group_positions import GroupPositions
+from barnabas.pipeline.delivery.job_plan import (
+    Guarantee,
+    JobFailure,
+    JobKind,
+    JobPlan,
+    JobProgress,
+)
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_progress import FIGURES
 from barnabas.pipeline.delivery.sink_writer import sink_task_class
-from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
+from barnabas.pipeline.delivery.spark_library import (
+    DataFrame,
+    SparkSession,
+    StreamingQuery,
+    pyspark,
+)
 from barnabas.pipeline.delivery.start_positions import StartPositions
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA, SUMS
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.topic_writers import is_bytes_copy
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 # Small batches must not wait in the consumer for more data to come.
@@ -39,6 +57,7 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
         cluster = ClusterState(properties)
         topics = _topics(cluster, plan)
         states = cluster.partition_states(plan.group_id, topics)
+        cluster.create_dead_letter_topic(plan.properties)
         bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
     except (ConfigError, KafkaException) as error:
         raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
@@ -47,12 +66,17 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
         raise JobStartError(positions)
     scratch = work_directory / "checkpoints" / f"{plan.name}-{uuid.uuid4().hex}"
     scratch.mkdir(parents=True)
+    is_at_least_once = plan.kind is JobKind.COPY and plan.guarantee is Guarantee.AT_LEAST_ONCE
     topic_ids = {topic.name: topic.topic_id for topic in topics}
     task = task_plan(
         plan, topic_ids=topic_ids, record_bytes_max=bytes_max, is_single_task=_is_single_task(plan)
     )
     try:
-        query = _query(session, plan, positions, task, scratch)
+        rows = _rows(session, plan, positions)
+        if is_at_least_once:
+            query = _at_least_once(rows, plan, task, scratch)
+        else:
+            query = _exactly_once(rows, plan, task, scratch)
     except Exception as error:
         shutil.rmtree(scratch, ignore_errors=True)
         raise refused(str(error), is_permanent=False) from error
@@ -61,6 +85,11 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
         query,
         progress=JobProgress(trimmed=positions.trimmed, topic_ids=topic_ids),
         watch=functools.partial(_changed_topic, cluster, topics),
+        on_batch=(
+            GroupPositions(plan.group_id, properties, topic_ids).commit
+            if is_at_least_once
+            else None
+        ),
         scratch=scratch,
     )
 
@@ -95,22 +124,45 @@ def figures_of(frame: DataFrame) -> DataFrame:
     return frame.observe(FIGURES, *sums, functions.min("oldest_ms").alias("oldest_ms"))
 
 
-def _query(
-    session: SparkSession,
-    plan: JobPlan,
-    positions: StartPositions,
-    task: TaskPlan,
-    scratch: Path,
-) -> Any:
-    rows = session.readStream.format("kafka").options(**source_options(plan, positions)).load()
+def _rows(session: SparkSession, plan: JobPlan, positions: StartPositions) -> DataFrame:
+    return session.readStream.format("kafka").options(**source_options(plan, positions)).load()
+
+
+def _exactly_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path) -> StreamingQuery:
+    """Start the query whose tasks write in transactions."""
     if task.is_single_task:
         rows = rows.coalesce(1)
     write: Any = functools.partial(worker_tasks.forward, task)
-    written = rows.mapInArrow(write, SCHEMA)
+    written = figures_of(rows.mapInArrow(write, SCHEMA))
+    return _started(written.writeStream.format("noop"), plan, scratch)
+
+
+def _at_least_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path) -> StreamingQuery:
+    """Start the query that writes with Spark's own sink, which repeats records after a failure."""
+    functions = pyspark("sql.functions")
+    count = functions.count(functions.lit(1))
+    oldest = functions.min(functions.unix_millis("timestamp"))
+    seen = rows.observe(
+        FIGURES, count.alias("records"), count.alias("written"), oldest.alias("oldest_ms")
+    )
+    if is_bytes_copy(plan.properties) and plan.target_topic is not None:
+        target = functions.lit(plan.target_topic).alias("topic")
+        outputs = seen.select("key", "value", "headers", target)
+    else:
+        convert: Any = functools.partial(worker_tasks.converted, task)
+        outputs = seen.mapInArrow(convert, collected_rows.SCHEMA)
+    producer = {
+        **plan.client_properties,
+        **plan.producer_overrides,
+        "bootstrap.servers": plan.bootstrap,
+    }
+    options = {**kafka_properties.for_spark(producer), "includeHeaders": "true"}
+    return _started(outputs.writeStream.format("kafka").options(**options), plan, scratch)
+
+
+def _started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
     return (
-        figures_of(written)
-        .writeStream.format("noop")
-        .queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
+        writer.queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
         .option("checkpointLocation", str(scratch))
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
         .start()

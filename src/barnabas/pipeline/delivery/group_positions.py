@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.pipeline.delivery.job_plan import PartitionLag
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.transactional_producer import QUIET
 
 _NO_IDS: Final[Mapping[str, str]] = {}
 
@@ -23,7 +24,7 @@ class GroupPositions:
     ) -> None:
         self._topic_ids = topic_ids
         self._consumer = Consumer(
-            {**properties, "group.id": group_id, "enable.auto.commit": False, "log_level": 0}
+            {**properties, "group.id": group_id, "enable.auto.commit": False, "logger": QUIET}
         )
 
     def commit(self, positions: Sequence[PartitionLag]) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Generator
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import (
@@ -24,14 +24,31 @@ from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import (
-    RecordTooLargeError,
-    TransactionalProducer,
-)
+from barnabas.pipeline.delivery.transactional_producer import RecordTooLargeError
 
 BY_KEY: Final = -1
 """The partition of a record whose partition the producer chooses."""
 _PRODUCER_CLASS: Final = "org.apache.kafka.clients.producer.KafkaProducer"
+
+
+class RecordTarget(Protocol):
+    """Takes records: a transaction, or a list of rows for Spark's own sink."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> None:
+        """Take a record. Raises RecordTooLargeError."""
+        ...
+
+    def poll(self) -> None:
+        """Raise the first error of an earlier record."""
+        ...
 
 
 def raw_record(rows: PartitionRows, index: int) -> RawRecord:
@@ -71,7 +88,7 @@ def connector_errors(stage: str, record: RecordPosition | None = None) -> Genera
         ) from error
 
 
-def produce(producer: TransactionalProducer, record: OutputRecord) -> None:
+def produce(producer: RecordTarget, record: OutputRecord) -> None:
     """Add a record to the open transaction. Raises RecordTooLargeError."""
     producer.produce(
         record.topic,
@@ -91,7 +108,7 @@ class FailedRecords:
         self._figures = figures
 
     def consumed(
-        self, producer: TransactionalProducer, failure: RecordFailureError, record: RawRecord
+        self, producer: RecordTarget, failure: RecordFailureError, record: RawRecord
     ) -> None:
         """Write the dead letter of a consumed record. Raises TaskFailureError."""
         position = RecordPosition(record.topic, record.partition, record.offset)
@@ -102,7 +119,7 @@ class FailedRecords:
         self._write(producer, letter, failure, position)
 
     def produced(
-        self, producer: TransactionalProducer, failure: RecordFailureError, record: SourceRecord
+        self, producer: RecordTarget, failure: RecordFailureError, record: SourceRecord
     ) -> None:
         """Write the dead letter of a source's record. Raises TaskFailureError."""
         try:
@@ -113,7 +130,7 @@ class FailedRecords:
 
     def _write(
         self,
-        producer: TransactionalProducer,
+        producer: RecordTarget,
         letter: OutputRecord | None,
         failure: RecordFailureError,
         position: RecordPosition | None,

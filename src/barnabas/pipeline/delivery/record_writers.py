@@ -10,18 +10,18 @@ from typing import Final, Protocol
 
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.job_plan import JobKind
-from barnabas.pipeline.delivery.produced_records import connector_errors
+from barnabas.pipeline.delivery.produced_records import RecordTarget, connector_errors
 from barnabas.pipeline.delivery.sink_writer import SinkWriter
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.topic_writers import BytesCopy, ChainCopy, is_bytes_copy
-from barnabas.pipeline.delivery.transactional_producer import Transaction
+from barnabas.pipeline.delivery.transactional_producer import Positions
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 
 class RecordWriter(Protocol):
     """Takes the rows of one transaction after the other."""
 
-    def open(self, begun: Transaction, figures: Figures) -> None:
+    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction behind its committed positions."""
         ...
 

@@ -11,12 +11,13 @@ from barnabas.pipeline.delivery import offset_metadata
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.produced_records import (
     FailedRecords,
+    RecordTarget,
     connector_errors,
     first_position,
     raw_record,
 )
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import Transaction
+from barnabas.pipeline.delivery.transactional_producer import Positions
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 
@@ -36,19 +37,18 @@ class SinkWriter:
         self._task = sink_task_class(plan.connector_class)()
         self._task.start(plan.task_configs[0] if plan.task_configs else plan.properties)
 
-    def open(self, begun: Transaction, figures: Figures) -> None:
+    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction: the task undoes what it wrote behind the committed positions."""
-        self._producer = begun.producer
+        self._producer = target
         self._figures = figures
         self._failed = FailedRecords(self._policy, figures)
-        positions = {
-            where: CommittedPosition(
-                position.offset, offset_metadata.decode(position.metadata).note
-            )
-            for where, position in begun.positions.items()
-            if position.offset >= 0
-        }
-        self._task.open(positions)
+        self._task.open(
+            {
+                where: CommittedPosition(at.offset, offset_metadata.decode(at.metadata).note)
+                for where, at in positions.items()
+                if at.offset >= 0
+            }
+        )
 
     def write(self, rows: PartitionRows) -> None:
         """Put the rows into the task. Raises TaskFailureError."""

@@ -34,6 +34,7 @@ def start(session: SparkSession, plan: JobPlan) -> "SlicesJob":
     try:
         task = task_plan(plan, topic_ids={})
         cluster = ClusterState(task.consumer)
+        cluster.create_dead_letter_topic(plan.properties)
         missing = cluster.topics([plan.offsets_topic])[plan.offsets_topic] is None
     except (ConfigError, KafkaException) as error:
         raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error

@@ -9,12 +9,13 @@ from barnabas.pipeline.delivery.arrow_rows import PartitionRows
 from barnabas.pipeline.delivery.produced_records import (
     BY_KEY,
     FailedRecords,
+    RecordTarget,
     produce,
     raw_record,
     too_large,
 )
 from barnabas.pipeline.delivery.task_figures import Figures
-from barnabas.pipeline.delivery.transactional_producer import RecordTooLargeError, Transaction
+from barnabas.pipeline.delivery.transactional_producer import Positions, RecordTooLargeError
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 
@@ -35,9 +36,9 @@ class _TopicWriter:
         self._plan = plan
         self._policy = ErrorPolicy(plan.properties, plan.job)
 
-    def open(self, begun: Transaction, figures: Figures) -> None:
+    def open(self, target: RecordTarget, positions: Positions, figures: Figures) -> None:
         """Begin a transaction."""
-        self._producer = begun.producer
+        self._producer = target
         self._figures = figures
         self._failed = FailedRecords(self._policy, figures)
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -45,9 +45,9 @@ _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID
 
 
 # Failures are raised; librdkafka would write each to standard error as well.
-_QUIET: Final = logging.getLogger("barnabas.pipeline.librdkafka")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
+QUIET: Final = logging.getLogger("barnabas.pipeline.librdkafka")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 
 class FencedError(Exception):
@@ -91,7 +91,7 @@ class TransactionalProducer:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._delivery_error: KafkaError | None = None
-        self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": _QUIET})
+        self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
         self._call(lambda: self._producer.init_transactions(_INIT_TIMEOUT_S))
 
     def begin(self) -> None:
@@ -212,7 +212,7 @@ def offset_reader(group_id: str, properties: Mapping[str, Any]) -> Consumer:
             "group.id": group_id,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
-            "logger": _QUIET,
+            "logger": QUIET,
         }
         reader = _READERS[key] = Consumer(settings)
     return reader
@@ -238,6 +238,10 @@ def partitions_of(
         metadata = reader.list_topics(topic, _CALL_TIMEOUT_S)
         found += [(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
     return found
+
+
+Positions: TypeAlias = Mapping[tuple[str, int], TopicPartition]
+"""The committed offsets of partitions; an offset is negative where there is none."""
 
 
 @attrs.define

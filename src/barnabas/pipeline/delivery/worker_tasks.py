@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery import epoch_tasks, slice_tasks
 from barnabas.pipeline.delivery.arrow_rows import PartitionRows, runs
+from barnabas.pipeline.delivery.collected_rows import CollectedRows
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
@@ -36,6 +37,17 @@ def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
         return
     figures = _ForwardTask(plan, first).run(rows)
     yield figures.as_batch()
+
+
+def converted(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the outputs and dead letters of rows, for Spark's own sink."""
+    for batch in batches:
+        with WRITERS.borrowed(plan) as writer:
+            outputs = CollectedRows()
+            writer.open(outputs, {}, Figures())
+            for rows in runs(batch):
+                writer.write(rows)
+        yield outputs.as_batch()
 
 
 def epoch(plan: EpochPlan, batches: Iterator[Any]) -> Iterator[Any]:
@@ -66,7 +78,7 @@ class _ForwardTask:
             WRITERS.borrowed(plan) as writer,
             transaction(settings, self._transactional_id(), self._partitions()) as begun,
         ):
-            writer.open(begun, self._figures)
+            writer.open(begun.producer, begun.positions, self._figures)
             self._write(begun, writer, self._first)
             for rows in others:
                 self._write(begun, writer, rows)

@@ -1,0 +1,50 @@
+"""A Spark engine that the tests of a module share."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from compat_tests import spark as setup
+
+if TYPE_CHECKING:
+    from barnabas.pipeline.delivery.job_plan import JobFailure, RunningJob
+
+WAIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if reason := setup.missing():
+        pytest.skip(reason)
+    from barnabas.pipeline.spark.engine import Engine
+    from barnabas.pipeline.spark.session import SessionSettings
+
+    work: Path = tmp_path_factory.mktemp("engine")
+    running = Engine(SessionSettings(work, master="local[2]", is_short_lived=True))
+    running.start()
+    yield running
+    running.stop()
+
+
+def eventually(condition: Callable[[], Any], job: "RunningJob | None" = None) -> Any:
+    """Return the first true result of `condition`."""
+    deadline = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        failure = job.failure() if job is not None else None
+        assert failure is None, f"{failure}\n{failure.trace}"
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(0.05)
+    return found
+
+
+def failure_of(job: "RunningJob") -> "JobFailure":
+    """Return why a job fails."""
+
+    def failed() -> "JobFailure | None":
+        job.progress()
+        return job.failure()
+
+    return eventually(failed)

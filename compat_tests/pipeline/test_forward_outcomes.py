@@ -1,0 +1,235 @@
+"""Outcomes of forward jobs on good and on bad input."""
+
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from barnabas.pipeline.delivery.job_plan import (
+    Guarantee,
+    JobKind,
+    JobPlan,
+    OnTrim,
+    RecordPosition,
+)
+from barnabas.pipeline.delivery.task_failures import JobStartError
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import eventually, failure_of
+from compat_tests.pipeline.killed_job import read_committed
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(300),
+]
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+AS_BYTES = {"key.converter": BYTES, "value.converter": BYTES}
+AS_JSON = {
+    "key.converter": BYTES,
+    "value.converter": JSON,
+    "value.converter.schemas.enable": "false",
+}
+
+
+@pytest.fixture
+def plan(bootstrap, topics, unique) -> JobPlan:
+    name = unique("outcome")
+    source = topics.create("source", partitions=2)
+    target = topics.create("target", partitions=2)
+    return JobPlan(
+        name,
+        1,
+        JobKind.COPY,
+        bootstrap,
+        group_id=name,
+        transactional_id=name,
+        topics=(source,),
+        target_topic=target,
+        properties=AS_BYTES,
+    )
+
+
+@pytest.fixture
+def start(engine) -> Any:
+    started = []
+
+    def run(plan: JobPlan) -> Any:
+        started.append(engine.start_job(plan))
+        return started[-1]
+
+    yield run
+    for job in started:
+        job.stop(10)
+
+
+def produce(plan: JobPlan, values: list[bytes | None], **extra: Any) -> None:
+    producer = Producer({"bootstrap.servers": plan.bootstrap})
+    for value in values:
+        producer.produce(plan.topics[0], value=value, **extra)
+    assert producer.flush(30) == 0
+
+
+def copied(plan: JobPlan, job: Any, count: int) -> list[Any]:
+    eventually(lambda: job.progress().written >= count, job)
+    return read_committed(plan.bootstrap, plan.target_topic or "")
+
+
+def numbers(first: int, last: int) -> list[bytes | None]:
+    return [str(number).encode() for number in range(first, last)]
+
+
+def test_forward_job_keeps_keys_tombstones_headers_and_timestamps(plan, start) -> None:
+    headers = [("a", b"1"), ("a", b"2"), ("none", None)]
+    produce(plan, [b"v", None], key=b"k", headers=headers, timestamp=1_700_000_000_123)
+    produce(plan, [b"plain"])
+    job = start(plan)
+    messages = copied(plan, job, 3)
+    assert [(m.key(), m.value()) for m in messages if m.key()] == [(b"k", b"v"), (b"k", None)]
+    assert all(m.headers() == headers for m in messages if m.key())
+    assert all(m.timestamp()[1] == 1_700_000_000_123 for m in messages if m.key())
+    progress = job.progress()
+    assert (progress.records, progress.written, progress.dead_letters) == (3, 3, 0)
+    assert progress.transactions >= 1
+    assert {(at.partition, at.lag) for at in progress.lag} == {(0, 0), (1, 0)}
+
+
+def test_forward_job_restarted_continues_at_the_groups_offsets(plan, start) -> None:
+    produce(plan, numbers(0, 50))
+    job = start(plan)
+    copied(plan, job, 50)
+    job.stop()
+    assert not job.is_running()
+    produce(plan, numbers(50, 80))
+    again = start(attrs.evolve(plan, generation=2))
+    messages = copied(plan, again, 30)
+    assert sorted(int(m.value()) for m in messages) == list(range(80))
+    assert again.progress().skipped == 0
+
+
+def test_forward_job_takes_up_partitions_that_are_added(plan, start, admin) -> None:
+    produce(plan, numbers(0, 10))
+    job = start(plan)
+    copied(plan, job, 10)
+    admin.create_partitions([NewPartitions(plan.topics[0], 3)])[plan.topics[0]].result(30)
+    eventually(
+        lambda: len(admin.list_topics(plan.topics[0]).topics[plan.topics[0]].partitions) == 3
+    )
+    produce(plan, numbers(10, 20), partition=2)
+    messages = copied(plan, job, 20)
+    assert sorted(int(m.value()) for m in messages) == list(range(20))
+
+
+def test_forward_job_with_trimmed_offsets_fails_or_skips_by_choice(plan, start, admin) -> None:
+    produce(plan, numbers(0, 10), partition=0)
+    job = start(plan)
+    copied(plan, job, 10)
+    job.stop()
+    produce(plan, numbers(10, 20), partition=0)
+    cut = TopicPartition(plan.topics[0], 0, 15)
+    admin.delete_records([cut])[cut].result(30)
+    with pytest.raises(
+        JobStartError, match=f"deleted offsets 10 to 14 of {plan.topics[0]}-0"
+    ) as info:
+        start(plan)
+    assert info.value.failure.is_permanent
+    skipping = start(attrs.evolve(plan, on_trim=OnTrim.SKIP))
+    messages = copied(plan, skipping, 5)
+    assert skipping.progress().trimmed == 5
+    assert sorted(int(m.value()) for m in messages) == [*range(10), *range(15, 20)]
+
+
+def test_forward_job_of_a_recreated_topic_fails(plan, start, admin) -> None:
+    produce(plan, numbers(0, 10))
+    job = start(plan)
+    copied(plan, job, 10)
+    topic_ids = job.progress().topic_ids
+    admin.delete_topics([plan.topics[0]])[plan.topics[0]].result(30)
+    failure = failure_of(job)
+    assert failure.is_permanent
+    assert "deleted" in failure.message or "recreated" in failure.message
+    from confluent_kafka.admin import NewTopic
+
+    eventually(lambda: plan.topics[0] not in admin.list_topics().topics)
+    admin.create_topics([NewTopic(plan.topics[0], 2, 1)])[plan.topics[0]].result(30)
+    with pytest.raises(JobStartError, match="was recreated"):
+        start(attrs.evolve(plan, topic_ids=topic_ids))
+
+
+def test_forward_job_of_a_missing_topic_is_refused_for_now(plan, start) -> None:
+    with pytest.raises(JobStartError, match="topic absent does not exist") as info:
+        start(attrs.evolve(plan, topics=("absent",)))
+    assert not info.value.failure.is_permanent
+
+
+def test_forward_job_with_undecodable_record_fails_and_names_it(plan, start) -> None:
+    produce(plan, [b'{"a":1}', b"{bad", b'{"a":2}'], partition=1)
+    job = start(attrs.evolve(plan, properties=AS_JSON))
+    failure = failure_of(job)
+    assert failure.is_permanent
+    assert failure.record == RecordPosition(plan.topics[0], 1, 1)
+    assert failure.stage == "VALUE_CONVERTER"
+    assert f"{plan.topics[0]}-1@1" in failure.message
+    assert read_committed(plan.bootstrap, plan.target_topic or "") == []
+
+
+def test_forward_job_that_tolerates_failures_writes_dead_letters(plan, start, topics) -> None:
+    letters = topics.create("letters")
+    produce(plan, [b'{"a":1}', b"{bad", b'{"a":2}'], partition=1, key=b"k")
+    properties = {
+        **AS_JSON,
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    job = start(attrs.evolve(plan, properties=properties))
+    messages = copied(plan, job, 2)
+    assert sorted(m.value() for m in messages) == [b'{"a":1}', b'{"a":2}']
+    assert job.progress().dead_letters == 1
+    (letter,) = read_committed(plan.bootstrap, letters)
+    assert (letter.key(), letter.value()) == (b"k", b"{bad")
+    headers = dict(letter.headers())
+    assert headers["__connect.errors.offset"] == b"1"
+    assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
+
+
+def test_forward_job_with_record_above_the_targets_limit_fails(plan, start, topics) -> None:
+    small = topics.create("small", config={"max.message.bytes": "2000"})
+    produce(plan, [b"x" * 100, b"y" * 5000], partition=0)
+    job = start(attrs.evolve(plan, target_topic=small))
+    failure = failure_of(job)
+    assert failure.is_permanent
+    assert failure.record == RecordPosition(plan.topics[0], 0, 1)
+
+
+@pytest.mark.parametrize("properties", [AS_BYTES, AS_JSON], ids=["bytes", "json"])
+def test_at_least_once_job_copies_and_commits_the_groups_offsets(plan, start, properties) -> None:
+    plan = attrs.evolve(plan, guarantee=Guarantee.AT_LEAST_ONCE, properties=properties)
+    produce(plan, numbers(0, 40), key=b"k", headers=[("a", b"1")])
+    job = start(plan)
+    messages = copied(plan, job, 40)
+    assert sorted(int(m.value()) for m in messages) == list(range(40))
+    job.stop()
+    produce(plan, numbers(40, 50))
+    again = start(plan)
+    messages = copied(plan, again, 10)
+    assert sorted(int(m.value()) for m in messages) == list(range(50))
+
+
+def test_forward_job_reads_committed_records_only(plan, start) -> None:
+    producer = Producer({"bootstrap.servers": plan.bootstrap, "transactional.id": plan.name + "-p"})
+    producer.init_transactions(30)
+    for number in range(4):
+        producer.begin_transaction()
+        producer.produce(plan.topics[0], value=str(number).encode(), partition=0)
+        producer.flush(30)
+        if number % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    job = start(plan)
+    messages = copied(plan, job, 2)
+    assert [m.value() for m in messages] == [b"0", b"2"]

@@ -1,0 +1,53 @@
+"""Outputs of a task as rows for Spark's own Kafka sink, which is at least once."""
+
+from typing import Any, Final
+
+from barnabas.pipeline.delivery.arrow_library import pa
+
+SCHEMA: Final = (
+    "key BINARY, value BINARY, topic STRING, partition INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+class CollectedRows:
+    """Takes records as a producer does. Spark's sink sets the timestamp."""
+
+    def __init__(self) -> None:
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._topics: list[str] = []
+        self._partitions: list[int | None] = []
+        self._headers: list[list[dict[str, Any]] | None] = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> None:
+        """Take a record."""
+        self._keys.append(key)
+        self._values.append(value)
+        self._topics.append(topic)
+        self._partitions.append(None if partition < 0 else partition)
+        pairs = [{"key": name, "value": data} for name, data in headers or ()]
+        self._headers.append(pairs or None)
+
+    def poll(self) -> None:
+        """Do nothing: rows cannot fail here."""
+
+    def as_batch(self) -> Any:
+        """Return the rows as an Arrow batch, in the columns of SCHEMA."""
+        header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+        columns = {
+            "key": pa.array(self._keys, pa.binary()),
+            "value": pa.array(self._values, pa.binary()),
+            "topic": pa.array(self._topics, pa.string()),
+            "partition": pa.array(self._partitions, pa.int32()),
+            "headers": pa.array(self._headers, pa.list_(header)),
+        }
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
