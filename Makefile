@@ -13,6 +13,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
+#   make soak-pipelines   kills of a job's worker, driver and broker under load (SECONDS=600)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
 #   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
@@ -95,6 +96,9 @@ soak: $(DEV)
 	BARNABAS_EXAMPLES=1000 $(BIN)/python -m pytest tests/log/test_power_loss.py --timeout 3600
 	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
 	  -n $(WORKERS) --timeout 3600
+
+soak-pipelines: $(DEV) $(SPARK)
+	$(BIN)/python -m compat_tests.pipeline.forward_kills --seconds $(SECONDS) $(ARGS)
 
 sim: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \

@@ -12,7 +12,7 @@ from compat_tests import spark as setup
 if TYPE_CHECKING:
     from barnabas.pipeline.delivery.job_plan import JobFailure, RunningJob
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")

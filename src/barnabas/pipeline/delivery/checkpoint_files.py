@@ -5,12 +5,15 @@ syncs the input of its epoch before it commits the epoch's marker: after a power
 not name an epoch whose input is lost.
 """
 
+import importlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from barnabas.pipeline.delivery.arrow_library import filesystem
+from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.task_failures import refused
 
 
 class CheckpointFiles:
@@ -70,9 +73,35 @@ class CheckpointFiles:
             path = Path(self._location) / directory
             return [entry.name for entry in path.iterdir()] if path.is_dir() else []
         files, root = self._remote()
-        selector = filesystem().FileSelector(f"{root}/{directory}", allow_not_found=True)
+        selector = _filesystem().FileSelector(f"{root}/{directory}", allow_not_found=True)
         return [str(entry.base_name) for entry in files.get_file_info(selector)]
 
     def _remote(self) -> tuple[Any, str]:
-        files, root = filesystem().FileSystem.from_uri(self._location)
+        files, root = _filesystem().FileSystem.from_uri(self._location)
         return files, str(root)
+
+
+def _filesystem() -> Any:
+    """Return `pyarrow.fs`, which only remote checkpoints need."""
+    return importlib.import_module("pyarrow.fs")
+
+
+def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
+    """Raise JobStartError when the checkpoint is not the one that wrote the markers.
+
+    Tasks check it again; here the answer comes before the first batch.
+    """
+    if not markers:
+        return
+    newest = max(markers, key=lambda marker: marker.next_epoch)
+    query_id, epoch = checkpoint.query_id(), checkpoint.newest_epoch()
+    message = (
+        f"the checkpoint is not the one that wrote epoch {newest.next_epoch - 1}: it ends at epoch "
+        f"{epoch}; run `barnabas job rebuild`"
+    )
+    if query_id is None or newest.query_id != query_id or newest.next_epoch > epoch + 1:
+        raise refused(message)
+    if newest.next_epoch == epoch + 1:
+        content = checkpoint.input_of(epoch)
+        if content is None or digest_of(content) != newest.digest:
+            raise refused(message)

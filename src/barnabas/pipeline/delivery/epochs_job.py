@@ -6,14 +6,14 @@ marker of the epoch, so an epoch that is repeated after a failure writes only wh
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
 from barnabas.pipeline.delivery import epoch_markers, worker_tasks
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.cluster_state import ClusterState
 from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
@@ -68,27 +68,6 @@ def start(
     query = _query(plan, frame, epoch_plan, output_mode)
     positions = GroupPositions(plan.group_id, task.consumer)
     return QueryJob(plan, query, progress=JobProgress(), on_batch=positions.commit)
-
-
-def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
-    """Raise JobStartError when the checkpoint is not the one that wrote the markers.
-
-    Tasks check it again; here the answer comes before the first batch.
-    """
-    if not markers:
-        return
-    newest = max(markers, key=lambda marker: marker.next_epoch)
-    query_id, epoch = checkpoint.query_id(), checkpoint.newest_epoch()
-    message = (
-        f"the checkpoint is not the one that wrote epoch {newest.next_epoch - 1}: it ends at epoch "
-        f"{epoch}; run `barnabas job rebuild`"
-    )
-    if query_id is None or newest.query_id != query_id or newest.next_epoch > epoch + 1:
-        raise refused(message)
-    if newest.next_epoch == epoch + 1:
-        content = checkpoint.input_of(epoch)
-        if content is None or epoch_markers.digest_of(content) != newest.digest:
-            raise refused(message)
 
 
 def _markers(

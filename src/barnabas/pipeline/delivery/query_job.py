@@ -6,6 +6,7 @@ cost a round trip to the JVM for each field of each batch.
 
 import contextlib
 import shutil
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,4 +108,5 @@ class QueryJob:
         failure = self._watch()
         if failure is not None:
             self._failure = failure
-            self._query.stop()
+            # The query may wait for the topic: its end must not hold up the caller.
+            threading.Thread(target=self.stop, daemon=True).start()

@@ -1,0 +1,57 @@
+"""Files of a checkpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
+from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
+from barnabas.pipeline.delivery.task_failures import JobStartError
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id":"query"}')
+    for epoch in range(3):
+        (tmp_path / "offsets" / str(epoch)).write_text(f"input {epoch}")
+    (tmp_path / "offsets" / ".2.crc").write_text("")
+    return tmp_path
+
+
+def test_checkpoint_shows_its_query_and_its_newest_epoch(checkpoint: Path) -> None:
+    files = CheckpointFiles(f"file://{checkpoint}")
+    assert (files.query_id(), files.newest_epoch()) == ("query", 2)
+    assert files.input_of(1) == b"input 1"
+    assert files.input_of(3) is None
+
+
+def test_new_checkpoint_is_empty(tmp_path: Path) -> None:
+    files = CheckpointFiles(str(tmp_path / "absent"))
+    assert (files.query_id(), files.newest_epoch(), files.input_of(0)) == (None, -1, None)
+
+
+def marker(epoch: int, query: str = "query", content: bytes | None = None) -> Marker:
+    found = f"input {epoch}".encode() if content is None else content
+    return Marker(epoch + 1, query, digest_of(found))
+
+
+@pytest.mark.parametrize("markers", [[], [marker(1)], [marker(1), marker(2)]])
+def test_job_starts_when_its_checkpoint_wrote_the_markers(
+    checkpoint: Path, markers: list[Marker]
+) -> None:
+    check(CheckpointFiles(str(checkpoint)), markers)
+
+
+@pytest.mark.parametrize("wrong", [marker(3), marker(2, "other"), marker(2, content=b"x")])
+def test_job_is_refused_when_its_checkpoint_did_not_write_the_markers(
+    checkpoint: Path, wrong: Marker
+) -> None:
+    with pytest.raises(JobStartError, match="run `barnabas job rebuild`") as info:
+        check(CheckpointFiles(str(checkpoint)), [marker(1), wrong])
+    assert info.value.failure.is_permanent
+
+
+def test_job_is_refused_when_its_checkpoint_was_wiped(tmp_path: Path) -> None:
+    with pytest.raises(JobStartError):
+        check(CheckpointFiles(str(tmp_path)), [marker(1)])

@@ -1,0 +1,57 @@
+"""Properties of a job for librdkafka and for Spark."""
+
+import pytest
+
+from barnabas.config import ConfigError
+from barnabas.pipeline.delivery.kafka_properties import for_librdkafka, for_spark
+
+BASE = {"bootstrap.servers": "h:1"}
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="u" password="p\\"q";'
+)
+JAVA = {**BASE, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
+
+
+def test_plain_properties_pass_to_both() -> None:
+    assert for_librdkafka(BASE) == {**BASE, "security.protocol": "PLAINTEXT"}
+    assert for_spark(BASE) == {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+
+
+def test_jaas_becomes_username_and_password_for_librdkafka() -> None:
+    found = for_librdkafka({**JAVA, "sasl.jaas.config": JAAS})
+    assert (found["sasl.username"], found["sasl.password"]) == ("u", 'p"q')
+    assert found["security.protocol"] == "SASL_SSL"
+    assert "sasl.jaas.config" not in found
+
+
+def test_username_and_password_become_jaas_for_spark() -> None:
+    found = for_spark({**JAVA, "sasl.username": "u", "sasl.password": 'p"q'})
+    assert found["kafka.sasl.jaas.config"] == JAAS
+    assert "kafka.sasl.password" not in found
+
+
+def test_pem_files_have_their_names_in_each_client() -> None:
+    tls = {**BASE, "security.protocol": "SSL", "ssl.truststore.location": "/ca.pem"}
+    assert for_librdkafka(tls)["ssl.ca.location"] == "/ca.pem"
+    assert for_spark(tls)["kafka.ssl.truststore.location"] == "/ca.pem"
+    assert for_spark(tls)["kafka.ssl.truststore.type"] == "PEM"
+
+
+def test_java_keystore_is_refused() -> None:
+    with pytest.raises(ConfigError, match="only PEM"):
+        for_librdkafka({**BASE, "ssl.truststore.location": "/ca.jks"})
+
+
+def test_properties_of_java_alone_do_not_reach_librdkafka() -> None:
+    found = for_librdkafka({**BASE, "max.poll.records": "1", "max.request.size": "9"})
+    assert "max.poll.records" not in found
+    assert found["message.max.bytes"] == "9"
+
+
+@pytest.mark.parametrize("name", ["group.id", "auto.offset.reset", "key.deserializer"])
+def test_properties_that_spark_refuses_do_not_reach_it(name: str) -> None:
+    assert f"kafka.{name}" not in for_spark({**BASE, name: "x"})

@@ -1,0 +1,41 @@
+"""Texts that jobs store with offsets, and positions of source connectors."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata, decode
+from barnabas.pipeline.delivery.source_offsets import SourceOffsets, encode_key, encode_value
+
+
+@given(st.none() | st.text(min_size=1), st.text())
+def test_offset_metadata_survives_encoding(topic_id: str | None, note: str) -> None:
+    metadata = OffsetMetadata(topic_id, note)
+    assert decode(metadata.encode()) == metadata
+
+
+@pytest.mark.parametrize("text", [None, "", "x", "[]", '{"topic_id": 5}'])
+def test_metadata_of_another_program_is_empty(text: str | None) -> None:
+    assert decode(text) == OffsetMetadata()
+
+
+def test_source_offsets_are_those_of_java_byte_for_byte() -> None:
+    assert encode_key("src", {"filename": "/p"}) == b'["src",{"filename":"/p"}]'
+    assert encode_value({"position": 51}) == b'{"position":51}'
+
+
+def test_newest_offset_counts_and_null_resets() -> None:
+    a, b = {"f": "a", "g": 1}, {"f": "b"}
+    offsets = SourceOffsets(
+        "c",
+        [
+            (encode_key("c", a), encode_value({"p": 1})),
+            (encode_key("other", a), encode_value({"p": 9})),
+            (encode_key("c", b), encode_value({"p": 5})),
+            (b"not json", b"{}"),
+            (encode_key("c", {"g": 1, "f": "a"}), encode_value({"p": 2})),
+            (encode_key("c", b), None),
+        ],
+    )
+    assert offsets.offset(a) == {"p": 2}
+    assert offsets.offset(b) is None

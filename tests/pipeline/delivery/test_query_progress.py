@@ -1,0 +1,40 @@
+"""Totals of a job from Spark's progress reports."""
+
+import json
+from typing import Any
+
+from barnabas.pipeline.delivery.job_plan import JobProgress, PartitionLag
+from barnabas.pipeline.delivery.query_progress import BatchProgress, added
+
+REPORT: dict[str, Any] = {
+    "batchId": 4,
+    "numInputRows": 10,
+    "processedRowsPerSecond": 250.0,
+    "durationMs": {"triggerExecution": 40, "addBatch": 30},
+    "observedMetrics": {
+        "figures": {"records": 10, "written": 9, "dead_letters": 1, "oldest_ms": 1_000}
+    },
+    "sources": [{"endOffset": {"t": {"0": 10}}, "latestOffset": {"t": {"0": 12, "1": 5}}}],
+}
+
+
+def test_batch_is_added_to_the_totals() -> None:
+    before = JobProgress(records=5, written=5, batches=2)
+    total = added(before, BatchProgress.read(json.dumps(REPORT)), now_ms=3_500)
+    assert (total.records, total.written, total.dead_letters) == (15, 14, 1)
+    assert (total.batches, total.batch_ms, total.lag_s) == (3, 40, 2.5)
+    assert total.lag == (PartitionLag("t", 0, 10, 12),)
+    assert total.lag[0].lag == 2
+
+
+def test_idle_report_changes_the_lag_only() -> None:
+    idle = {**REPORT, "numInputRows": 0, "observedMetrics": {}, "processedRowsPerSecond": 0.0}
+    total = added(JobProgress(records=5, batches=2), BatchProgress.read(json.dumps(idle)), 9)
+    assert (total.records, total.batches, total.records_per_second) == (5, 2, 0.0)
+    assert total.lag
+
+
+def test_offsets_of_other_sources_are_ignored() -> None:
+    for offset in (7, "text", None):
+        report = {**REPORT, "sources": [{"endOffset": offset, "latestOffset": offset}]}
+        assert BatchProgress.read(json.dumps(report)).lag == ()

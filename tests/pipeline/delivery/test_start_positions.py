@@ -1,0 +1,68 @@
+"""First offsets of forward jobs."""
+
+import attrs
+import pytest
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, OnTrim, RecordPosition
+from barnabas.pipeline.delivery.start_positions import (
+    EARLIEST,
+    LATEST,
+    PartitionState,
+    StartPositions,
+    decide,
+)
+
+STATE = PartitionState(
+    "t", 3, start=10, end=50, committed=20, committed_topic_id="id", topic_id="id"
+)
+
+
+def decided(state: PartitionState, on_trim: OnTrim = OnTrim.FAIL) -> StartPositions | JobFailure:
+    return decide([state], "earliest", on_trim)
+
+
+def test_committed_offset_is_the_start() -> None:
+    assert decided(STATE) == StartPositions({"t": {3: 20}})
+
+
+@pytest.mark.parametrize("committed", [10, 50])
+def test_committed_offset_at_either_end_is_the_start(committed: int) -> None:
+    state = attrs.evolve(STATE, committed=committed)
+    assert decided(state) == StartPositions({"t": {3: committed}})
+
+
+@pytest.mark.parametrize(("reset", "start"), [("earliest", EARLIEST), ("latest", LATEST)])
+def test_partition_without_committed_offset_starts_where_the_reset_says(
+    reset: str, start: int
+) -> None:
+    state = attrs.evolve(STATE, committed=None, committed_topic_id=None)
+    assert decide([state], reset, OnTrim.FAIL) == StartPositions({"t": {3: start}})
+
+
+def test_trimmed_offset_fails_and_names_the_range() -> None:
+    failure = decided(attrs.evolve(STATE, committed=7))
+    assert isinstance(failure, JobFailure)
+    assert failure.is_permanent
+    assert "offsets 7 to 9 of t-3" in failure.message
+    assert failure.record == RecordPosition("t", 3, 7)
+
+
+def test_trimmed_offset_is_skipped_and_counted_by_choice() -> None:
+    found = decided(attrs.evolve(STATE, committed=7), OnTrim.SKIP)
+    assert found == StartPositions({"t": {3: 10}}, trimmed=3)
+
+
+def test_offset_behind_the_end_fails() -> None:
+    failure = decided(attrs.evolve(STATE, committed=51))
+    assert isinstance(failure, JobFailure)
+    assert failure.is_permanent
+
+
+def test_offset_of_another_topic_id_fails_even_inside_the_log() -> None:
+    failure = decided(attrs.evolve(STATE, committed_topic_id="old"), OnTrim.SKIP)
+    assert isinstance(failure, JobFailure)
+    assert "was recreated" in failure.message
+
+
+def test_offset_without_a_topic_id_is_accepted() -> None:
+    assert decided(attrs.evolve(STATE, committed_topic_id=None)) == StartPositions({"t": {3: 20}})

@@ -1,0 +1,52 @@
+"""Failures that travel through the text of Spark's exceptions."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.pipeline.delivery.job_plan import RecordPosition
+from barnabas.pipeline.delivery.task_failures import TaskFailureError, from_text
+
+TRACE = """Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+{}
+	at org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+@given(st.text(), st.booleans(), st.text(max_size=20))
+def test_failure_survives_the_text_of_an_exception(
+    message: str, is_permanent: bool, stage: str
+) -> None:
+    record = RecordPosition("t", 1, 2)
+    error = TaskFailureError(message, is_permanent=is_permanent, record=record, stage=stage)
+    found = from_text(TRACE.format(f"barnabas.TaskFailureError: {error}"))
+    assert (found.message, found.is_permanent) == (message[:2000], is_permanent)
+    assert (found.record, found.stage) == (record, stage)
+
+
+def test_failure_survives_pickling() -> None:
+    error = TaskFailureError("m", is_permanent=True, record=RecordPosition("t", 1, 2), stage="s")
+    assert pickle.loads(pickle.dumps(error)).failure == error.failure
+
+
+@pytest.mark.parametrize(
+    ("text", "is_permanent"),
+    [
+        ("ValueError: anything", False),
+        ("KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", True),
+        ("org.apache.kafka.common.errors.SaslAuthenticationException: no", True),
+        ("", False),
+    ],
+)
+def test_failure_of_another_program_is_permanent_when_a_restart_cannot_help(
+    text: str, is_permanent: bool
+) -> None:
+    assert from_text(text).is_permanent is is_permanent
+
+
+def test_failure_without_mark_shows_the_line_with_the_exception() -> None:
+    assert from_text(TRACE.format("KeyError: 'x'")).message == "KeyError: 'x'"

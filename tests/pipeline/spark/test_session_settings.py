@@ -1,0 +1,97 @@
+"""Settings of the Spark session."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.pipeline.spark import class_archive, jar_cache, session
+from barnabas.pipeline.spark.class_archive import NewArchive, java_major
+from barnabas.pipeline.spark.jar_cache import Jars
+from barnabas.pipeline.spark.session import SessionSettings, SparkUnavailableError
+
+JARS = Jars((Path("/jars/a.jar"), Path("/jars/b.jar")))
+
+
+@pytest.fixture
+def present(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(class_archive, "java_command", lambda: "/usr/bin/java")
+
+
+def properties(settings: SessionSettings) -> dict[str, str]:
+    return session.spark_properties(settings, JARS, class_archive.Choice(("-XX:X",)))
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://h:7077", "yarn"])
+@pytest.mark.usefixtures("present")
+def test_master_that_is_not_local_needs_a_shared_checkpoint_directory(master: str) -> None:
+    with pytest.raises(SparkUnavailableError, match=r"needs checkpoint\.dir"):
+        session.check(SessionSettings(Path("/w"), master=master))
+    session.check(SessionSettings(Path("/w"), master=master, checkpoint_directory="hdfs://h/c"))
+
+
+@pytest.mark.usefixtures("present")
+def test_local_master_needs_no_checkpoint_directory() -> None:
+    session.check(SessionSettings(Path("/w"), master="local[2]"))
+
+
+def test_missing_java_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(class_archive, "java_command", lambda: None)
+    with pytest.raises(SparkUnavailableError, match="openjdk-17-jdk"):
+        session.check(SessionSettings(Path("/w")))
+
+
+def test_local_session_has_the_jars_on_its_class_path() -> None:
+    found = properties(SessionSettings(Path("/w"), master="local[2]"))
+    assert found["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert "spark.jars" not in found
+    assert found["spark.sql.adaptive.enabled"] == "false"
+    assert "FileSystemBased" in found["spark.sql.streaming.checkpointFileManagerClass"]
+
+
+def test_cluster_session_ships_the_jars() -> None:
+    settings = SessionSettings(
+        Path("/w"), master="spark://h:7077", checkpoint_directory="hdfs://h/c"
+    )
+    found = properties(settings)
+    assert found["spark.jars"] == "/jars/a.jar,/jars/b.jar"
+    assert "spark.sql.streaming.checkpointFileManagerClass" not in found
+
+
+def test_properties_of_the_user_replace_ours_and_java_options_are_added() -> None:
+    user = {"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1"}
+    found = properties(SessionSettings(Path("/w"), master="local[2]", properties=user))
+    assert found["spark.ui.enabled"] == "true"
+    options = found["spark.driver.extraJavaOptions"].split()
+    assert {"-XX:+UseSerialGC", "-XX:X", "-Dx=1"} <= set(options)
+
+
+@pytest.mark.parametrize(
+    ("text", "major"),
+    [('openjdk version "17.0.9" 2023', 17), ('java version "1.8.0_392"', 8), ("", 0)],
+)
+def test_java_version_is_read(text: str, major: int) -> None:
+    assert java_major(text) == major
+
+
+def test_class_archive_is_published_when_it_is_complete(tmp_path: Path) -> None:
+    archive = NewArchive(tmp_path / "partial", tmp_path / "final")
+    archive.keep()
+    assert not archive.final.exists()
+    archive.partial.write_bytes(b"")
+    archive.keep()
+    assert list(tmp_path.iterdir()) == []
+    archive.partial.write_bytes(b"classes")
+    archive.keep()
+    assert archive.final.read_bytes() == b"classes"
+
+
+def test_jars_of_the_cache_are_found_for_this_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jar_cache, "_spark_version", lambda: "4.0.0")
+    assert jar_cache.find(tmp_path) is None
+    (tmp_path / "jars-4.0.0").mkdir()
+    (tmp_path / "jars-4.0.0" / "a.jar").touch()
+    assert jar_cache.find(tmp_path) == Jars((tmp_path / "jars-4.0.0" / "a.jar",))
