@@ -120,13 +120,10 @@ class ProxiedCluster(BarnabasCluster):
         advertised = {port for node in planned for port in (node.port, node.controller_port)}
         actual = iter(free_ports(2 * nodes, excluding=advertised))
         for node in planned:
-            clients, quorum = next(actual), next(actual)
-            of_node = {
-                "PLAINTEXT": Route(node_id=node.node_id, advertised=node.port, actual=clients),
-                "CONTROLLER": Route(
-                    node_id=node.node_id, advertised=node.controller_port, actual=quorum
-                ),
-            }
+            of_node = {"PLAINTEXT": Route(node.node_id, node.port, next(actual))}
+            if node.is_controller:
+                quorum = Route(node.node_id, node.controller_port, next(actual))
+                of_node["CONTROLLER"] = quorum
             self.processes.nodes[node.node_id].config |= proxied_config(node.node_id, of_node)
             routes += of_node.values()
         self.proxy = PairProxy(routes)

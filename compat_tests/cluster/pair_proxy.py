@@ -42,7 +42,7 @@ def peer_address(node_id: int) -> str:
     return f"127.0.0.{10 + node_id}"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Route:
     """A port on which a node is advertised, and the one on which it listens."""
 

@@ -1,7 +1,9 @@
 """`make soak-cluster SECONDS=`: the steps of the ladder shuffled by a seed, on one cluster.
 
-The cluster has four nodes with failing disks, proxies between them, and racks. After each step all
-nodes run, and what was acked is compared with the partitions. The seed repeats the order.
+The cluster has four nodes with failing disks, proxies between them, and racks. A proxy accepts
+connections for a node that has ended, so the controller fences a killed node when its session ends,
+after 9 s. After each step all nodes run, and what was acked is compared with the partitions. The
+seed repeats the order.
 """
 
 import argparse
@@ -95,7 +97,7 @@ def _run(cluster: SoakCluster, step: str) -> bool:
     except (AssertionError, TimeoutError, OSError, EOFError, RuntimeError) as error:
         print(f"FAILED {step}: {type(error).__name__} {error}", flush=True)
         for node_id in cluster.nodes:
-            print(f"--- node {node_id}\n{cluster.log_of(node_id)}", flush=True)
+            print(f"--- node {node_id}\n{cluster.log_of(node_id, 15)}", flush=True)
         return False
     load = os.getloadavg()[0]
     taken = time.monotonic() - started

@@ -1,10 +1,11 @@
 """Step 13: kill -9 of the nodes that coordinate groups and transactions."""
 
+import itertools
 import time
 from collections import Counter
 from contextlib import ExitStack
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from compat_tests.cluster.clusters import TrialCluster
@@ -46,7 +47,7 @@ def kill_coordinators(cluster: TrialCluster, clients: float) -> list[Figure]:
         for group in groups:
             group.wait_until_assigned(_CATCH_UP_S)
         since = time.monotonic()
-        _kill_each(cluster, source)
+        _kill_each(cluster, source, copies)
         until = time.monotonic()
         pinger.stop()
         check_ledger(cluster, pinger)
@@ -59,6 +60,7 @@ def kill_coordinators(cluster: TrialCluster, clients: float) -> list[Figure]:
         copy.finish(len(acked), timeout_s=_CATCH_UP_S)
     caught_up = time.monotonic() - started
     _check_copies(cluster, target, copies, acked)
+    _check_offsets(cluster, source, [each.name for each in (*groups, *copies)])
     return [
         Figure("coordinators killed: groups and copies", "", count),
         Figure("coordinators killed: records lost or doubled by a copy", "", 0),
@@ -78,13 +80,15 @@ def kill_coordinators(cluster: TrialCluster, clients: float) -> list[Figure]:
     ]
 
 
-def _kill_each(cluster: TrialCluster, topic: str) -> None:
-    for node_id in sorted(cluster.nodes):
+def _kill_each(cluster: TrialCluster, topic: str, copies: list[TransactionalCopy]) -> None:
+    """Kill and restart each node; after each, replace the worker of a copy by another one."""
+    for node_id, copy in zip(sorted(cluster.nodes), itertools.cycle(copies), strict=False):
         time.sleep(_PAUSE_S)
         cluster.nodes[node_id].kill()
         time.sleep(_PAUSE_S)
         cluster.nodes[node_id].start()
         wait_in_sync(cluster, topic)
+        copy.start()
 
 
 def _check_copies(
@@ -101,20 +105,36 @@ def _check_copies(
     assert not doubled, f"{len(doubled)} records are copied twice, as {sorted(doubled)[:3]}"
 
 
-def hanging_partitions(cluster: TrialCluster, topic: str) -> list[str]:
-    """Return the partitions whose last stable offset is below the high watermark."""
+def _check_offsets(cluster: TrialCluster, topic: str, groups: list[str]) -> None:
+    """Assert that each group has committed the end of each partition."""
+    ends = _ends(cluster, topic, IsolationLevel.READ_UNCOMMITTED)
+    wanted = {number: end for number, end in ends.items() if end}
+    for group in groups:
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0}
+        )
+        try:
+            places = [TopicPartition(topic, number) for number in wanted]
+            found = {each.partition: each.offset for each in consumer.committed(places, 30)}
+        finally:
+            consumer.close()
+        assert found == wanted, f"{group} has committed {found} of {wanted}"
+
+
+def _ends(cluster: TrialCluster, topic: str, level: IsolationLevel) -> dict[int, int]:
+    """Return the end of each partition for readers of an isolation level."""
     places = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    ends = [
-        {
-            place.partition: future.result(30).offset
-            for place, future in admin.list_offsets(places, isolation_level=level).items()
-        }
-        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-    ]
-    stable, high = ends
+    answers = admin.list_offsets(places, isolation_level=level)
+    return {place.partition: future.result(30).offset for place, future in answers.items()}
+
+
+def hanging_partitions(cluster: TrialCluster, topic: str) -> list[str]:
+    """Return the partitions whose last stable offset is below the high watermark."""
+    stable = _ends(cluster, topic, IsolationLevel.READ_COMMITTED)
+    high = _ends(cluster, topic, IsolationLevel.READ_UNCOMMITTED)
     return [
         f"{topic}-{number}: {stable[number]} of {high[number]}"
-        for number in sorted(high)
+        for number in high
         if stable[number] < high[number]
     ]

