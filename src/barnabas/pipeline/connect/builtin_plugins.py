@@ -25,6 +25,7 @@ _CONVERTERS: Final = {
         "ShortConverter",
     )
 } | {
+    "io.confluent.connect.avro.AvroConverter": (f"{_DATA}.converters.avro_converter:AvroConverter"),
     "org.apache.kafka.connect.json.JsonConverter": (
         f"{_DATA}.converters.json_converter:JsonConverter"
     ),

@@ -7,6 +7,9 @@
     json_schemas            schemas as JSON, with a cache
     json_readers            JSON values to data, by schema
     json_writers            data to JSON text, by schema
+    avro_converter          Avro with a schema registry
+    avro_schemas            Avro's schemas and Connect's
+    avro_values             Avro's values and Connect's
 
 A converter is for one side of one job. It keeps what it computed for a schema, so records of a
 schema that was seen before cost only their own content.

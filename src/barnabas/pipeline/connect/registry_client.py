@@ -1,0 +1,130 @@
+"""A small client of a schema registry, for converters: schemas by id, and ids of schemas.
+
+It blocks, since converters run in Spark's workers, and it keeps every answer: ids and their schemas
+never change. Failures that may pass raise RetriableError, refusals DataError.
+"""
+
+import base64
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+
+from barnabas.pipeline.data.connect_errors import DataError, RetriableError
+
+_TIMEOUT_S: Final = 10.0
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+@attrs.frozen
+class RegisteredSchema:
+    """A schema as the registry has it; references are (name, text), dependencies first."""
+
+    schema_type: str
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class SchemaLookup(Protocol):
+    """The calls of a registry that a converter makes."""
+
+    def schema_of(self, schema_id: int) -> RegisteredSchema:
+        """Return the schema of an id. Raises DataError, RetriableError."""
+        ...
+
+    def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
+        """Return the id of a schema in a subject; register it if needed and allowed."""
+        ...
+
+
+class RegistryClient:
+    """Calls the first of several addresses that answers."""
+
+    def __init__(self, urls: str, user_info: str = "") -> None:
+        self._urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
+        self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": _CONTENT_TYPE}
+        if user_info:
+            encoded = base64.b64encode(user_info.encode()).decode()
+            self._headers["Authorization"] = f"Basic {encoded}"
+        self._schemas: dict[int, RegisteredSchema] = {}
+        self._ids: dict[tuple[str, RegisteredSchema], int] = {}
+
+    def schema_of(self, schema_id: int) -> RegisteredSchema:
+        """Return the schema of an id. Raises DataError, RetriableError."""
+        found = self._schemas.get(schema_id)
+        if found is None:
+            answer = self._call("GET", f"/schemas/ids/{schema_id}")
+            references: dict[str, str] = {}
+            self._collect(answer, references)
+            schema_type = str(answer.get("schemaType", "AVRO"))
+            found = RegisteredSchema(schema_type, answer["schema"], tuple(references.items()))
+            self._schemas[schema_id] = found
+        return found
+
+    def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
+        """Return the id of a schema in a subject; register it if needed and allowed."""
+        found = self._ids.get((subject, schema))
+        if found is None:
+            path = f"/subjects/{urllib.parse.quote(subject, safe='')}"
+            body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.schema_type}
+            found = int(self._call("POST", f"{path}/versions" if registers else path, body)["id"])
+            self._ids[subject, schema] = found
+        return found
+
+    def _collect(self, answer: Mapping[str, Any], found: dict[str, str]) -> None:
+        """Add the texts of all references, dependencies first."""
+        for reference in answer.get("references") or ():
+            name = str(reference["name"])
+            if name in found:
+                continue
+            subject = urllib.parse.quote(str(reference["subject"]), safe="")
+            path = f"/subjects/{subject}/versions/{int(reference['version'])}?deleted=true"
+            referred = self._call("GET", path)
+            self._collect(referred, found)
+            found[name] = str(referred["schema"])
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        failure: Exception | None = None
+        for url in self._urls:
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(url + path, data, self._headers, method=method)
+            try:
+                with urllib.request.urlopen(
+                    request, timeout=_TIMEOUT_S, context=_context(url)
+                ) as response:
+                    return json.loads(response.read())
+            except urllib.error.HTTPError as error:
+                if error.code not in _PASSING:
+                    raise DataError(_reason(error)) from error
+                failure = error
+            except (OSError, ValueError) as error:
+                failure = error
+        raise RetriableError(f"the schema registry does not answer: {failure}") from failure
+
+
+def _context(url: str) -> ssl.SSLContext | None:
+    return ssl.create_default_context() if url.startswith("https:") else None
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        answer: Any = json.loads(error.read())
+        return f"{answer['message']}; error code: {answer['error_code']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"the schema registry answered {error.code}"
+
+
+def open_registry(props: Mapping[str, str]) -> SchemaLookup:
+    """Return the client of a converter's properties. Raises DataError for an unsafe address."""
+    urls = props.get("schema.registry.url", "")
+    for url in urls.split(","):
+        if not url.strip().startswith(("http://", "https://")):
+            raise DataError(f"schema.registry.url must be an http address: {url}")
+    user_info = props.get("basic.auth.user.info") or ""
+    return RegistryClient(urls, user_info)
