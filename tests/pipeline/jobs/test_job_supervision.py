@@ -137,6 +137,19 @@ def test_start_that_is_no_longer_wanted_stops_once_it_started() -> None:
     assert shown(job.stopped(1, 3)) == ["PAUSED"]
 
 
+def test_late_event_of_an_earlier_run_is_ignored() -> None:
+    job = supervised(Phase.STOPPING)
+    assert shown(job.failed(1, PASSING, 1)) == ["start b"]
+    assert job.started(1, 2) == []
+    assert job.started(2, 2) == []  # RUNNING is its last reported state
+    assert job.failed(1, PERMANENT, 3) == []
+    assert job.phase is Phase.RUNNING
+    job.desire("c", STARTED, 3)
+    assert job.stopped(1, 4) == []
+    assert job.phase is Phase.STOPPING
+    assert shown(job.stopped(2, 5)) == ["start c"]
+
+
 def test_removed_job_is_over_once_its_run_ended() -> None:
     job = supervised(Phase.RUNNING)
     job.desire(None, STOPPED, 1)

@@ -151,7 +151,6 @@ class JobSupervision:
         self._engine_is_up = False
         if self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
             self.phase = Phase.IDLE
-            self._run += 1
         return self._reconcile(now)
 
     def restart(self, now: float) -> list[Effect]:
