@@ -232,4 +232,4 @@ def test_forward_job_reads_committed_records_only(plan, start) -> None:
             producer.commit_transaction(30)
     job = start(plan)
     messages = copied(plan, job, 2)
-    assert [m.value() for m in messages] == [b"0", b"2"]
+    assert sorted(m.value() for m in messages) == [b"0", b"2"]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from barnabas.pipeline.delivery import task_failures
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
 from barnabas.pipeline.delivery.query_progress import BatchProgress, added
@@ -74,7 +76,7 @@ class QueryJob:
                 self._failure = JobFailure(f"the driver JVM ended: {error}", is_permanent=False)
             else:
                 if exception is not None:
-                    self._failure = task_failures.from_text(str(exception))
+                    self._failure = self._explained(task_failures.from_text(str(exception)))
         return self._failure
 
     def stop(self, timeout_s: float = 30.0) -> None:
@@ -84,6 +86,16 @@ class QueryJob:
             self._query.awaitTermination(int(timeout_s))
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _explained(self, failure: JobFailure) -> JobFailure:
+        """Return the failure of the topics where they are why the query failed."""
+        if failure.is_permanent or self._watch is None:
+            return failure
+        try:
+            changed = self._watch()
+        except Exception:  # the cluster does not answer
+            return failure
+        return failure if changed is None else attrs.evolve(changed, trace=failure.trace)
 
     def _new_batches(self) -> list[BatchProgress]:
         """Return the reports since the last call, oldest first."""
