@@ -381,6 +381,19 @@ def test_corrupt_records_are_fetched_again_and_other_partitions_continue() -> No
     assert follower.log.records() == leader.log.records()
 
 
+@pytest.mark.parametrize("size", [1, 40, 70])
+def test_records_without_a_whole_batch_are_fetched_again_after_a_pause(size: int) -> None:
+    """Planted once: they were ignored, and fetched again at once for ever."""
+    leader, follower = pair(0)
+    leader.produce(b"a" * 100)
+    core = following(follower)
+    part = leader.log.records()[:size]
+    answer_with(core, PartitionData(partition_index=0, records=bytes(part)))
+    assert state_of(core, follower) is FetchState.DELAYED
+    exchange(core, SimLeader(leader), 2000)
+    assert follower.log.records() == leader.log.records()
+
+
 def test_batch_below_the_log_end_fails_only_its_partition() -> None:
     (leader, follower), (other_leader, other) = pair(0), pair(1)
     leader.produce(b"a")
