@@ -6,6 +6,8 @@ kept its leaderships for the nine seconds of its session.
 
 import time
 
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.process import ClusterProcess
@@ -14,6 +16,15 @@ from compat_tests.cluster import observation
 
 ROUNDS = 2
 FENCED_WITHIN_S = 2.0
+
+
+def session_timeout(address: str) -> str | None:
+    """Return broker.session.timeout.ms of node 1."""
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    admin = AdminClient({"bootstrap.servers": address})
+    return (
+        admin.describe_configs([resource])[resource].result(30)["broker.session.timeout.ms"].value
+    )
 
 
 def is_fenced(address: str, broker_id: int) -> bool:
@@ -25,6 +36,7 @@ def is_fenced(address: str, broker_id: int) -> bool:
 
 def test_broker_killed_right_after_its_start_is_fenced_at_once() -> None:
     with ClusterProcess(3) as cluster:
+        assert session_timeout(cluster.nodes[1].bootstrap) == "9000"
         leader = observation.quorum(cluster.nodes[1].bootstrap).leader
         victim = next(each for each in cluster.nodes if each != leader)
         others = [node.bootstrap for number, node in cluster.nodes.items() if number != victim]

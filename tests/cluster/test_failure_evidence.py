@@ -158,7 +158,7 @@ def test_evidence_broker_stays_just_ended_for_three_seconds_after_its_end() -> N
     assert evidence.just_ended(1000) == frozenset()
     kill(evidence, 1000)
     evidence.follow({}, 1100)
-    assert evidence.just_ended(4000) == {KEY.broker_id}
+    assert evidence.just_ended(4000) == {KEY}
     assert evidence.just_ended(4001) == frozenset()
     evidence.follow({SessionKey(2, 50): ADDRESS}, 4001)
     assert evidence.just_ended(1000) == frozenset()

@@ -121,6 +121,7 @@ def test_detector_broker_that_ends_before_it_is_unfenced_is_reported() -> None:
             await broker.accepted.wait()
         await broker.kill()
         await trio.sleep(0.3)
+        assert detector.just_ended() == frozenset()  # clients have never seen it
 
     assert observe(scenario) == [2]
 

@@ -383,7 +383,7 @@ def test_corrupt_records_are_fetched_again_and_other_partitions_continue() -> No
 
 @pytest.mark.parametrize("size", [1, 40, 70])
 def test_records_without_a_whole_batch_are_fetched_again_after_a_pause(size: int) -> None:
-    """Planted once: they were ignored, and fetched again at once for ever."""
+    """Planted once: they were ignored, and fetched again at once without limit."""
     leader, follower = pair(0)
     leader.produce(b"a" * 100)
     core = following(follower)

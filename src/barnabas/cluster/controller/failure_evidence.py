@@ -158,10 +158,10 @@ class FailureEvidence:
             for key, at_ms in self._ended_ms.items()
         )
 
-    def just_ended(self, now_ms: int) -> frozenset[int]:
-        """Return the brokers that closed their connection a few seconds ago, fenced or not."""
+    def just_ended(self, now_ms: int) -> frozenset[SessionKey]:
+        """Return the registrations that closed their connection a few seconds ago."""
         return frozenset(
-            key.broker_id for key, at_ms in self._ended_ms.items() if now_ms - at_ms <= _LISTED_MS
+            key for key, at_ms in self._ended_ms.items() if now_ms - at_ms <= _LISTED_MS
         )
 
     def take_due(self, now_ms: int) -> list[tuple[SessionKey, BrokerAddress]]:

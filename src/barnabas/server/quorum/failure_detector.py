@@ -103,9 +103,11 @@ class FailureDetector:
         """Return the brokers that Metadata still lists although their process has just ended.
 
         librdkafka 2.16 closes its handle of a broker that is no longer listed. When the same answer
-        moves a partition to another leader, it may lose that leader for a second.
+        moves a partition to another leader, it may lose that leader for a second. A broker that was
+        never unfenced is not listed.
         """
-        return self._evidence.just_ended(self._now_ms())
+        ended = self._evidence.just_ended(self._now_ms()) - self._starting
+        return frozenset(key.broker_id for key in ended)
 
     async def settle(self) -> None:
         """Wait until brokers that have just closed their connection are fenced or connected again.
