@@ -77,12 +77,17 @@ _SIMPLE_HEADERS: Final = {
 }
 
 _SOURCES: Final = {
+    "barnabas.DatagenSource": f"{_CONNECTORS}.datagen_source:DatagenSourceConnector",
+    "io.confluent.connect.jdbc.JdbcSourceConnector": (
+        f"{_CONNECTORS}.jdbc_source:JdbcSourceConnector"
+    ),
     "org.apache.kafka.connect.file.FileStreamSourceConnector": (
         f"{_CONNECTORS}.file_stream_source:FileStreamSourceConnector"
     ),
 }
 
 _SINKS: Final = {
+    "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_CONNECTORS}.jdbc_sink:JdbcSinkConnector",
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (
         f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector"
     ),

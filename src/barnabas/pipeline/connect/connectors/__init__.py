@@ -5,6 +5,7 @@ offsets' storage: the deliveries own these and call a task by `plugin_api`.
 
     file_stream_source, file_stream_sink    lines of a file
     datagen_source                          made-up records for trials
+    jdbc_source, jdbc_sink                  rows of tables (`database_access`: SQLite)
 
 A task's module is imported in Spark's workers when its job starts there.
 """

@@ -1,0 +1,245 @@
+"""JDBC source and sink on SQLite: positions, exactly-once batches, tables that grow."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, JdbcSinkTask
+from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
+from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
+from barnabas.pipeline.data import connect_schema as s
+from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord
+
+OPEN: list[SourceTask | SinkTask] = []
+ROW = s.struct_schema([("id", s.INT64), ("name", s.OPTIONAL_STRING)])
+KEY = s.struct_schema([("id", s.INT64)])
+
+
+class Offsets:
+    def __init__(self, offset: Mapping[str, Any] | None = None) -> None:
+        self._offset = offset
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None if self._offset is None else dict(self._offset)
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().stop()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"jdbc:sqlite:{tmp_path / 'db'}"
+
+
+def run(url: str, *statements: str) -> list[Any]:
+    connection = sqlite3.connect(url.removeprefix("jdbc:sqlite:"))
+    try:
+        rows: list[Any] = []
+        for statement in statements:
+            rows = connection.execute(statement).fetchall()
+        connection.commit()
+    finally:
+        connection.close()
+    return rows
+
+
+def source(url: str, offset: Mapping[str, Any] | None = None, **props: str) -> JdbcSourceTask:
+    given = {name.replace("_", "."): value for name, value in props.items()}
+    base = {"connection.url": url, "topic.prefix": "db-", "poll.interval.ms": "0"}
+    (config,) = JdbcSourceConnector().task_configs({**base, **given}, 1)
+    task = JdbcSourceTask()
+    task.start(config, Offsets(offset))
+    OPEN.append(task)
+    return task
+
+
+PEOPLE = (
+    "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, changed TEXT NOT NULL)",
+    "INSERT INTO people VALUES (1, 'Ada', '2024-01-01 10:00:00')",
+    "INSERT INTO people VALUES (2, NULL, '2024-01-01 10:00:00')",
+    "INSERT INTO people VALUES (3, 'Bo', '2024-01-02 10:00:00.500')",
+)
+
+
+def test_jdbc_source_incrementing_continues_behind_its_offset(url: str):
+    run(url, *PEOPLE)
+    props = {"mode": "incrementing", "incrementing_column_name": "id", "batch_max_rows": "2"}
+    records = source(url, **props).poll()
+    assert [record.value.get("id") for record in records] == [1, 2]
+    assert records[0].topic == "db-people"
+    assert records[0].source_partition == {"protocol": "1", "table": "people"}
+    assert records[1].source_offset == {"incrementing": 2}
+    assert records[0].value_schema is not None
+    assert records[0].value_schema.name == "people"
+    again = source(url, records[1].source_offset, **props)
+    assert [record.value.get("id") for record in again.poll()] == [3]
+    assert again.poll() == []
+    run(url, "INSERT INTO people VALUES (4, 'Cy', '2024-01-03 10:00:00')")
+    assert [record.value.get("id") for record in again.poll()] == [4]
+
+
+def test_jdbc_source_timestamp_rows_of_a_moment_stay_together(url: str):
+    run(url, *PEOPLE)
+    props = {"mode": "timestamp", "timestamp_column_name": "changed", "batch_max_rows": "1"}
+    records = source(url, **props).poll()
+    assert [record.value.get("id") for record in records] == [1, 2]
+    assert records[1].source_offset == {"timestamp": 1704103200000, "timestamp_nanos": 0}
+    rest = source(url, records[1].source_offset, **props).poll()
+    assert [record.value.get("id") for record in rest] == [3]
+    assert source(url, rest[0].source_offset, **props).poll() == []
+
+
+def test_jdbc_source_changed_row_is_read_again_by_timestamp_and_number(url: str):
+    run(url, *PEOPLE)
+    props = {
+        "mode": "timestamp+incrementing",
+        "timestamp_column_name": "changed",
+        "incrementing_column_name": "id",
+    }
+    last = source(url, **props).poll()[-1].source_offset
+    run(url, "UPDATE people SET name = 'Ada L', changed = '2024-01-03 00:00:00' WHERE id = 1")
+    records = source(url, last, **props).poll()
+    assert [record.value.get("name") for record in records] == ["Ada L"]
+
+
+def test_jdbc_source_bulk_reads_a_query_each_time(url: str):
+    run(url, *PEOPLE)
+    task = source(url, mode="bulk", query="SELECT id, name FROM people WHERE id < 3")
+    assert [record.value.values for record in task.poll()] == [[1, "Ada"], [2, None]]
+    assert len(task.poll()) == 2
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"mode": "incrementing"}, "needs incrementing.column.name"),
+        ({"mode": "bulk", "connection.url": "jdbc:oracle:x"}, "no driver"),
+        ({"mode": "bulk", "table.blacklist": "people"}, "no table"),
+    ],
+)
+def test_jdbc_source_wrong_configuration_is_refused(url: str, props: dict[str, str], message: str):
+    run(url, PEOPLE[0])
+    with pytest.raises(ConnectError, match=message):
+        JdbcSourceConnector().task_configs({"connection.url": url, "topic.prefix": "", **props}, 1)
+
+
+def record(offset: int, number: int, name: str | None, *, schema: s.Schema = ROW) -> SinkRecord:
+    value = s.Struct.of(schema, {"id": number, "name": name})
+    return SinkRecord(
+        "t", 0, 0, None, None, schema, value, (), offset, CREATE_TIME, ("t", 0, offset)
+    )  # fmt: skip
+
+
+def tombstone(offset: int, number: int) -> SinkRecord:
+    key = s.Struct.of(KEY, {"id": number})
+    return SinkRecord("t", 0, 0, KEY, key, None, None, (), offset, CREATE_TIME, ("t", 0, offset))
+
+
+def sink(url: str, **props: str) -> JdbcSinkTask:
+    given = {name.replace("_", "."): value for name, value in props.items()}
+    base = {"connection.url": url, "name": "job", "auto.create": "true"}
+    task = JdbcSinkTask()
+    task.start({**base, **given})
+    OPEN.append(task)
+    return task
+
+
+def position(offset: int, note: str = "") -> dict[tuple[str, int], CommittedPosition]:
+    return {("t", 0): CommittedPosition(offset, note)}
+
+
+UPSERT = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id"}
+
+
+def test_jdbc_sink_upserts_rows(url: str):
+    task = sink(url, **UPSERT)
+    task.open(position(0))
+    task.put([record(0, 1, "a"), record(1, 2, None), record(2, 1, "b")])
+    assert task.flush({("t", 0): 3}) == "1"
+    task.close(is_committed=True)
+    assert run(url, "SELECT * FROM t ORDER BY id") == [(1, "b"), (2, None)]
+
+
+def test_jdbc_sink_batch_that_kafka_did_not_commit_is_not_written_twice(url: str):
+    first = sink(url)
+    first.open(position(0))
+    first.put([record(0, 1, "a"), record(1, 1, "a")])
+    first.flush({("t", 0): 2})
+    first.close(is_committed=False)
+    again = sink(url)
+    again.open(position(0))
+    again.put([record(0, 1, "a"), record(1, 1, "a"), record(2, 2, "b")])
+    note = again.flush({("t", 0): 3})
+    assert run(url, "SELECT count(*) FROM t") == [(3,)]
+    assert note == "2"
+
+
+def test_jdbc_sink_batch_that_was_not_flushed_is_rolled_back(url: str):
+    task = sink(url)
+    task.open(position(0))
+    task.put([record(0, 1, "a")])
+    task.close(is_committed=False)
+    assert run(url, "SELECT name FROM sqlite_master WHERE name = 't'") == []
+    task.open(position(0))
+    task.put([record(0, 1, "a")])
+    task.flush({("t", 0): 1})
+    assert run(url, "SELECT count(*) FROM t") == [(1,)]
+
+
+def test_jdbc_sink_follows_offsets_that_a_user_has_set(url: str):
+    task = sink(url, **UPSERT)
+    for batch, note in enumerate(("", "1")):
+        task.open(position(batch, note))
+        task.put([record(batch, batch, "a")])
+        task.flush({("t", 0): batch + 1})
+        task.close(is_committed=True)
+    run(url, "DELETE FROM t")
+    task.open(position(0))
+    task.put([record(0, 0, "again"), record(1, 1, "again")])
+    task.flush({("t", 0): 2})
+    assert run(url, "SELECT count(*) FROM t") == [(2,)]
+
+
+def test_jdbc_sink_tombstone_deletes_the_row(url: str):
+    run(url, "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)", "INSERT INTO t VALUES (1, 'a')")
+    task = sink(url, pk_mode="record_key", delete_enabled="true", pk_fields="id")
+    task.open(position(0))
+    task.put([tombstone(0, 1)])
+    task.flush({("t", 0): 1})
+    assert run(url, "SELECT * FROM t") == []
+
+
+def test_jdbc_sink_evolves_a_table(url: str):
+    wider = s.struct_schema([("id", s.INT64), ("name", s.OPTIONAL_STRING), ("x", s.OPTIONAL_INT8)])
+    task = sink(url, auto_evolve="true")
+    task.open(position(0))
+    task.put([record(0, 1, "a"), record(1, 2, "b", schema=wider)])
+    task.flush({("t", 0): 2})
+    assert run(url, "SELECT * FROM t ORDER BY id") == [(1, "a", None), (2, "b", None)]
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"auto_create": "false"}, "does not exist and auto.create is false"),
+        ({"pk_mode": "record_key"}, "has no primary key in its record_key"),
+    ],
+)
+def test_jdbc_sink_unfit_record_is_refused(url: str, props: dict[str, str], message: str):
+    task = sink(url, **props)
+    task.open(position(0))
+    with pytest.raises(ConnectError, match=message):
+        task.put([record(0, 1, "a")])
+
+
+def test_jdbc_sink_upsert_without_key_is_refused(url: str):
+    with pytest.raises(ConnectError, match="needs a primary key"):
+        JdbcSinkConnector().task_configs({"connection.url": url, "insert.mode": "upsert"}, 1)
