@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.connect.connectors import file_stream_sink
@@ -74,6 +74,7 @@ def test_file_source_incomplete_line_is_read_when_complete(tmp_path: Path):
     assert texts(task.poll()) == ["a", "b"]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"))),
     st.integers(0, 30),

@@ -1,9 +1,12 @@
 """The record chain: ways, stages of failures, tolerance, retries, dead letters."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from barnabas.pipeline.connect.builtin_plugins import BUILTIN_PLUGINS
+from barnabas.pipeline.connect.config_def import ConfigDef
 from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.error_handling import (
     ErrorPolicy,
@@ -14,6 +17,7 @@ from barnabas.pipeline.connect.error_handling import (
     ToleranceExceededError,
     decode_dead_letter,
 )
+from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind, PluginRegistry
 from barnabas.pipeline.connect.record_chain import (
     RecordChain,
     TransformationStage,
@@ -168,3 +172,39 @@ def test_dead_letter_without_context_cannot_be_redriven():
 
 def test_error_policy_without_topic_skips_the_record():
     assert ErrorPolicy({"errors.tolerance": "all"}, "job").handle(failure(), raw(b"v")) is None
+
+
+class Upper:
+    """A transformation of a package: only the methods of the interface, no base class."""
+
+    def config(self) -> ConfigDef:
+        return ConfigDef()
+
+    def configure(self, props: Mapping[str, Any]) -> None:
+        self.suffix = props.get("suffix", "")
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        if record.value == "bad":
+            raise ValueError("bad value")
+        return record.with_value(record.value_schema, record.value.upper() + self.suffix)
+
+
+def plugin_chain() -> RecordChain:
+    target = f"{Upper.__module__}:Upper"
+    plugin = Plugin(PluginKind.TRANSFORMATION, "acme.Upper", target, "1")
+    registry = PluginRegistry([*BUILTIN_PLUGINS, plugin])
+    props = {"transforms": "u", "transforms.u.type": "acme.Upper", "transforms.u.suffix": "!"}
+    return build_record_chain({**STRINGS, **props}, registry)
+
+
+def test_chain_python_plugin_transforms_records():
+    output = plugin_chain().copied(raw(b"v"))
+    assert output is not None
+    assert output.value == b"V!"
+
+
+def test_chain_python_plugin_failure_is_a_record_failure():
+    with pytest.raises(RecordFailureError) as caught:
+        plugin_chain().copied(raw(b"bad"))
+    assert caught.value.stage is Stage.TRANSFORMATION
+    assert caught.value.class_name.endswith("Upper")

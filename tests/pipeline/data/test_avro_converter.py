@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.connect.registry_client import RegisteredSchema
@@ -84,6 +84,7 @@ def row(number: int, name: str | None, data: bytes) -> s.Struct:
     )
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**40), st.none() | st.text(max_size=3), st.binary(max_size=3))
 def test_avro_value_survives(number: int, name: str | None, data: bytes):
     registry = Registry()

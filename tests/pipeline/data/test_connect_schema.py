@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.data import connect_schema as s
@@ -79,6 +79,7 @@ def test_struct_schema_repeated_name_is_refused():
         s.struct_schema([("a", s.INT8), ("a", s.INT8)])
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False))
 def test_float32_denotes_the_same_single(number: float):
     shortest = Float32(number)
@@ -95,6 +96,7 @@ def test_float32_prints_shortest_decimal():
     assert Float32(0.1).widened == 0.10000000149011612
 
 
+@settings(deadline=None)
 @given(st.integers(), st.sampled_from([8, 16, 32, 64]))
 def test_wrapped_keeps_the_low_bits(number: int, bits: int):
     result = wrapped(number, bits)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.data import connect_schema as s
@@ -29,6 +29,7 @@ def converter(**props: str) -> JsonConverter:
     return made
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_json_schemaless_value_survives(value: Any):
     plain = converter(schemas_enable="false")
