@@ -7,6 +7,7 @@ interrupted and started again.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,12 +18,12 @@ from barnabas.cli.job_requests import RunnerClient, job_path, runner_options
 from barnabas.cli.terminal_output import counted
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from confluent_kafka import Message, TopicPartition
 
 _PREFIX = "__connect.errors."
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _BATCH = 500
-_IDLE_S = 3.0
+_POLL_S = 1.0
 _TIMEOUT_S = 30.0
 
 Headers = list[tuple[str, bytes | None]]
@@ -82,34 +83,50 @@ class _Redriving:
         consumer = self._client.consumer(
             group_id=self._group,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            enable_partition_eof=True,
             isolation_level="read_committed",
         )
         try:
-            consumer.subscribe([self._topic])
+            partitions = self._client.partitions(self._topic)
+            consumer.assign(self._positions(consumer, partitions))
             producer: Any = None
             if not dry_run:
                 producer = self._client.producer(transactional_id=self._group)
                 producer.init_transactions(_TIMEOUT_S)
-            return self._pump(consumer, producer)
+            return self._pump(consumer, producer, len(partitions))
         except KafkaException as error:
             raise self._client.failure(error.args[0], f"topic {self._topic}") from None
         finally:
             consumer.close()
 
-    def _pump(self, consumer: Any, producer: Any) -> tuple[int, int]:
+    def _positions(self, consumer: Any, partitions: list[int]) -> list[TopicPartition]:
+        """Return where earlier runs ended, or the beginning."""
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        wanted = [TopicPartition(self._topic, partition) for partition in partitions]
+        found: list[TopicPartition] = consumer.committed(wanted, self._client.timeout)
+        for each in found:
+            if each.offset < 0:
+                each.offset = OFFSET_BEGINNING
+        return found
+
+    def _pump(self, consumer: Any, producer: Any, partitions: int) -> tuple[int, int]:
         sent = skipped = 0
-        while True:
-            # The first answer waits for the group's assignment.
-            wait_s = _IDLE_S if sent or skipped else self._client.timeout
-            messages = [each for each in consumer.consume(_BATCH, wait_s) if each.error() is None]
-            if not messages:
-                return sent, skipped
+        ended: set[int] = set()
+        answered = time.monotonic()
+        while len(ended) < partitions:
+            found = consumer.consume(_BATCH, _POLL_S)
+            if found:
+                answered = time.monotonic()
+            self._client.check_lost(answered)
+            ended |= _ended(found)
+            messages = [each for each in found if each.error() is None]
             chosen = [each for each in messages if self._is_wanted(each)]
             sent += len(chosen)
             skipped += len(messages) - len(chosen)
-            if producer is not None:
+            if producer is not None and messages:
                 self._send(consumer, producer, chosen)
+        return sent, skipped
 
     def _send(self, consumer: Any, producer: Any, chosen: list[Message]) -> None:
         producer.begin_transaction()
@@ -131,6 +148,22 @@ class _Redriving:
             found.get(_PREFIX + name.removeprefix(_PREFIX)) == value.encode()
             for name, value in self._wanted.items()
         )
+
+
+def _ended(messages: list[Message]) -> set[int]:
+    """Return the partitions that were read to their ends. Raises KafkaException for errors."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    found: set[int] = set()
+    for each in messages:
+        error: Any = each.error()
+        if error is None:
+            continue
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        partition: Any = each.partition()
+        found.add(partition)
+    return found
 
 
 def _headers(message: Message) -> Headers:

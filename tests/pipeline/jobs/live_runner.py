@@ -22,8 +22,9 @@ _TIMEOUT_S = 20.0
 class LiveRunner:
     """A runner, its engine, and requests to it."""
 
-    def __init__(self, url: str, engine: FakeEngine) -> None:
+    def __init__(self, url: str, engine: FakeEngine, bootstrap: str) -> None:
         self.url = url
+        self.bootstrap = bootstrap
         self.engine = engine
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -98,7 +99,7 @@ def live_runner(
     assert started.wait(_TIMEOUT_S), "the runner did not start"
     assert not failures, failures
     try:
-        yield LiveRunner(found[0], used)
+        yield LiveRunner(found[0], used, bootstrap)
     finally:
         tokens[0].run_sync_soon(scope.cancel)
         thread.join(_TIMEOUT_S)

@@ -141,6 +141,7 @@ def test_late_event_of_an_earlier_run_is_ignored() -> None:
     job = supervised(Phase.STOPPING)
     assert shown(job.failed(1, PASSING, 1)) == ["start b"]
     assert job.started(1, 2) == []
+    assert job.phase is Phase.STARTING
     assert job.started(2, 2) == []  # RUNNING is its last reported state
     assert job.failed(1, PERMANENT, 3) == []
     assert job.phase is Phase.RUNNING

@@ -132,6 +132,21 @@ def test_engine_that_ends_is_started_again_with_its_jobs(runner: LiveRunner) -> 
     runner.wait_states("c", "RUNNING", "RUNNING")
 
 
+def test_engine_that_cannot_start_is_reported_by_health(node: Node) -> None:
+    class Missing(FakeEngine):
+        def start(self) -> None:
+            raise RuntimeError("Java is missing: install a JDK 17")
+
+    with live_runner(
+        node.bootstrap, Missing(), group_id="missing", config_storage_topic="missing-configs"
+    ) as runner:
+        eventually(lambda: "Java is missing" in str(runner.ask("GET", "/health")))
+        status, body = runner.ask("GET", "/health")
+        assert (status, body["status"]) == (503, "starting")
+        create(runner)
+        eventually(lambda: runner.states("c") == ["UNASSIGNED"])
+
+
 def test_progress_metrics_and_logs_show_the_job(
     runner: LiveRunner, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -171,7 +186,8 @@ def test_reference_that_is_not_allowed_fails_the_job(runner: LiveRunner) -> None
 def test_resolved_secret_is_not_shown_by_validation(node: Node, tmp_path: Path) -> None:
     (tmp_path / "secrets.properties").write_text("key=s3cret\n")
     allowed = {"config_providers_allowed_paths": str(tmp_path), "group_id": "providers"}
-    with live_runner(node.bootstrap, **allowed) as runner:
+    topics = {"config_storage_topic": "providers-configs"}
+    with live_runner(node.bootstrap, **allowed, **topics) as runner:
         eventually(runner.is_healthy)
         reference = f"${{file:{tmp_path}/secrets.properties:key}}"
         config = sink(name="c", **{"tasks.max": reference})

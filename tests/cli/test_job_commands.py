@@ -1,0 +1,151 @@
+"""`barnabas job` against a runner whose engine is not Spark."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from barnabas.cli.main import run
+from barnabas.pipeline.delivery.job_plan import JobFailure
+from barnabas.testing import Node
+from tests.pipeline.jobs.live_runner import LiveRunner, eventually, live_runner
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[LiveRunner]:
+    with Node() as node, live_runner(node.bootstrap) as found:
+        eventually(found.is_healthy)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def address(runner: LiveRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARNABAS_PIPELINES", runner.url)
+
+
+def written(directory: Path, name: str, **more: str) -> str:
+    config = {"connector.class": "FileStreamSink", "topics": "t", "file": "/tmp/none", **more}
+    file = directory / f"{name}.json"
+    file.write_text(json.dumps({"name": name, "config": config}))
+    return str(file)
+
+
+def test_job_is_created_shown_changed_and_deleted(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, "life")
+    assert run(["job", "create", file, "--wait"]) == 0
+    assert run(["job", "create", file]) == 1
+    assert "Connector life already exists" in capsys.readouterr().err
+    assert run(["job", "list"]) == 0
+    assert "life  sink  RUNNING  1" in capsys.readouterr().out
+    assert run(["job", "apply", file]) == 0
+    assert run(["job", "apply", written(tmp_path, "life", file="/tmp/b")]) == 0
+    assert capsys.readouterr().out.splitlines() == ["unchanged job life", "changed job life"]
+    assert run(["job", "describe", "life"]) == 0
+    assert "file=/tmp/b" in capsys.readouterr().out
+    for command in ("pause", "resume", "restart", "stop"):
+        assert run(["job", command, "life"]) == 0
+    eventually(lambda: runner.states("life") == ["STOPPED"])
+    assert run(["job", "delete", "life", "--yes"]) == 0
+    eventually(lambda: runner.states("life") == [])
+    assert run(["job", "describe", "life"]) == 1
+    assert "Connector life not found" in capsys.readouterr().err
+
+
+def test_properties_file_describes_a_job(runner: LiveRunner, tmp_path: Path) -> None:
+    file = tmp_path / "sink.properties"
+    file.write_text("name=props\nconnector.class=FileStreamSink\ntopics=t\nfile=/tmp/none\n")
+    assert run(["job", "create", str(file), "--wait"]) == 0
+    assert runner.states("props") == ["RUNNING", "RUNNING"]
+    assert run(["job", "delete", "props", "--yes"]) == 0
+
+
+def test_validation_prints_errors_and_ends_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["job", "validate", written(tmp_path, "good")]) == 0
+    assert capsys.readouterr().out == "job good: valid\n"
+    assert run(["job", "validate", written(tmp_path, "bad", **{"tasks.max": "x"})]) == 1
+    out = capsys.readouterr().out
+    assert "job bad: invalid" in out
+    assert "tasks.max: Invalid value x for configuration tasks.max: Not a number" in out
+
+
+def test_failed_job_is_reported_by_wait_and_logs(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner.engine.refuse = lambda plan: JobFailure("no such table", True)
+    try:
+        assert run(["job", "create", written(tmp_path, "broken"), "--wait"]) == 1
+    finally:
+        runner.engine.refuse = lambda plan: None
+    assert "job broken failed: no such table" in capsys.readouterr().err
+    assert run(["job", "logs", "broken"]) == 0
+    assert "error job failed job=broken permanent=True" in capsys.readouterr().out
+    assert run(["job", "delete", "broken", "--yes"]) == 0
+
+
+def test_offsets_are_shown_set_and_removed(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["job", "create", written(tmp_path, "moved"), "--wait"]) == 0
+    assert run(["job", "offsets", "moved", "--reset", "--yes"]) == 1
+    assert "must be in the STOPPED state" in capsys.readouterr().err
+    assert run(["job", "stop", "moved"]) == 0
+    place = {"kafka_topic": "t", "kafka_partition": 0}
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"offsets": [{"partition": place, "offset": {"kafka_offset": 3}}]}))
+    assert run(["job", "offsets", "moved", "--set", str(file)]) == 0
+    capsys.readouterr()
+    assert run(["job", "offsets", "moved", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(file.read_text())
+    assert run(["job", "rebuild", "moved", "--yes"]) == 0
+    runner.wait_states("moved", "RUNNING", "RUNNING")
+    capsys.readouterr()
+    assert run(["job", "offsets", "moved"]) == 0
+    assert capsys.readouterr().out == "no offsets\n"
+    assert run(["job", "delete", "moved", "--yes"]) == 0
+
+
+def test_dead_letters_are_sent_back_once(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap: str = runner.bootstrap
+    for topic in ("origin", "dead"):
+        assert run(["topic", "create", topic, "--bootstrap", bootstrap]) == 0
+    more = {"errors.deadletterqueue.topic.name": "dead", "topics": "origin"}
+    assert run(["job", "create", written(tmp_path, "redriven", **more), "--wait"]) == 0
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(4):
+        stage = b"TASK_PUT" if number % 2 else b"VALUE_CONVERTER"
+        headers = [("own", b"x"), ("__connect.errors.topic", b"origin"),
+                   ("__connect.errors.stage", stage)]  # fmt: skip
+        producer.produce("dead", key=b"k", value=b"%d" % number, headers=headers)
+    producer.flush(10)
+    command = ["job", "redrive", "redriven", "--bootstrap", bootstrap, "--where", "stage=TASK_PUT"]
+    capsys.readouterr()
+    assert run([*command, "--dry-run"]) == 0
+    assert capsys.readouterr().out == "found 2 dead letters, skipped 2\n"
+    assert run(command) == 0
+    assert run(command) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out == ["sent 2 dead letters, skipped 2", "sent 0 dead letters, skipped 0"]
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["origin"])
+    found = [message for message in consumer.consume(10, 8) if message.error() is None]
+    consumer.close()
+    assert [message.value() for message in found] == [b"1", b"3"]
+    assert [message.headers() for message in found] == [[("own", b"x")]] * 2
+
+
+def test_runner_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BARNABAS_PIPELINES", "http://127.0.0.1:1")
+    assert run(["job", "list"]) == 3
+    assert "start a runner with barnabas pipelines" in capsys.readouterr().err
