@@ -56,7 +56,7 @@ def measure(server: Measured, nodes: int, partitions: int, count: int) -> tuple[
             raise TimeoutError(f"{server.kind} did not answer:\n{server.log_tail()}")
         time.sleep(0.05)
     time.sleep(2)
-    _send(server, nodes, partitions, count // 2)  # a just-in-time compiler compiles
+    _send(server, nodes, partitions, count)  # a just-in-time compiler compiles
     return _send(server, nodes, partitions, count)
 
 
@@ -140,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.nodes", description=__doc__)
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--count", type=int, default=50_000, help="records of all producers")
+    parser.add_argument("--count", type=int, default=100_000, help="records of all producers")
     return parser.parse_args()
 
 

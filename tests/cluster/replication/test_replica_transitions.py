@@ -48,6 +48,7 @@ class Broker:
         self.proposals: list[IsrProposal] = []
         self.replicas.isr_manager.submit = self.proposals.append
         self.state = PartitionImage((1, 2, 3), (DIRECTORY_UNASSIGNED,) * 3, (1, 2, 3), 2, 0, 0)
+        self.calls = 0
 
     def apply(self, **changes: Any) -> None:
         """Apply the next state of the partition as a whole image."""
@@ -252,3 +253,54 @@ def test_fenced_broker_does_not_hold_the_high_watermark_back(broker: Broker) -> 
     fenced = attrs.evolve(image, brokers=cluster.image.brokers)
     broker.replicas.apply(fenced, cluster.deltas[-1])
     assert partition.high_watermark == 1
+
+
+# Logs that are created later
+
+
+@pytest.fixture
+def deferring(broker: Broker) -> Broker:
+    def note() -> None:
+        broker.calls += 1
+
+    broker.replicas.on_uncreated = note
+    return broker
+
+
+def test_new_follower_is_fetched_when_its_log_is_created(deferring: Broker) -> None:
+    deferring.apply()
+    assert deferring.calls == 1
+    assert deferring.logs.known("t", 0) is None
+    assert deferring.fetched_from == []
+    deferring.apply(leader=3, leader_epoch=1)
+    assert not deferring.replicas.create_next_logs(1)
+    assert deferring.logs.known("t", 0) is not None
+    assert deferring.fetched_from == [(3, 1)]
+
+
+def test_follower_with_a_log_is_fetched_at_once(deferring: Broker) -> None:
+    deferring.apply()
+    assert not deferring.replicas.create_next_logs(1)
+    deferring.apply(leader=3, leader_epoch=1)
+    assert deferring.fetched_from == [(3, 1)]
+
+
+@pytest.mark.parametrize("change", [{"leader": 1}, {"replicas": (2, 3), "isr": (2, 3)}])
+def test_replica_that_does_not_follow_any_more_gets_no_log(
+    deferring: Broker, change: dict[str, Any]
+) -> None:
+    deferring.apply()
+    deferring.apply(leader_epoch=1, **change)
+    assert not deferring.replicas.create_next_logs(5)
+    assert deferring.fetched_from == []
+    assert deferring.logs.known("t", 0) is None
+
+
+def test_create_next_logs_creates_at_most_as_many(deferring: Broker) -> None:
+    topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(5), deferring.state))
+    deferring.replicas.apply(
+        MetadataImage(topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
+    )
+    for count, more in ((2, True), (4, True), (5, False)):
+        assert deferring.replicas.create_next_logs(2) is more
+        assert len(list(deferring.logs.logs())) == count

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import (
@@ -16,6 +17,7 @@ from barnabas.cluster.metadata.image import (
     RESOURCE_TOPIC,
     BrokerImage,
     MetadataImage,
+    PartitionImage,
     TopicImage,
 )
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
@@ -36,7 +38,8 @@ class ReplicaManager:
 
     `config` returns the node's current configuration, `now_ms` the wall clock, and `monotonic_ms`
     a clock that only advances. `isr_manager` has the changes of ISRs for the controller;
-    `on_proposal` is called when one is added.
+    `on_proposal` is called when one is added. With `on_uncreated`, the logs of new followers are
+    not created at once: it is called when `create_next_logs` has some to create.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class ReplicaManager:
         self.isr_expands = 0
         self.isr_shrinks = 0
         self._is_shutting_down = False
+        self._uncreated: dict[tuple[Uuid, int], Partition] = {}
+        self.on_uncreated: Callable[[], None] | None = None
         self.leader_quota, self.follower_quota = self._quota(), self._quota()
         self._set_rates()
         self.fetchers = FetcherAssignments(broker_id, self.follower_quota)
@@ -319,15 +324,33 @@ class ReplicaManager:
     def _follow(self, partition: Partition) -> None:
         """Fetch the partition from its leader, if another broker leads it.
 
-        The log of a follower is created at once, also without a leader. A broker in controlled
-        shutdown fetches only the partitions that it is in sync with.
+        The log of a follower is created also without a leader.
+        """
+        key = (partition.topic_id, partition.partition)
+        if partition.leader == self.broker_id:
+            self._uncreated.pop(key, None)
+            self.fetchers.unfollow(key)
+            return
+        is_known = self.logs.known(partition.topic, partition.partition) is not None
+        if is_known or self.on_uncreated is None:
+            self._fetch(partition)
+        else:
+            self._uncreated[key] = partition
+            self.on_uncreated()
+
+    def create_next_logs(self, most: int) -> bool:
+        """Create the logs of up to `most` new followers; True while there are more to create."""
+        for key in list(islice(self._uncreated, most)):
+            self._fetch(self._uncreated.pop(key))
+        return bool(self._uncreated)
+
+    def _fetch(self, partition: Partition) -> None:
+        """Open or create the log of a follower, and fetch what its leader has.
+
+        A broker in controlled shutdown fetches only the partitions that it is in sync with.
         """
         key = (partition.topic_id, partition.partition)
         image = partition.image
-        if image is None or image.leader == self.broker_id:
-            self.fetchers.unfollow(key)
-            return
-        is_in_sync = image.leader != NO_LEADER and self.broker_id in image.isr
         try:
             self._check_online(partition)
             partition.log  # noqa: B018  (opens or creates it)
@@ -335,10 +358,13 @@ class ReplicaManager:
             logger.error("cannot follow partition=%r error=%s", partition, error)
             self.fetchers.unfollow(key)
             return
-        if image.leader == NO_LEADER or (self._is_shutting_down and not is_in_sync):
+        if image is None or image.leader == NO_LEADER or self._leaves(image):
             self.fetchers.unfollow(key)
         else:
             self.fetchers.follow(partition, image.leader, image.leader_epoch)
+
+    def _leaves(self, image: PartitionImage) -> bool:
+        return self._is_shutting_down and self.broker_id not in image.isr
 
     def begin_controlled_shutdown(self) -> None:
         """Stop fetching the partitions that this broker is not in sync with, from now on."""
@@ -408,6 +434,7 @@ class ReplicaManager:
             self._remove_partition(partition)
 
     def _remove_partition(self, partition: Partition) -> None:
+        self._uncreated.pop((partition.topic_id, partition.partition), None)
         self.fetchers.unfollow((partition.topic_id, partition.partition))
         by_id = self._by_id[partition.topic_id]
         by_name = self._by_name[partition.topic]

@@ -329,6 +329,8 @@ class Node:
             now_ms=self.now_ms,
         )
         await nursery.start(self.fetchers.run)
+        self.replicas.on_uncreated = self.fetchers.create_logs_soon
+        nursery.start_soon(self.fetchers.create_logs, self.replicas.create_next_logs)
 
     def _detect_failures(self, nursery: trio.Nursery) -> None:
         """Let this node's controller notice when the process of another broker ends."""

@@ -2,7 +2,10 @@
 
 The cores decide (`barnabas.cluster.replication.fetcher_core`). The tasks send their requests to the
 leaders, and start, wake and end with the assignments of each metadata image. A node without
-followed partitions has no task.
+followed partitions has no fetcher.
+
+One more task creates the logs of new followers, some at a time: a topic may have thousands, and the
+loop serves other requests in between.
 """
 
 from collections.abc import Callable
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.server.replication.fetcher_task import FetcherTask
 
 _DYNAMIC: Final = ("num.replica.fetchers",)
+_LOGS_PER_STEP: Final = 50
 
 
 class ReplicaFetchers:
@@ -42,7 +46,25 @@ class ReplicaFetchers:
         self._identity = identity
         self._now_ms = now_ms
         self._tasks: dict[FetcherKey, FetcherTask] = {}
-        self._is_running = False
+        self._nursery: trio.Nursery | None = None
+        self._uncreated = trio.Event()
+
+    def create_logs_soon(self) -> None:
+        """There are logs of new followers to create."""
+        self._uncreated.set()
+
+    async def create_logs(self, create_next: Callable[[int], bool]) -> None:
+        """Create the logs of new followers, until cancelled; the fetchers then learn of them.
+
+        `create_next` creates up to a number of logs, and returns True while there are more.
+        """
+        while True:
+            await self._uncreated.wait()
+            self._uncreated = trio.Event()
+            while create_next(_LOGS_PER_STEP):
+                await trio.lowlevel.checkpoint()
+            self._follow_assignments()
+            await trio.lowlevel.checkpoint()
 
     async def run(self, task_status: "trio.TaskStatus[None]" = trio.TASK_STATUS_IGNORED) -> None:
         """Start and end fetchers as the metadata changes, until cancelled."""
@@ -50,12 +72,12 @@ class ReplicaFetchers:
 
             def configure(config: "NodeConfig") -> None:
                 self._configure(config)
-                self._follow_assignments(nursery)
+                self._follow_assignments()
 
             def follow(_: "MetadataImage", __: "MetadataDelta | None") -> None:
-                self._follow_assignments(nursery)
+                self._follow_assignments()
 
-            self._is_running = True
+            self._nursery = nursery
             configure(self._settings.current)
             self._settings.subscribe(_DYNAMIC, configure)
             self._publisher.subscribe("replica fetchers", follow, essential=True)
@@ -63,7 +85,7 @@ class ReplicaFetchers:
             try:
                 await trio.sleep_forever()
             finally:
-                self._is_running = False  # a stopping node may still get images
+                self._nursery = None  # a stopping node may still get images
 
     def _configure(self, config: "NodeConfig") -> None:
         self._assignments.configure(
@@ -77,8 +99,9 @@ class ReplicaFetchers:
         )
         self._assignments.resize(config.get_int("num.replica.fetchers"))
 
-    def _follow_assignments(self, nursery: trio.Nursery) -> None:
-        if not self._is_running:
+    def _follow_assignments(self) -> None:
+        nursery = self._nursery
+        if nursery is None:
             return
         for key in self._assignments.take_changed():
             core, task = self._assignments.cores.get(key), self._tasks.get(key)
