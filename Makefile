@@ -8,6 +8,8 @@
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
+#   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
+#   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
@@ -40,7 +42,8 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 
 .PHONY: run test lint unit compat compat-kafka compat-rust bench bench-scale docs fuzz soak sim \
-  registry-soak bench-registry connect-oracle ladder ladder-short soak-cluster clean
+  registry-soak bench-registry connect-oracle ladder ladder-short ladder-partitions bench-nodes \
+  soak-cluster clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -80,6 +83,12 @@ ladder-short: $(DEV) $(JARS)
 
 ladder: $(DEV) $(JARS)
 	$(BIN)/python -m bench.cluster --write $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS)) $(ARGS)
+
+ladder-partitions: $(DEV) $(JARS)
+	$(BIN)/python -m bench.cluster.partitions --write $(ARGS)
+
+bench-nodes: $(DEV) $(JARS)
+	$(BIN)/python -m bench.nodes $(ARGS)
 
 docs: $(DEV)
 	$(BIN)/python -m barnabas.cli.protocol_page > docs/protocol.md
