@@ -286,7 +286,7 @@ def test_follower_with_a_log_is_fetched_at_once(deferring: Broker) -> None:
 
 
 @pytest.mark.parametrize("change", [{"leader": 1}, {"replicas": (2, 3), "isr": (2, 3)}])
-def test_replica_that_does_not_follow_any_more_gets_no_log(
+def test_replica_that_no_longer_follows_gets_no_log(
     deferring: Broker, change: dict[str, Any]
 ) -> None:
     deferring.apply()
