@@ -66,7 +66,7 @@ class DriverProcess:
 
     def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
         self.points = directory / "points"
-        self.points.mkdir()
+        self.points.mkdir(exist_ok=True)
         self.log = directory / "driver.log"
         self._settings_file = directory / "settings.json"
         settings = {
@@ -199,8 +199,8 @@ def check_copied(bootstrap: str, source: str, target: str, group: str, sent: int
     values = Counter(int(message.value()) for message in messages)
     missing = sorted(set(range(sent)) - set(values))
     doubled = sorted(value for value, count in values.items() if count > 1)
-    assert (missing[:10], len(missing)) == ([], 0)
-    assert (doubled[:10], len(doubled)) == ([], 0)
+    assert not missing, f"{len(missing)} missing: {missing[:10]}"
+    assert not doubled, f"{len(doubled)} doubled: {doubled[:10]}"
     assert len(values) == sent
     by_key: dict[bytes, list[int]] = defaultdict(list)
     for message in messages:

@@ -7,6 +7,8 @@ action. The first worker that reaches the point removes the file and acts, so a 
     produced          all records are acknowledged, the offsets are not sent
     offsets-sent      the offsets are sent, the commit is not requested
     committed         the transaction is committed, Spark does not know it
+
+A file `offsets-outside` plants a mistake: offsets are committed outside the transaction.
 """
 
 import contextlib
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from barnabas.pipeline.delivery.transactional_producer import TransactionalProducer
+from barnabas.pipeline.delivery.transactional_producer import Transaction, TransactionalProducer
 from barnabas.pipeline.spark import python_daemon
 
 POINTS = ("begun", "produced", "offsets-sent", "committed")
@@ -80,6 +82,12 @@ def plant() -> None:
         _noted(lambda: commit(self))
         reached("committed")
 
+    def sent_outside(self: Any, offsets: Any) -> None:
+        self.reader.commit(offsets=list(offsets), asynchronous=False)
+        reached("offsets-sent")
+
+    if (_directory / "offsets-outside").exists():
+        Transaction.send_offsets = sent_outside  # type: ignore[method-assign]
     TransactionalProducer.begin = begun  # type: ignore[method-assign]
     TransactionalProducer.send_offsets = sent  # type: ignore[method-assign]
     TransactionalProducer.commit = committed  # type: ignore[method-assign]

@@ -95,3 +95,21 @@ def test_jars_of_the_cache_are_found_for_this_version(
     (tmp_path / "jars-4.0.0").mkdir()
     (tmp_path / "jars-4.0.0" / "a.jar").touch()
     assert jar_cache.find(tmp_path) == Jars((tmp_path / "jars-4.0.0" / "a.jar",))
+
+
+@pytest.mark.usefixtures("present")
+def test_jars_that_cannot_be_fetched_stop_the_start_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failed:
+        returncode = 1
+        stderr = "log\n:::: unresolved dependency: org#a;4.0.0: not found\nException in thread"
+
+    monkeypatch.setattr(jar_cache, "_spark_version", lambda: "4.0.0")
+    monkeypatch.setattr(jar_cache, "_pyspark_directory", lambda: tmp_path)
+    monkeypatch.setattr(jar_cache.subprocess, "run", lambda *_, **__: Failed())
+    settings = SessionSettings(tmp_path, cache_directory=tmp_path / "cache")
+    with pytest.raises(SparkUnavailableError, match="unresolved dependency: org#a") as info:
+        session.SparkProcess.start(settings)
+    assert "\n" not in str(info.value)
+    assert list((tmp_path / "cache").iterdir()) == []

@@ -107,8 +107,8 @@ def _resolve(connector: str, scratch: Path) -> list[Path]:
 
 def _unavailable(connector: str, reason: str) -> JarsUnavailableError:
     return JarsUnavailableError(
-        f"cannot fetch {connector}: {reason}; run `barnabas pipelines fetch-jars` on a host with "
-        "access to a Maven repository and copy its cache directory"
+        f"cannot fetch {connector}, which Spark needs once: {reason}; without access to a Maven "
+        "repository, copy ~/.cache/barnabas/spark from a host that has run pipelines"
     )
 
 

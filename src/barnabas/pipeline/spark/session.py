@@ -94,7 +94,10 @@ class SparkProcess:
     def start(cls, settings: SessionSettings) -> "SparkProcess":
         """Start the JVM and its session. Raises SparkUnavailableError."""
         check(settings)
-        jars = jar_cache.find_or_fetch(settings.cache_directory)
+        try:
+            jars = jar_cache.find_or_fetch(settings.cache_directory)
+        except jar_cache.JarsUnavailableError as error:
+            raise SparkUnavailableError(str(error)) from error
         archive = class_archive.choose(settings.cache_directory, jars)
         configuration = pyspark().SparkConf(loadDefaults=False)
         for name, value in spark_properties(settings, jars, archive).items():
