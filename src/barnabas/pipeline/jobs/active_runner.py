@@ -6,14 +6,14 @@ and the engine are stopped, and no state is written for that: the next active ru
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress, RunningJob
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_fleet import FleetEffect, Forget, JobFleet, WantedJob
 from barnabas.pipeline.jobs.core.job_supervision import (
@@ -72,7 +72,7 @@ class ActiveRunner:
         planner: JobPlanner,
         policy: RestartPolicy,
         statuses: JobStatuses,
-        request_topics: Callable[[Iterable[str]], Awaitable[None]],
+        prepare_topics: Callable[[JobPlan], Awaitable[None]],
     ) -> None:
         self.fleet = JobFleet(policy)
         self.progress: dict[str, JobProgress] = {}
@@ -83,7 +83,7 @@ class ActiveRunner:
         self._engine = engine
         self._planner = planner
         self._statuses = statuses
-        self._request_topics = request_topics
+        self._prepare_topics = prepare_topics
         self._runs: dict[str, _Run] = {}
         self._generation = 0
         self._woken = trio.Event()
@@ -177,7 +177,7 @@ class ActiveRunner:
         try:
             planned = await trio.to_thread.run_sync(plan)
             await self._write_tasks(planned)
-            await self._request_topics(planned.plan.topics)
+            await self._prepare_topics(planned.plan)
             job = await trio.to_thread.run_sync(self._engine.start_job, planned.plan)
         except ConfigsWriteError as error:
             if error.is_fenced:

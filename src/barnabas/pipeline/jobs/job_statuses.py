@@ -16,6 +16,7 @@ from barnabas.pipeline.connect.plugin_registry import (
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, JobProgress
 from barnabas.pipeline.jobs.core.job_supervision import JobState, ReportState
 from barnabas.pipeline.jobs.core.store_records import ActiveTopicRecord, StatusRecord
+from barnabas.pipeline.jobs.job_topics import source_topics
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.protocol.errors import KafkaError
 
@@ -109,6 +110,5 @@ class JobStatuses:
 def _topics_of(plan: JobPlan, progress: JobProgress) -> set[str]:
     """Return the topics that a job reads, or the ones that a source's tasks name."""
     if plan.kind is JobKind.SOURCE:
-        names = (task.get("topic") or task.get("kafka.topic") for task in plan.task_configs)
-        return {name for name in names if name}
+        return set(source_topics(plan))
     return {each.topic for each in progress.lag}

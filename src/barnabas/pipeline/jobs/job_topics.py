@@ -1,21 +1,132 @@
 """Topics that a job needs before it starts.
 
 Java's consumers and producers have the broker create missing topics (`auto.create.topics.enable`).
-A job asks for its topics in the same way, so that a sink may be created before its source.
+A job asks for its topics in the same way, so that a sink may be created before its source. A source
+with properties `topic.creation.*` creates its topics with the settings of the first group that
+matches, as Java's Connect does (KIP-158). That holds for topics that the tasks' configurations
+name; others are left to the broker.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
 
 from barnabas.client import KafkaClient
+from barnabas.client.admin_calls import create_topic
+from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
+_PREFIX: Final = "topic.creation."
+_DEFAULT: Final = "default"
+_OWN: Final = ("include", "exclude", "partitions", "replication.factor")
 
-async def request_topics(client: KafkaClient, topics: Iterable[str]) -> None:
-    """Have the broker create the topics that are missing, if it creates topics by itself.
 
-    Raises ClientError when no broker answers.
+@attrs.frozen
+class TopicCreation:
+    """The settings of a topic to create; -1 is the broker's default."""
+
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+async def prepare_topics(client: KafkaClient, plan: JobPlan) -> None:
+    """Create the topics of a job, or have the broker do it.
+
+    Raises ClientError when no broker answers, KafkaError when the broker refuses a topic, and
+    ConfigValueError for bad settings.
     """
+    if plan.kind is not JobKind.SOURCE:
+        await _request_topics(client, plan.topics)
+        return
+    for topic in source_topics(plan):
+        settings = creation_of(topic, plan.properties)
+        if settings is not None:
+            await _create(client, topic, settings)
+
+
+async def _request_topics(client: KafkaClient, topics: tuple[str, ...]) -> None:
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     if wanted:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True)
         await client.ask_any(request, MetadataResponse)
+
+
+async def _create(client: KafkaClient, topic: str, settings: TopicCreation) -> None:
+    try:
+        await create_topic(
+            client,
+            topic,
+            partitions=settings.partitions,
+            replication_factor=settings.replication_factor,
+            configs=settings.configs,
+        )
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def source_topics(plan: JobPlan) -> list[str]:
+    """Return the topics that the tasks of a source name."""
+    names = (task.get("topic") or task.get("kafka.topic") for task in plan.task_configs)
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def creation_of(topic: str, properties: Mapping[str, str]) -> TopicCreation | None:
+    """Return how to create a topic, None without properties `topic.creation.*`.
+
+    Raises ConfigValueError for a bad number or regular expression.
+    """
+    if not any(name.startswith(_PREFIX) for name in properties):
+        return None
+    aliases = [each.strip() for each in properties.get(f"{_PREFIX}groups", "").split(",")]
+    groups = [_group(properties, alias) for alias in aliases if alias and alias != _DEFAULT]
+    default = _group(properties, _DEFAULT)
+    chosen = next((group for group in groups if _matches(group, topic)), default)
+    return TopicCreation(
+        _number("partitions", chosen, default),
+        _number("replication.factor", chosen, default),
+        {name: value for name, value in chosen.items() if name not in _OWN},
+    )
+
+
+def _group(properties: Mapping[str, str], alias: str) -> dict[str, str]:
+    prefix = f"{_PREFIX}{alias}."
+    return {
+        name.removeprefix(prefix): value
+        for name, value in properties.items()
+        if name.startswith(prefix)
+    }
+
+
+def _matches(group: Mapping[str, str], topic: str) -> bool:
+    included, excluded = (
+        any(_matches_whole(each.strip(), topic) for each in group.get(kind, "").split(",") if each)
+        for kind in ("include", "exclude")
+    )
+    return included and not excluded
+
+
+def _matches_whole(pattern: str, topic: str) -> bool:
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error as error:
+        reason = f"Syntax error in regular expression: {error}"
+        raise ConfigValueError.of("topic.creation", pattern, reason) from None
+
+
+def _number(name: str, chosen: Mapping[str, str], default: Mapping[str, str]) -> int:
+    """Return a number of a group, or that of the default group, which must have it."""
+    text = chosen.get(name, default.get(name))
+    full = f"{_PREFIX}{_DEFAULT}.{name}"
+    if text is None:
+        raise ConfigValueError(
+            f'Missing required configuration "{full}" which has no default value.'
+        )
+    if not re.fullmatch(r"-1|[1-9][0-9]{0,8}", text.strip()):
+        raise ConfigValueError.of(full, text, "Number must be positive, or -1")
+    return int(text)

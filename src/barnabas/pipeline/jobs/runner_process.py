@@ -38,7 +38,7 @@ from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
 from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
-from barnabas.pipeline.jobs.job_topics import request_topics
+from barnabas.pipeline.jobs.job_topics import prepare_topics
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
@@ -176,7 +176,7 @@ class Runner:
             self._planner,
             self._settings.restarts,
             statuses,
-            partial(request_topics, self._client),
+            partial(prepare_topics, self._client),
         )
         self._active = active
         try:
