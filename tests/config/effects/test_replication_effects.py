@@ -90,6 +90,27 @@ def test_connection_to_the_leader_has_the_receive_buffer(monkeypatch: pytest.Mon
     assert sizes == [40_000, 80_000]  # the system doubles the size, for its own data
 
 
+def test_connection_to_the_leader_without_the_property_has_the_system_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a receive buffer was set")
+
+    async def test(harness: Harness) -> None:
+        harness.publish()
+        await until(lambda: bool(harness.fetches))
+
+    set_option = trio.SocketStream.setsockopt
+    monkeypatch.setattr(
+        trio.SocketStream,
+        "setsockopt",
+        lambda stream, level, option, *value: (
+            refuse() if option == socket.SO_RCVBUF else set_option(stream, level, option, *value)
+        ),
+    )
+    with_fetchers(test)
+
+
 @observes("num.replica.fetchers", dynamic=True)
 def test_partitions_are_spread_over_the_fetchers() -> None:
     async def test(harness: Harness) -> None:

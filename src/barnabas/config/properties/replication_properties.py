@@ -57,7 +57,8 @@ PROPERTIES: tuple[P, ...] = (
       "replica.fetch.wait.max.ms.",
       has_effect=True),
     P("replica.socket.receive.buffer.bytes", INT, 65536, HIGH,
-      "Receive buffer of a follower's connection to its leader; -1 leaves it to the system.",
+      "Receive buffer of a follower's connection to its leader. The system chooses it when the "
+      "property is -1 or not set.",
       has_effect=True),
     P("replica.fetch.max.bytes", INT, 1_048_576, MEDIUM,
       "Bytes that a follower requests of each partition; a larger batch is sent whole.",
