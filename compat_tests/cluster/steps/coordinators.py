@@ -75,7 +75,7 @@ def kill_coordinators(cluster: TrialCluster, clients: float) -> list[Figure]:
         Figure(
             "coordinators killed: workers replaced after a stall",
             "",
-            sum(copy.stalls for copy in copies),
+            sum(each.stalls for each in (*copies, *groups)),
         ),
     ]
 

@@ -31,6 +31,8 @@ class Clients:
         """Return the errors that clients surfaced, by the kind of client."""
         found = {kind: list(each.ledger.failed.values()) for kind, each in self.producers.items()}
         found |= {f"group, {each.protocol}": each.errors for each in self.groups}
+        stalled = [each.name for each in self.groups if each.stalls]
+        found["groups that stalled"] = stalled
         found["transactional copy"] = self.copy.errors
         return {kind: errors for kind, errors in found.items() if errors}
 
