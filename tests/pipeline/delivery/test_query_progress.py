@@ -8,6 +8,7 @@ from barnabas.pipeline.delivery.query_progress import BatchProgress, added
 
 REPORT: dict[str, Any] = {
     "batchId": 4,
+    "timestamp": "2026-11-22T12:00:00.000Z",
     "numInputRows": 10,
     "processedRowsPerSecond": 250.0,
     "durationMs": {"triggerExecution": 40, "addBatch": 30},

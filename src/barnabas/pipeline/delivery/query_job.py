@@ -42,7 +42,7 @@ class QueryJob:
         self._watched_s = time.monotonic()
         self._scratch = scratch
         self._progress = progress
-        self._last_batch = -1
+        self._newest_report = ""
         self._failure: JobFailure | None = None
 
     @property
@@ -98,19 +98,20 @@ class QueryJob:
         return failure if changed is None else attrs.evolve(changed, trace=failure.trace)
 
     def _new_batches(self) -> list[BatchProgress]:
-        """Return the reports since the last call, oldest first."""
+        """Return the reports since the last call, oldest first.
+
+        An idle query reports the number of the batch to come, so only the time identifies a report.
+        """
         recent = self._query._jsq.recentProgress()
         found: list[BatchProgress] = []
         for index in range(len(recent) - 1, -1, -1):
             batch = BatchProgress.read(recent[index].json())
-            if batch.batch <= self._last_batch and batch.has_rows:
+            if batch.started <= self._newest_report:
                 break
             found.append(batch)
-            if batch.batch < self._last_batch:
-                break
         found.reverse()
         if found:
-            self._last_batch = max(self._last_batch, found[-1].batch)
+            self._newest_report = found[-1].started
         return found
 
     def _look_after(self) -> None:

@@ -17,7 +17,8 @@ _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 class BatchProgress:
     """One progress report: a batch, or an idle query with the offsets it waits at."""
 
-    batch: int
+    started: str
+    """When the trigger started, in ISO 8601 with milliseconds."""
     has_rows: bool
     records_per_second: float
     phases_ms: Mapping[str, int]
@@ -30,7 +31,7 @@ class BatchProgress:
         fields: dict[str, Any] = json.loads(text)
         observed: dict[str, Any] = fields.get("observedMetrics") or {}
         return cls(
-            batch=int(fields["batchId"]),
+            started=str(fields["timestamp"]),
             has_rows=bool(fields.get("numInputRows")),
             records_per_second=float(fields.get("processedRowsPerSecond") or 0.0),
             phases_ms=fields.get("durationMs") or {},
