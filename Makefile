@@ -5,6 +5,7 @@
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
+#   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
@@ -42,6 +43,7 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 
 .PHONY: run test lint unit compat compat-kafka compat-rust bench bench-scale docs fuzz soak sim \
+  sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle ladder ladder-short ladder-partitions bench-nodes \
   soak-cluster clean
 
@@ -116,6 +118,13 @@ sim: $(DEV)
 connect-oracle: $(DEV) $(JARS)
 	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
+
+sim-coverage: $(DEV)
+	$(BIN)/python -m coverage run --source=src/barnabas/cluster -m tests.simulation.all_seeds $(ARGS)
+	$(BIN)/python -m coverage report --skip-covered -m
+
+sim-mistakes: $(DEV)
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.simulation.mistake_table $(ARGS)
 
 registry-soak: $(DEV)
 	$(BIN)/python -m compat_tests.registry_instances --seconds 60 --every 1 $(ARGS)

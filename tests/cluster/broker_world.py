@@ -1,13 +1,15 @@
 """A simulated controller with brokers that register, send heartbeats, are killed and shut down.
 
-Messages and the application of metadata are delayed at random. Checks, at every step:
+Messages and the application of metadata are delayed at random. The controller's connections to the
+brokers (`FailureEvidence`) are reset at random; those of a killed broker are closed, then refused.
+At every step a ViolationError begins with the name of the rule that does not hold:
 
-- a broker is unfenced only after it has applied its own registration;
-- a fenced broker leads no partition and is in no ISR, except as the last member;
-- a broker whose heartbeats arrive is not fenced, also after a change of the controller;
-- a broker whose process was killed is fenced within its session, although a network repeats the
-  heartbeats of its earlier incarnations;
-- a broker is free to stop only when each active broker has applied that it leads nothing.
+    B1  a broker is unfenced only after it has applied its own registration
+    B2  a fenced broker leads no partition and is in no ISR, except as the last member
+    B3  a broker whose heartbeats arrive is not fenced, also after a change of the controller
+    B4  a broker whose process was killed is fenced within its session, although a network repeats
+        the heartbeats of its earlier incarnations
+    B5  a broker is free to stop only when each active broker has applied that it leads nothing
 """
 
 import heapq
@@ -24,6 +26,8 @@ from barnabas.cluster.broker.broker_lifecycle import (
     LifecycleTimeouts,
 )
 from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.failure_evidence import BrokerAddress, FailureEvidence
+from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import (
@@ -59,9 +63,16 @@ class SimBroker:
 class BrokerWorld:
     """The controller under test and its brokers; `run` takes the world through random events."""
 
-    def __init__(self, seed: int, controller_type: type[Controller] = Controller) -> None:
+    controller_type: type[Controller] = Controller
+    evidence_type: type[FailureEvidence] = FailureEvidence
+
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.machine = leading(3, controller_type=controller_type)
+        self.machine = leading(3, controller_type=self.controller_type)
+        self.evidence = self.evidence_type()
+        self.connected: set[SessionKey] = set()
+        # A controller that cannot connect to the brokers knows only their heartbeats.
+        self.has_evidence = self.random.random() < 0.5
         self.now_ms = 10_000
         self.image = self.machine.image
         self.activated_ms = self.now_ms
@@ -92,7 +103,14 @@ class BrokerWorld:
         self.follow(broker)
 
     def kill(self, broker: SimBroker) -> None:
+        self.end(broker)
+
+    def end(self, broker: SimBroker) -> None:
+        """The process has ended; its operating system closes its connections."""
         broker.is_alive, broker.ended_ms = False, self.now_ms
+        for key in sorted(self.connected):
+            if key.broker_id == broker.id:
+                self.close(key)
 
     def poll(self, broker: SimBroker) -> None:
         """Send what is due, and come back for the next request."""
@@ -148,7 +166,7 @@ class BrokerWorld:
             broker.lifecycle.on_response(answer, self.now_ms)
         if broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
             self.check_free_to_stop(broker)
-            broker.is_alive, broker.ended_ms = False, self.now_ms
+            self.end(broker)
         self.poll(broker)
 
     def delay_ms(self) -> int:
@@ -166,6 +184,7 @@ class BrokerWorld:
         for batch in effects.committed:
             self.check(self.image, batch.image)
             self.image = batch.image
+            self.watch()
         return [completion.outcome for completion in effects.completions]
 
     def change_controller(self) -> None:
@@ -176,6 +195,37 @@ class BrokerWorld:
         self.activated_ms = self.now_ms
         self.settle()
 
+    # Evidence
+
+    def watch(self) -> None:
+        """Keep a connection to each unfenced broker."""
+        brokers = {
+            SessionKey(broker.id, broker.epoch): BrokerAddress("broker", broker.id)
+            for broker in self.image.brokers.values()
+            if self.has_evidence and not broker.fenced
+        }
+        self.connected -= self.evidence.follow(brokers, self.now_ms)
+
+    def connect(self) -> None:
+        """Make the connections that are due, and report the brokers that have ended."""
+        for key, _ in self.evidence.take_due(self.now_ms):
+            if self.brokers[key.broker_id].is_alive:
+                self.evidence.on_connected(key, self.now_ms)
+                self.connected.add(key)
+            else:
+                self.evidence.on_refused(key, self.now_ms)
+        for key in sorted(self.evidence.gone):
+            self.machine.end_session(key, self.now_ms)
+
+    def close(self, key: SessionKey) -> None:
+        self.connected.discard(key)
+        self.evidence.on_closed(key, self.now_ms)
+
+    def reset(self) -> None:
+        """The network resets one connection to a live broker."""
+        if self.connected and self.random.random() < 0.1:
+            self.close(self.random.choice(sorted(self.connected)))
+
     # Checks
 
     def check(self, before: MetadataImage, after: MetadataImage) -> None:
@@ -183,15 +233,17 @@ class BrokerWorld:
             known = before.brokers.get(broker.id)
             if known is not None and known.fenced and not broker.fenced:
                 applied = self.brokers[broker.id].image.offset
-                self.require(applied >= broker.epoch, "unfenced before it caught up")
+                self.require(applied >= broker.epoch, "B1: unfenced before it caught up")
             if known is not None and not known.fenced and broker.fenced:
                 self.check_fenced(broker.id)
         fenced = {broker.id for broker in after.brokers.values() if broker.fenced}
         for topic in after.topics_by_id.values():
             for partition in topic.partitions.values():
-                self.require(partition.leader not in fenced, "a fenced broker leads")
+                self.require(partition.leader not in fenced, "B2: a fenced broker leads")
                 is_last = len(partition.isr) == 1
-                self.require(is_last or not fenced & {*partition.isr}, "a fenced broker in an ISR")
+                self.require(
+                    is_last or not fenced & {*partition.isr}, "B2: a fenced broker in an ISR"
+                )
 
     def check_fenced(self, broker_id: int) -> None:
         """A live broker was fenced: its session must have expired."""
@@ -199,7 +251,7 @@ class BrokerWorld:
         is_running = broker.is_alive and broker.lifecycle.state is BrokerState.RUNNING
         contact_ms = max(broker.heard_ms, self.activated_ms)
         is_expired = self.now_ms - contact_ms >= SESSION_MS
-        self.require(is_expired or not is_running, "fenced within its session")
+        self.require(is_expired or not is_running, "B3: fenced within its session")
 
     def check_killed(self) -> None:
         """Brokers whose process ended long ago are fenced."""
@@ -208,7 +260,7 @@ class BrokerWorld:
             is_due = self.now_ms - contact_ms > SESSION_MS + SESSION_MS // 4 + 2000
             registered = self.image.brokers.get(broker.id)
             if not broker.is_alive and is_due and registered is not None:
-                self.require(registered.fenced, "never fenced")
+                self.require(registered.fenced, "B4: never fenced")
 
     def check_free_to_stop(self, stopping: SimBroker) -> None:
         for broker in self.brokers.values():
@@ -217,7 +269,7 @@ class BrokerWorld:
                 continue
             if broker.is_alive and broker.lifecycle.state is BrokerState.RUNNING:
                 has_led = broker.image.partition_index.has_leaderships(stopping.id)
-                self.require(not has_led, "stopped before others knew its successors")
+                self.require(not has_led, "B5: stopped before others know its successors")
 
     def require(self, holds: bool, message: str) -> None:
         if not holds:
@@ -255,6 +307,8 @@ class BrokerWorld:
             if self._queue and self._queue[0][0] <= self.now_ms:
                 _, _, event = heapq.heappop(self._queue)
                 event()
+            self.connect()
+            self.reset()
             self.tick()
             if self.repeated and self.random.random() < 0.05:
                 self.repeat(self.random.choice(self.repeated))
@@ -262,13 +316,18 @@ class BrokerWorld:
         self.now_ms = end_ms
 
     def next_ms(self) -> int:
-        """Return the time of the next event or of the controller's next task."""
-        wakeup_ms = self.machine.wakeup_ms()
-        assert wakeup_ms is not None
-        return min(wakeup_ms, self._queue[0][0]) if self._queue else wakeup_ms
+        """Return the time of the next event, of the controller's task, or of a connection."""
+        times = [self.machine.wakeup_ms(), self.evidence.wakeup_ms()]
+        times += [self._queue[0][0]] if self._queue else []
+        return min(at_ms for at_ms in times if at_ms is not None)
 
     def repeat(self, request: BrokerHeartbeatRequest) -> None:
         """Deliver a heartbeat of an earlier epoch again."""
         registered = self.image.brokers.get(request.broker_id)
         if registered is not None and registered.epoch != request.broker_epoch:
             self.decide(request)
+
+
+def run(seed: int) -> None:
+    """Run a seed; raises ViolationError."""
+    BrokerWorld(seed).run()

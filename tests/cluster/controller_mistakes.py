@@ -1,21 +1,86 @@
-"""Planted mistakes in the controller's treatment of brokers: each breaks an invariant of the world.
+"""Planted mistakes in the replicated controller, and in its treatment of brokers.
 
-The numbers are those of the list of mistakes that a test must reveal.
+The numbers are those of `tests.simulation.mistake_table`.
 """
 
 import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from barnabas.cluster.controller.broker_heartbeats import BrokerControlState, BrokerHeartbeats
 from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller_state_machine import Completion, ControllerStateMachine
 from barnabas.cluster.controller.failure_evidence import FailureEvidence
 from barnabas.cluster.controller.operation_result import ControllerResult
 from barnabas.cluster.controller.sessions import BrokerSessions, SessionKey
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.metadata_transaction import MetadataTransaction
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from barnabas.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
+from barnabas.protocol.messages_base import Message
+from barnabas.protocol.records.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from tests.simulation.planting import replaces
+
+
+@replaces(MetadataTransaction, "take")
+def publish_open_transactions(
+    _: Callable[..., Any], transaction: MetadataTransaction, records: Sequence[Message], end: int
+) -> list[Message]:
+    """10: the records of a metadata transaction take effect before its end."""
+    marks = BeginTransactionRecord | AbortTransactionRecord | EndTransactionRecord
+    return [record for record in records if not isinstance(record, marks)]
+
+
+class BindsToTheOffset(ControllerStateMachine):
+    """11: operations survive a step-down, and wait for their offset in any epoch."""
+
+    def _fail_waiting(self) -> None:
+        pass
+
+
+@replaces(Controller, "activate")
+def keep_the_speculative_image(
+    activate: Callable[..., None], controller: Controller, image: MetadataImage, *rest: Any
+) -> None:
+    """12: a controller that leads again continues with the image of its earlier epoch."""
+    activate(controller, image if controller.image.is_empty else controller.image, *rest)
+
+
+class KeepsTruncatedImages(ControllerStateMachine):
+    """The images of truncated records stay in the queue."""
+
+    def _truncate(self, offset: int) -> None:
+        pass
+
+
+class HandsOutBlocksBeforeCommit(ControllerStateMachine):
+    """37: a block of producer ids is handed out before its record is committed."""
+
+    def _take_completed(self) -> Iterable[Completion]:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if isinstance(each.response, AllocateProducerIdsResponse):
+                yield Completion(each.token, each.response)
+            else:
+                self._waiting.append(each)
+        yield from super()._take_completed()
+
+
+class AnswersBeforeCommit(ControllerStateMachine):
+    """Operations are answered before their records are committed."""
+
+    def _take_completed(self) -> Iterable[Completion]:
+        while self._waiting and self._waiting[0].next_offset <= self.core.log_end_offset:
+            waiting = self._waiting.popleft()
+            yield Completion(waiting.token, waiting.response)
 
 
 class UnfencesBeforeCatchingUp(Controller):
@@ -83,12 +148,3 @@ class CountsOneReset(FailureEvidence):
     def on_closed(self, key: SessionKey, now_ms: int) -> None:
         super().on_closed(key, now_ms)
         self._gone.add(key)
-
-
-MISTAKES: tuple[type[Controller], ...] = (
-    UnfencesBeforeCatchingUp,
-    FencesBeforeIsrChanges,
-    KeysSessionsById,
-    StartsWithExpiredSessions,
-    StopsWithoutWaitingForOthers,
-)

@@ -1,11 +1,8 @@
-"""Planted mistakes in the controller's decisions on partitions.
+"""Planted mistakes in the controller's decisions on partitions; each function returns its patch.
 
-Each must break a rule of the simulation. `python -m tests.cluster.partition_mistakes` searches for
-the seeds that reveal each mistake; the tests use one pinned seed of each.
+The numbers are those of `tests.simulation.mistake_table`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -16,12 +13,6 @@ from barnabas.cluster.controller import (
 )
 from barnabas.cluster.controller.partition_change_builder import RECOVERING, PartitionChangeBuilder
 from barnabas.protocol.records.metadata_records import BrokerRegistrationChangeRecord
-from tests.cluster.partition_simulation import RuleBrokenError, World
-
-SEEDS_MAX = 300
-STEPS = 300
-
-Mistake = Callable[[], Any]
 
 
 def isr_without_partition_epoch() -> Any:
@@ -112,48 +103,3 @@ def last_in_sync_replica_is_dropped() -> Any:
             record.isr = list(self.isr)
 
     return patch.object(PartitionChangeBuilder, "_record_in_sync", careless)
-
-
-# Mistake -> (a seed that reveals it, with ELR or without).
-MISTAKES: dict[Mistake, tuple[int, bool]] = {
-    isr_without_partition_epoch: (0, True),
-    new_incarnation_keeps_its_isr_seat: (0, True),
-    unclean_restart_stays_eligible: (3, True),
-    elr_survives_an_unclean_election: (0, True),
-    fenced_before_it_leaves_its_isrs: (0, True),
-    reassignment_ends_without_all_added_replicas: (1, True),
-    removed_replica_stays_in_the_leader_epoch: (0, True),
-    offline_directory_may_lead: (1, True),
-    last_in_sync_replica_is_dropped: (0, False),
-}
-
-
-@contextmanager
-def planted(mistake: Mistake | None) -> Iterator[None]:
-    """Plant a mistake, or none."""
-    if mistake is None:
-        yield
-        return
-    with mistake():
-        yield
-
-
-def broken(mistake: Mistake | None, seed: int, *, has_elr: bool) -> str | None:
-    """Return the rule that a run breaks, or None."""
-    with planted(mistake):
-        try:
-            World(seed, has_elr=has_elr).run(STEPS)
-        except RuleBrokenError as violation:
-            return str(violation)
-    return None
-
-
-def main() -> None:
-    """Print for each mistake how many of the seeds reveal it, and the first."""
-    for mistake, (_, has_elr) in MISTAKES.items():
-        found = [seed for seed in range(SEEDS_MAX) if broken(mistake, seed, has_elr=has_elr)]
-        print(f"{mistake.__name__}: {len(found)} of {SEEDS_MAX} seeds, first {found[:1]}")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,8 +2,17 @@
 
 Brokers stop, lose their page cache, lose log directories and come back; leaders write, followers
 copy, and AlterPartition requests arrive late or twice. Metadata takes effect at once. After each
-batch of records the rules of `check` must hold; the main one is that a leader that was not elected
-uncleanly has all committed records.
+batch of records these rules must hold; a RuleBrokenError begins with the name of one:
+
+    P4  a leader that was not elected uncleanly has all committed records
+    LD  a leader is active and in sync, and its directory is online
+    FB  no fenced broker is in sync, except as the last member
+    MB  members of ISR and ELR are replicas, and in one of the two
+    IS  without ELR, the ISR is never empty
+    PE  a new ISR builds on the current partition epoch
+    UE  an unclean election is allowed, and leaves no other replica in sync or eligible
+    RE  a reassignment ends with all added replicas in sync, in a new leader epoch
+    L   after all faults, a partition with a member in sync or eligible has a leader
 
     World(seed, has_elr=True).run(steps=300)
 """
@@ -33,6 +42,7 @@ from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
+from barnabas.testing.simulation.rare_states import RareState, RareStates
 from tests.cluster.states import Cluster, registration, uuid
 
 BROKERS, PARTITIONS, REPLICAS = range(1, 5), range(3), 3
@@ -77,6 +87,7 @@ class World:
         self.network: list[AlterPartitionRequest] = []
         self.next_record = 0
         self.counters: dict[str, int] = {}
+        self.rare = RareStates()
         level = FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)
         if has_elr:
             self.cluster.replay(self.cluster.controller.bootstrap([level]).records)
@@ -235,8 +246,11 @@ class World:
         except KafkaError as error:
             self.count(error.code.name)
             return
+        self.rare.answered(result.response)
         if result.records and built_on != before.partition_epoch:
-            raise RuleBrokenError(f"an ISR built on partition epoch {built_on} changes {before}")
+            raise RuleBrokenError(
+                f"PE: an ISR built on partition epoch {built_on} changes {before}"
+            )
         self.count(f"alter {result.response.topics[0].partitions[0].error_code}")
         self.apply(result.records, proposed={each.broker_id for each in data.new_isr_with_epochs})
 
@@ -320,7 +334,13 @@ class World:
         broker = self.brokers[self.random.choice(BROKERS)]
         if broker.is_up and not broker.failed and not self.image.brokers[broker.id].fenced:
             self.count("directory failed")
-            broker.failed = {self.random.choice(broker.directories)}
+            failed = self.random.choice(broker.directories)
+            if any(
+                partition.leader == broker.id and partition.directory(broker.id) == failed
+                for partition in map(self.partition, PARTITIONS)
+            ):
+                self.rare.reached(RareState.DIRECTORY_FAILED_WHILE_LEADING)
+            broker.failed = {failed}
             self.heartbeat(broker)
 
     # Administration
@@ -382,7 +402,7 @@ class World:
         topic = self.image.topics_by_name.get("t")
         before = dict(topic.partitions) if topic is not None else {}
         allows_unclean = is_unclean_asked or self.allows_unclean() or is_cancelled
-        self.cluster.replay(list(records))  # pyright: ignore
+        self.rare.committed(self.cluster.replay(list(records)))  # pyright: ignore
         for number, old in before.items():
             new = self.partition(number)
             if new != old:
@@ -397,11 +417,13 @@ class World:
 
     def check_change(self, old: PartitionImage, new: PartitionImage, *, is_replaced: bool) -> None:
         if {*old.replicas} - {*new.replicas} and new.leader_epoch <= old.leader_epoch:
-            raise RuleBrokenError(f"a replica was removed in the same leader epoch: {old} {new}")
+            raise RuleBrokenError(
+                f"RE: a replica was removed in the same leader epoch: {old} {new}"
+            )
         completed = old.adding_replicas and not new.adding_replicas and not is_replaced
         is_unclean = new.leader_recovery_state == RECOVERING and new.leader != old.leader
         if completed and not is_unclean and not {*old.adding_replicas} <= {*new.isr}:
-            raise RuleBrokenError(f"a reassignment ended without an added replica: {old} {new}")
+            raise RuleBrokenError(f"RE: a reassignment ended without an added replica: {old} {new}")
 
     def check_election(
         self, number: int, old: PartitionImage, new: PartitionImage, *, allows_unclean: bool
@@ -414,9 +436,9 @@ class World:
             return
         self.count("unclean")
         if not allows_unclean and old.last_known_elr != (new.leader,):
-            raise RuleBrokenError(f"an unclean election that is not allowed: {old} {new}")
+            raise RuleBrokenError(f"UE: an unclean election that is not allowed: {old} {new}")
         if (new.isr, new.elr) != ((new.leader,), ()) or new.leader_recovery_state != RECOVERING:
-            raise RuleBrokenError(f"an unclean election with others in sync: {old} {new}")
+            raise RuleBrokenError(f"UE: an unclean election with others in sync: {old} {new}")
         self.lose_records_outside_of(new.leader, number)
 
     def lose_records_outside_of(self, broker_id: int, number: int) -> None:
@@ -431,27 +453,29 @@ class World:
         if leader != NO_LEADER:
             broker = self.image.brokers[leader]
             if not broker.is_active or leader not in partition.isr:
-                raise RuleBrokenError(f"a leader that is not active or not in sync: {partition}")
+                raise RuleBrokenError(
+                    f"LD: a leader that is not active or not in sync: {partition}"
+                )
             if not broker.has_online(partition.directory(leader)):
-                raise RuleBrokenError(f"a leader without its directory: {partition}")
+                raise RuleBrokenError(f"LD: a leader without its directory: {partition}")
         members = {*partition.isr, *partition.elr}
         if len(members) < len(partition.isr) + len(partition.elr):
-            raise RuleBrokenError(f"a replica in sync and eligible: {partition}")
+            raise RuleBrokenError(f"MB: a replica in sync and eligible: {partition}")
         if not members <= {*partition.replicas}:
-            raise RuleBrokenError(f"a member that is not a replica: {partition}")
+            raise RuleBrokenError(f"MB: a member that is not a replica: {partition}")
         if not self.has_elr and not partition.isr:
-            raise RuleBrokenError(f"an empty ISR: {partition}")
+            raise RuleBrokenError(f"IS: an empty ISR: {partition}")
         for member in partition.isr:
             may_be_last = not self.has_elr or partition.leader_recovery_state == RECOVERING
             is_last = may_be_last and partition.isr == (member,) and leader == NO_LEADER
             if self.image.brokers[member].fenced and not is_last:
-                raise RuleBrokenError(f"a fenced broker in sync: {partition}")
+                raise RuleBrokenError(f"FB: a fenced broker in sync: {partition}")
         serving = self.leader(number)
         if serving is not None:
             committed = self.committed[number]
             if common(serving.logs[number], committed) < len(committed):
                 raise RuleBrokenError(
-                    f"broker {leader} leads without committed records: {partition}"
+                    f"P4: broker {leader} leads without committed records: {partition}"
                 )
 
     def heal(self) -> None:
@@ -470,7 +494,7 @@ class World:
         for number in PARTITIONS:
             partition = self.partition(number)
             if partition.leader == NO_LEADER and (partition.isr or partition.elr):
-                raise RuleBrokenError(f"no leader though a replica is in sync: {partition}")
+                raise RuleBrokenError(f"L: no leader though a replica is in sync: {partition}")
 
     def count(self, name: str) -> None:
         self.counters[name] = self.counters.get(name, 0) + 1

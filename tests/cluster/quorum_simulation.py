@@ -1,8 +1,16 @@
 """A simulated quorum in one thread: cores, disks that lose unsynced records, a faulty network.
 
-One seed determines everything. Checkers run at every step: at most one leader in an epoch over all
-lives (R1), the state file never loses information (R2), a committed record never changes, a leader
-holds every committed record. Requests that get lost time out at their sender, as connections do.
+One seed determines everything. Requests that get lost time out at their sender, as connections do.
+At every step an AssertionError begins with the name of the invariant that does not hold:
+
+    R1   at most one leader in an epoch, over all lives
+    R2   the state file never loses a vote or a leader; a replica votes once in an epoch
+    R4   no replica fetches from itself
+    LC   a leader has every committed record, and a majority of the voters has it durably
+    HW   a committed record never changes
+    CQ   a leader without a majority resigns
+    VC   one voter changes at a time, after the change before it is committed
+    VS   the voters of a replica are those that its log states
 """
 
 import heapq
@@ -27,10 +35,12 @@ from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
 from barnabas.cluster.quorum.voters_history import VotersHistory
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.control_records import VotersRecord
+from barnabas.testing.simulation.rare_states import RareState, RareStates
 from tests.cluster.states import uuid
 
 TIMEOUTS = Timeouts(election_ms=1000, fetch_ms=2000, backoff_max_ms=1000)
 FETCH_MS = 100
+SILENCE_MAX_MS = TIMEOUTS.majority_ms + 2 * FETCH_MS
 REQUEST_TIMEOUT_MS = 2000
 
 
@@ -42,6 +52,10 @@ class Replica:
         self.state = QuorumState()
         self.log: list[Entry] = []
         self.synced = 0  # entries that survive a loss of power
+        self.compared = 0  # entries below the high watermark that are the committed ones
+        self.stated: tuple[Entry | None, VoterSet] | None = (
+            None  # the last log end that was checked
+        )
         self.core: RaftCore | None = None
         self.life = 0
         self.history: VotersHistory | None = None
@@ -55,31 +69,60 @@ class Replica:
         return self.log[-1].next_offset if self.log else 0
 
 
+class Majority:
+    """When the voters of a leader last fetched from it, in ms."""
+
+    def __init__(self, core: RaftCore, now_ms: int) -> None:
+        self.epoch = core.epoch
+        self.voters = core.voters
+        self.fetched_ms = dict.fromkeys(core.voters.voters, now_ms)
+
+    def silence_ms(self, local: ReplicaKey, now_ms: int) -> int:
+        """Return for how long the leader has had no majority."""
+        needed = self.voters.majority - self.voters.is_voter(local)
+        others = (at for node, at in self.fetched_ms.items() if node != local.id)
+        return now_ms - sorted(others, reverse=True)[needed - 1] if needed else 0
+
+
 class Simulation:
-    """Runs `size` voters; `loss` is the probability that a message gets lost."""
+    """Runs `size` voters; `loss` is the probability that a message gets lost.
+
+    `cut` has the nodes without a network, `deaf` the pairs (sender, receiver) that lose messages in
+    this direction. `ambush` cuts off the next leader, when it begins to "lead" or to "commit".
+    """
+
+    core_type: type[RaftCore] = RaftCore
 
     def __init__(
         self,
         seed: int,
         size: int = 3,
         loss: float = 0.0,
-        core_type: type[RaftCore] = RaftCore,
         sync_chance: float = 1.0,
         spare: int = 0,
+        batches_max: int = 4,
     ) -> None:
-        """Make a simulation; `spare` replicas are observers at first."""
+        """Make a simulation; `spare` replicas are observers at first.
+
+        A fetch returns at most `batches_max` batches.
+        """
         self.random = random.Random(seed)
-        self.core_type = core_type
         self.now_ms = 0
         self.loss = loss
         self.sync_chance = sync_chance
+        self.batches_max = batches_max
         self.cut: set[int] = set()
+        self.deaf: set[tuple[int, int]] = set()
+        self.ambush = ""
+        self.rare = RareStates()
         self.replicas = {node: Replica(node) for node in range(1, size + spare + 1)}
         self.locals = {node: Voter(ReplicaKey(node, uuid(node))) for node in self.replicas}
         self.voters = VoterSet.of(*(self.locals[node] for node in range(1, size + 1)))
         self.committed: list[Entry] = []
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[int, int], int] = {}
+        self._majorities: dict[int, Majority] = {}  # of the leaders
+        self._candidates: dict[int, set[int]] = {}
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         for node in self.replicas:
@@ -131,6 +174,7 @@ class Simulation:
         replica.core = None
         replica.life += 1
         del replica.log[replica.synced :]
+        replica.compared = min(replica.compared, len(replica.log))
 
     def propose(self, value: bytes) -> bool:
         """Let the leader append a record; return False without a leader."""
@@ -147,6 +191,7 @@ class Simulation:
         if core is None or replica.life != life:
             return
         self._check_stated_voters(replica, core)
+        self._check_majority(replica, core)
         wakeup = core.wakeup_ms()
         if wakeup is not None and wakeup <= self.now_ms:
             core.tick(self.now_ms)
@@ -176,12 +221,12 @@ class Simulation:
             return
         ready = self.take_ready(replica, core)
         if ready.quorum_state is not None:
-            self._check_state(replica, ready.quorum_state)
-            replica.state = ready.quorum_state
+            self.write_state(replica, ready.quorum_state)
         if ready.truncate_to is not None:
             while replica.log and replica.log[-1].base_offset >= ready.truncate_to:
                 replica.log.pop()
             replica.synced = min(replica.synced, len(replica.log))
+            replica.compared = min(replica.compared, len(replica.log))
             self.truncated(replica, core, ready.truncate_to)
             assert replica.end_offset == ready.truncate_to
         replica.log += ready.entries
@@ -199,40 +244,79 @@ class Simulation:
     def take_ready(self, replica: Replica, core: RaftCore) -> Ready:
         return core.take_ready()
 
+    def write_state(self, replica: Replica, state: QuorumState) -> None:
+        """Write the state file durably."""
+        self._check_state(replica, state)
+        self._count_candidates(replica, state)
+        replica.state = state
+
+    def _count_candidates(self, replica: Replica, new: QuorumState) -> None:
+        epoch = replica.state.epoch
+        if new.voted is not None and new.voted.id == replica.id and new.leader_id is None:
+            self._candidates.setdefault(new.epoch, set()).add(replica.id)
+        is_split = len(self._candidates.get(epoch, ())) > 1 and epoch not in self.leaders
+        if is_split and new.epoch > epoch:
+            self.rare.reached(RareState.SPLIT_VOTE)
+
+    def _spring(self, event: str, replica: Replica) -> None:
+        if self.ambush == event:
+            self.ambush, self.cut = "", {replica.id}
+
     def _check_leader(self, replica: Replica, core: RaftCore) -> None:
-        assert self.leaders.setdefault(core.epoch, replica.id) == replica.id, "two leaders"
-        held = replica.log[: len(self.committed)]
-        if all(entry.epoch < core.epoch for entry in self.committed):
-            assert held == self.committed, "a leader lacks committed records"
+        leader = self.leaders.get(core.epoch)
+        if leader == replica.id:
+            return
+        assert leader is None, f"R1: {leader} and {replica.id} lead epoch {core.epoch}"
+        self.leaders[core.epoch] = replica.id
+        self._spring("lead", replica)
+        if all(entry.epoch < core.epoch for entry in self.committed[-1:]):
+            held = replica.log[: len(self.committed)]
+            assert held == self.committed, "LC: a leader lacks committed records"
+
+    def _check_majority(self, replica: Replica, core: RaftCore) -> None:
+        """Check CQ: the leader's majority, or the one of its new voters, is not silent."""
+        if not core.is_leader or len(core.voters) == 1:
+            self._majorities.pop(replica.id, None)
+            return
+        majority = self._majorities.get(replica.id)
+        if majority is None or (majority.epoch, majority.voters) != (core.epoch, core.voters):
+            majority = self._majorities[replica.id] = Majority(core, self.now_ms)
+        silence_ms = majority.silence_ms(core.local.key, self.now_ms)
+        assert silence_ms <= SILENCE_MAX_MS, f"CQ: a leader without a majority for {silence_ms} ms"
 
     def _check_state(self, replica: Replica, new: QuorumState) -> None:
         old = replica.state
-        assert new.epoch >= old.epoch, "the epoch fell"
+        assert new.epoch >= old.epoch, "R2: the epoch fell"
         if new.epoch == old.epoch:
             if old.leader_id is not None:
-                assert new.leader_id == old.leader_id, "the leader of an epoch was forgotten"
+                assert new.leader_id == old.leader_id, "R2: the leader of an epoch is forgotten"
             if old.voted is not None and new.leader_id is None:
-                assert new.voted == old.voted, "the vote of an epoch was forgotten"
+                assert new.voted == old.voted, "R2: the vote of an epoch is forgotten"
         if new.voted is not None:
             vote = self.votes.setdefault((replica.id, new.epoch), new.voted.id)
-            assert vote == new.voted.id, "voted twice in an epoch"
+            assert vote == new.voted.id, "R2: voted twice in an epoch"
 
     def _check_committed(self, replica: Replica, high_watermark: int) -> None:
         if replica.core is not None and replica.core.is_leader:
             voters = replica.core.voters
             ends = [self.replicas[node].synced_end_offset for node in voters.voters]
+            self._spring("commit", replica)
             durable = sum(end >= high_watermark for end in ends)
-            assert durable >= voters.majority, "committed without a majority of the voters"
-        entries = [entry for entry in replica.log if entry.next_offset <= high_watermark]
-        known = min(len(entries), len(self.committed))
-        assert entries[:known] == self.committed[:known], "a committed record changed"
-        self.committed += entries[known:]
+            assert durable >= voters.majority, "LC: a majority lacks committed records"
+        while replica.compared < len(replica.log):
+            entry = replica.log[replica.compared]
+            if entry.next_offset > high_watermark:
+                break
+            if replica.compared == len(self.committed):
+                self.committed.append(entry)
+            assert entry == self.committed[replica.compared], "HW: a committed record changed"
+            replica.compared += 1
 
     def _send(self, replica: Replica, message: Any) -> None:
         to = message.to if not isinstance(message, VoteResponse) else message.request.candidate.id
         if isinstance(message, VoteResponse) and message.granted and not message.request.pre_vote:
             vote = self.votes.setdefault((replica.id, message.epoch), to)
-            assert vote == to, "voted twice in an epoch"
+            assert vote == to, "R2: voted twice in an epoch"
         life = replica.life
 
         def fail() -> None:
@@ -246,7 +330,7 @@ class Simulation:
     def send(self, sender: int, to: int, deliver: Callable[[Replica], None]) -> bool:
         """Deliver a message later; return False when it gets lost."""
         lost = self.random.random() < self.loss
-        if lost or sender in self.cut or to in self.cut:
+        if lost or sender in self.cut or to in self.cut or (sender, to) in self.deaf:
             return False
 
         def arrive() -> None:
@@ -276,13 +360,16 @@ class Simulation:
     def _answer_fetch(self, leader: Replica, request: FetchRequest) -> None:
         core = leader.core
         assert core is not None
-        assert request.replica.id != leader.id, "a replica fetches from itself"
+        assert request.replica.id != leader.id, "R4: a replica fetches from itself"
         response = core.on_fetch(request, self.now_ms)
+        majority = self._majorities.get(leader.id)
+        if majority is not None and response.error is ErrorCode.NONE:
+            majority.fetched_ms[request.replica.id] = self.now_ms
         self.settle(leader)
         entries: list[Entry] = []
         if response.has_records:
             entries = [entry for entry in leader.log if entry.base_offset >= request.offset]
-            entries = entries[: self.random.randrange(1, 5)]  # a response has a maximum size
+            entries = entries[: self.random.randint(1, self.batches_max)]
         self.send(
             leader.id,
             request.replica.id,
@@ -328,16 +415,21 @@ class Simulation:
         for message in entry.control:
             if isinstance(message, VotersRecord):
                 ids = VoterSet.from_record(message).voters.keys()
-                assert len(ids ^ before.voters.keys()) <= 1, "two voters changed at once"
+                assert len(ids ^ before.voters.keys()) <= 1, "VC: two voters changed at once"
                 end = self.committed[-1].next_offset if self.committed else 0
                 changed = ids != before.voters.keys()
-                assert not changed or offset < end, "two changes of voters are uncommitted"
+                assert not changed or offset < end, "VC: two changes of voters are uncommitted"
 
     def _check_stated_voters(self, replica: Replica, core: RaftCore) -> None:
+        checked = (replica.log[-1] if replica.log else None, core.voters)
+        if replica.stated == checked:
+            return
+        replica.stated = checked
         history = VotersHistory(self.voters, 1)
         for entry in replica.log:
             history.take(entry.control, entry.base_offset)
-        assert core.voters.voters.keys() == history.latest.voters.voters.keys(), "unstated voters"
+        stated = history.latest.voters.voters.keys()
+        assert core.voters.voters.keys() == stated, "VS: the log does not state these voters"
 
     def change_voters(self, node: int) -> bool:
         """Let the leader add or remove a voter; return False when it refuses."""

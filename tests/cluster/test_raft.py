@@ -1,6 +1,6 @@
 """The Raft core: elections, replication, and invariants under simulated faults."""
 
-import random
+import os
 
 import pytest
 
@@ -26,8 +26,13 @@ from barnabas.protocol.records.control_records import (
     LeaderChangeMessage,
     VotersRecord,
 )
+from tests.cluster import voter_seeds
 from tests.cluster.quorum_simulation import Simulation
+from tests.cluster.raft_seeds import run, settled
 from tests.cluster.states import uuid
+
+SEEDS = int(os.environ.get("BARNABAS_SEEDS", "1000"))
+CHUNK = 125
 
 
 def voter(node: int, port: int = 9093) -> Voter:
@@ -447,14 +452,6 @@ def test_end_of_returns_the_end_of_each_epoch() -> None:
 # Simulated clusters
 
 
-def settled(simulation: Simulation) -> int:
-    """Run until a leader is elected (R5); return its id."""
-    simulation.run(20_000)
-    leaders = [r.id for r in simulation.replicas.values() if r.core and r.core.is_leader]
-    assert len(leaders) == 1
-    return leaders[0]
-
-
 def test_quorum_elects_one_leader_and_commits() -> None:
     simulation = Simulation(seed=1)
     settled(simulation)
@@ -484,48 +481,22 @@ def test_leader_of_a_minority_commits_nothing_and_resigns() -> None:
     assert values == [(b"before",), (b"after",)]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_faults_keep_the_invariants(seed: int) -> None:
-    chance = random.Random(seed)
-    simulation = Simulation(
-        seed,
-        size=chance.choice([3, 3, 5]),
-        loss=chance.choice([0.0, 0.1]),
-        sync_chance=chance.choice([1.0, 0.3]),
-    )
-    churn(simulation, chance)
-    simulation.sync_chance = 1.0
-    heal(simulation)
-    settled(simulation)
-    assert simulation.propose(b"last")
-    simulation.run(2000)
-    assert simulation.committed[-1].records == (b"last",)
-    for replica in simulation.replicas.values():
-        assert replica.log == simulation.committed
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_random_faults_keep_the_invariants(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        try:
+            run(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
 
 
-def churn(simulation: Simulation, chance: random.Random, steps: int = 40) -> None:
-    """Crash, restart and cut off nodes at random, and propose records."""
-    for number in range(steps):
-        action = chance.randrange(6)
-        node = chance.randrange(1, len(simulation.replicas) + 1)
-        if action == 0 and simulation.replicas[node].core is not None:
-            simulation.crash(node)
-        elif action == 1 and simulation.replicas[node].core is None:
-            simulation.start(node)
-        elif action == 2:
-            simulation.cut = {node} if chance.random() < 0.5 else set()
-        else:
-            simulation.propose(b"%d" % number)
-        simulation.run(chance.randrange(2000))
-
-
-def heal(simulation: Simulation) -> None:
-    """Repair the network and restart all nodes."""
-    simulation.cut, simulation.loss = set(), 0.0
-    for node, replica in simulation.replicas.items():
-        if replica.core is None:
-            simulation.start(node)
+@pytest.mark.parametrize("first", range(0, 100, 50))
+def test_random_changes_of_voters_keep_the_invariants(first: int) -> None:
+    for seed in range(first, first + 50):
+        try:
+            voter_seeds.run(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
 
 
 def test_leader_that_removed_itself_leads_until_the_commit_and_then_follows() -> None:

@@ -1,4 +1,4 @@
-"""The simulation of the whole cluster: seeds, repeatability, faults, planted mistakes."""
+"""The simulation of the whole cluster: seeds, repeatability, faults."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,6 @@ import pytest
 
 from barnabas.testing.simulation import prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, shrink
-from tests.simulation.planted import MISTAKES, violation
 
 SEEDS = range(1, 25)
 
@@ -29,14 +28,6 @@ def test_seed_with_faults_contains_some() -> None:
     kinds = {fault.kind for faults in drawn for fault in faults}
     assert kinds == set(FaultKind)
     assert sum(1 for faults in drawn if faults) > 190
-
-
-@pytest.mark.parametrize("name", [name for name, (_, seed) in MISTAKES.items() if seed])
-def test_planted_mistake_is_found(name: str) -> None:
-    plant, seed = MISTAKES[name]
-    assert seed is not None
-
-    assert violation(plant, seed) is not None
 
 
 def test_shrink_keeps_what_is_needed() -> None:

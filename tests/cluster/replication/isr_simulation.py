@@ -8,8 +8,10 @@ with the power, and are fenced while they run. `run(seed)` raises `Violation` wh
     P0  two brokers append in one leader epoch
     P1  two replicas differ below their high watermarks
     P2  a consumer sees a record that is not committed
-    P3  acks=all succeeds without all of the maximal ISR, or below min.insync.replicas
+    P3  acks=all succeeds without all of the maximal ISR or of the controller's ISR, or below
+        min.insync.replicas
     P4  a committed record is lost
+    EP  the log of a leader does not state its epoch (KIP-279)
     L   something is not at rest after all faults have ended
 """
 
@@ -19,7 +21,12 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from barnabas.cluster.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_VERSION
-from barnabas.cluster.metadata.image import BrokerImage, MetadataImage, PartitionImage
+from barnabas.cluster.metadata.image import (
+    RESOURCE_TOPIC,
+    BrokerImage,
+    MetadataImage,
+    PartitionImage,
+)
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.fetcher_core import FetcherCore
@@ -28,7 +35,8 @@ from barnabas.cluster.replication.replication_quota import ReplicationQuota
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import AppendInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
@@ -36,13 +44,16 @@ from barnabas.server.api.handlers.data.fetch_handler import Fetching, begin_fetc
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.batches import NOW_MS, batch
 from barnabas.testing.sim_log import SimLog
+from barnabas.testing.simulation.rare_states import Divergences, RareState, RareStates
+from tests.cluster.replication.replication_simulation import epoch_of
 from tests.cluster.states import Cluster, registration
 
 BROKERS = (1, 2, 3)
-MIN_ISR = 2
+MIN_ISR = 2  # at first
 LAG_MS = 30_000
 FETCH_VERSION = 17
-CONFIG = TopicConfig(NodeConfig.load(None, {}), {"min.insync.replicas": str(MIN_ISR)})
+CONFIG = NodeConfig.load(None, {})
+ANSWER_STEPS_MAX = 40
 
 
 class Violation(Exception):  # noqa: N818  (what the simulation looks for)
@@ -96,6 +107,7 @@ class Broker:
         world = self.world
         self.partition = Partition("t", 0, world.topic_id, self)
         self.fetchers = FetcherAssignments(self.broker_id, ReplicationQuota())
+        self.divergences = Divergences(world.rare)
         self.isr_manager = IsrManager(self.broker_id)
         self.leader_quota = ReplicationQuota()
         self.applied = len(world.images) - 2
@@ -120,7 +132,7 @@ class Broker:
         image = self.image.partition("t", 0)
         assert image is not None
         partition = self.partition
-        partition.update(image, CONFIG)
+        partition.update(image, TopicConfig(CONFIG, self.image.topic_config("t")))
         if partition.is_leader or image.leader < 0:
             self.fetchers.unfollow((partition.topic_id, 0))
         else:
@@ -154,6 +166,9 @@ class Broker:
         self.partition.check_epoch(epoch)
         return self.partition
 
+    def note_divergence(self, core: FetcherCore, response: FetchResponse) -> None:
+        self.divergences.answered(response, lambda key: epoch_of(core, key))
+
     def fetch(self, request: FetchRequest) -> Any:
         begun = begin_fetch(self.context, request)
         # When there is nothing to return yet, its time is over at once.
@@ -171,11 +186,15 @@ class InFlight(NamedTuple):
 
 
 class Produced(NamedTuple):
-    """A write with acks=all without an outcome."""
+    """A write with acks=all without an outcome.
+
+    Its outcome is looked at from `from_step` on: another partition of its request may need longer.
+    """
 
     partition: Partition
     last_offset: int
     batch: bytes
+    from_step: int
 
 
 class World:
@@ -185,8 +204,12 @@ class World:
         self.random = random.Random(seed)
         self.now_ms = LAG_MS * 10
         self.events = [event for event, _ in EVENTS]
-        self.weights = [weight * self.random.choice(SWARM) for _, weight in EVENTS]
-        self.number = 0
+        self.weights = self._drawn_weights()
+        self.late_broker = self.random.choice((0, *BROKERS))  # it applies the metadata late
+        self.slow_broker = self.random.choice((0, *BROKERS))  # its fetches are rare; 0: none
+        self.number = self.steps = self.next_kill = 0
+        self.is_ambushed = False
+        self.rare = RareStates()
         self.cluster = Cluster(brokers=3)
         self.cluster.replay(
             [FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1)]
@@ -207,6 +230,16 @@ class World:
         for broker in self.brokers.values():
             broker.apply(0)
 
+    def _drawn_weights(self) -> list[float]:
+        """Return how often each event happens: each seed has some faults, few or many."""
+        intensity = self.random.choice(INTENSITIES)
+        return [
+            weight * intensity * self.random.choice(SWARM_OF_FAULTS)
+            if event in FAULTS
+            else weight * self.random.choice(SWARM)
+            for event, weight in EVENTS
+        ]
+
     @property
     def truth(self) -> PartitionImage:
         image = self.cluster.image.partition("t", 0)
@@ -215,6 +248,9 @@ class World:
 
     def decided(self) -> None:
         """The controller has changed the metadata."""
+        for delta in self.cluster.deltas:
+            self.rare.committed(delta)
+        self.cluster.deltas.clear()
         if self.cluster.image is not self.images[-1]:
             self.images.append(self.cluster.image)
             self.without_power -= set(self.truth.isr)
@@ -225,16 +261,28 @@ class World:
     # Events
 
     def step(self) -> None:
+        self.steps += 1
+        if self.steps == self.next_kill:
+            self.kill_leader()
         self.now_ms += self.random.randrange(200)
         self.random.choices(self.events, weights=self.weights)[0](self)
         self.check()
 
     def apply(self) -> None:
-        """One broker applies the next image, or skips to the latest."""
+        """One broker applies the next image, or skips some."""
         broker = self.brokers[self.random.choice(BROKERS)]
         latest = len(self.images) - 1
+        if broker.broker_id == self.late_broker and self.random.random() < 0.8:
+            return
         if broker.applied < latest:
-            broker.apply(latest if self.random.random() < 0.3 else broker.applied + 1)
+            is_next = self.random.random() < 0.5
+            following = broker.applied + 1
+            broker.apply(following if is_next else self.random.randint(following, latest))
+
+    def change_others(self) -> None:
+        """Other metadata change: brokers get an image with the same partition."""
+        if self.random.random() < 0.3:
+            self.images.append(self.cluster.image)
 
     def produce(self) -> None:
         for broker in list(self.leaders()):
@@ -246,12 +294,15 @@ class World:
             except KafkaError as error:
                 require(error.code is ErrorCode.NOT_ENOUGH_REPLICAS, "P3", f"{error}")
                 require(broker.log.log_end_offset == end, "P3", "a refused batch is written")
+                self.rare.answered(error)
                 self.counts["refused"] += 1
                 continue
             appender = self.appenders.setdefault(partition.leader_epoch, broker.broker_id)
             require(appender == broker.broker_id, "P0", f"epoch {partition.leader_epoch}")
             if acks == -1:
-                self.pending.append(Produced(partition, info.last_offset, bytes(data)))
+                is_late = self.random.random() < 0.2
+                step = self.steps + is_late * self.random.randrange(ANSWER_STEPS_MAX)
+                self.pending.append(Produced(partition, info.last_offset, bytes(data), step))
 
     def consume(self) -> None:
         """A consumer reads a leader or a follower from its log start."""
@@ -269,6 +320,8 @@ class World:
 
     def send_fetch(self) -> None:
         broker = self.brokers[self.random.choice(BROKERS)]
+        if broker.broker_id == self.slow_broker and self.random.random() < 0.8:
+            return
         epoch = self.cluster.image.brokers[broker.broker_id].epoch
         for key, core in list(broker.fetchers.cores.items()):
             request = core.next_request(self.now_ms, version=FETCH_VERSION, broker_epoch=epoch)
@@ -287,9 +340,17 @@ class World:
             core.on_failure(self.now_ms)
         elif response is not None:
             del self.fetches[place]
+            log = self.brokers[place[0]].log
+            end = log.log_end_offset
+            if isinstance(response, FetchResponse):
+                self.brokers[place[0]].note_divergence(core, response)
             core.on_response(response, self.now_ms, wall_ms=NOW_MS)
+            if self.is_ambushed and log.log_end_offset < end:
+                self.is_ambushed = False
+                self.kill_leader()
         elif isinstance(request, FetchRequest):
             served = broker.fetch(request)
+            self.rare.answered(served)
             self.fetches[place] = InFlight(core, leader, life, request, served)
         else:
             served = self._offsets(broker, request)
@@ -308,7 +369,12 @@ class World:
         return ListOffsetsResponse(topics=[found])
 
     def send_isr(self) -> None:
-        broker = self.brokers[self.random.choice(BROKERS)]
+        waiting = [
+            each for each in self.brokers.values() if each.isr_manager.wakeup_ms() is not None
+        ]
+        if not waiting:
+            return
+        broker = self.random.choice(waiting)
         registered = broker.image.brokers[broker.broker_id]
         request = broker.isr_manager.poll(registered.epoch, self.now_ms)
         if request is not None:
@@ -327,7 +393,8 @@ class World:
         except KafkaError:
             answered = None
         self.decided()
-        if answered is None or self.random.random() < 0.2:  # the answer is lost
+        self.rare.answered(answered)
+        if answered is None or self.random.random() < 0.4:  # the answer is lost
             manager.on_failure(self.now_ms)
         else:
             self.changes[broker] = (manager, request, answered)
@@ -347,10 +414,27 @@ class World:
             self.decided()
 
     def unfence(self) -> None:
-        broker = self.random.choice(BROKERS)
-        if self.cluster.image.brokers[broker].fenced:
-            self.cluster.unfence(broker)
+        fenced = [each for each in BROKERS if self.cluster.image.brokers[each].fenced]
+        if fenced:
+            self.cluster.unfence(self.random.choice(fenced))
             self.decided()
+
+    def alter_min_isr(self) -> None:
+        """An administrator changes min.insync.replicas, which clears the ELR.
+
+        Not while the ISR is empty: then only an unclean election would be left.
+        """
+        if not self.truth.isr:
+            return
+        kind = IncrementalAlterConfigsRequest
+        value = str(self.random.choice((1, 2, 2, 2, 3)))
+        config = kind.AlterableConfig(name="min.insync.replicas", config_operation=0, value=value)
+        resource = kind.AlterConfigsResource(
+            resource_type=RESOURCE_TOPIC, resource_name="t", configs=[config]
+        )
+        request = kind(resources=[resource])
+        self.cluster.take(self.cluster.controller.incremental_alter_configs(request))
+        self.decided()
 
     def flush(self) -> None:
         log = self.brokers[self.random.choice(BROKERS)].log
@@ -358,14 +442,37 @@ class World:
         log.checkpoint()
 
     def kill(self) -> None:
+        self.end(self.brokers[self.random.choice(BROKERS)])
+
+    def kill_leader(self) -> None:
+        """The leader ends, and perhaps the next one soon after it."""
+        if self.truth.leader >= 0:
+            self.next_kill = self.steps + self.random.randrange(60)
+            self.end(self.brokers[self.truth.leader])
+
+    def kill_joiner(self) -> None:
+        """A replica loses its power while the request that adds it to the ISR is on its way."""
+        for _, request, response in self.changes.values():
+            (topic,) = request.topics
+            asked = {each.broker_id for each in topic.partitions[0].new_isr_with_epochs}
+            joining = sorted(asked - {*self.truth.isr})
+            if response is None and joining:
+                self.next_kill = self.steps + self.random.randrange(60)
+                self.end(self.brokers[joining[0]], by_power=True)
+                return
+
+    def ambush(self) -> None:
+        """The leader will end when a follower has truncated its log."""
+        self.is_ambushed = True
+
+    def end(self, broker: Broker, *, by_power: bool = False) -> None:
         """A broker ends, perhaps by a loss of power, and registers again."""
-        broker = self.brokers[self.random.choice(BROKERS)]
         safe = {*self.truth.isr, *self.truth.elr} - {broker.broker_id}
         if not safe and self.without_power:
             return  # an unclean election would follow, which may lose records
-        is_power_lost = bool(safe) and self.random.random() < 0.5
+        is_power_lost = bool(safe) and (by_power or self.random.random() < 0.5)
         if is_power_lost:
-            broker.log.lose_power(self.random.randrange(3))
+            broker.log.lose_power(self.random.randrange(2))
             self.counts["power"] += 1
         else:
             broker.log.crash()
@@ -390,6 +497,10 @@ class World:
             require(below[:known] == self.committed[:known], "P1", f"broker {broker.broker_id}")
             self.committed += below[known:]
         self._check_leader()
+        for broker in self.leaders():
+            epoch = broker.partition.leader_epoch
+            is_stated = not broker.partition.is_open or broker.log.latest_epoch == epoch
+            require(is_stated, "EP", f"broker {broker.broker_id} leads {epoch}")
         self.pending = [each for each in self.pending if not self._is_settled(each)]
 
     def _check_leader(self) -> None:
@@ -399,18 +510,26 @@ class World:
             require(held == self.committed, "P4", f"leader {leader.broker_id} lacks records")
 
     def _is_settled(self, produced: Produced) -> bool:
-        partition, last_offset, data = produced
+        partition, last_offset, data, from_step = produced
+        if self.steps < from_step:
+            return False
         broker = self.brokers[partition.broker_id]
         outcome = partition.acks_outcome(last_offset)
         if broker.partition is not partition or outcome not in (None, ErrorCode.NONE):
-            self.counts["refused_after"] += outcome is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            is_too_late = outcome is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self.counts["refused_after"] += is_too_late
+            if is_too_late:
+                self.rare.reached(RareState.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             return True
         state = partition.leader_state
         if outcome is None or state is None:
             return False
-        maximal = state.isr.maximal
-        require(len(maximal) >= MIN_ISR, "P3", f"acknowledged with the ISR {maximal}")
-        for member in set(maximal) - self.without_power:
+        members = set(state.isr.maximal)
+        is_enough = len(members) >= partition.min_insync_replicas
+        require(is_enough, "P3", f"acknowledged with the ISR {members}")
+        if self.truth.leader_epoch == partition.leader_epoch:
+            members |= set(self.truth.isr)
+        for member in members - self.without_power:
             log = self.brokers[member].log
             require(data in log.below(log.log_end_offset), "P3", f"broker {member} lacks it")
         self.counts["acked"] += 1
@@ -418,6 +537,7 @@ class World:
 
     def heal(self) -> None:
         """End all faults, and wait until nothing changes."""
+        self.is_ambushed = False
         for broker in BROKERS:
             if self.cluster.image.brokers[broker].fenced:
                 self.cluster.unfence(broker)
@@ -438,7 +558,8 @@ class World:
 
 
 EVENTS = (
-    (World.apply, 5.0),
+    (World.apply, 8.0),
+    (World.change_others, 1.0),
     (World.produce, 7.0),
     (World.consume, 1.0),
     (World.send_fetch, 14.0),
@@ -448,12 +569,26 @@ EVENTS = (
     (World.pass_time, 0.6),
     (World.fence, 0.35),
     (World.unfence, 3.0),
+    (World.alter_min_isr, 0.2),
     (World.flush, 0.5),
     (World.kill, 0.3),
+    (World.kill_leader, 0.2),
+    (World.kill_joiner, 0.5),
+    (World.ambush, 0.2),
 )
 
 
-SWARM = (0.2, 1.0, 1.0, 3.0)
+FAULTS = (
+    World.pass_time,
+    World.fence,
+    World.alter_min_isr,
+    World.kill,
+    World.kill_leader,
+    World.ambush,
+)
+SWARM = (0.5, 1.0, 2.0)
+SWARM_OF_FAULTS = (0.0, 1.0, 1.0, 3.0)
+INTENSITIES = (0.1, 0.3, 1.0)
 """Each seed has more of some events and fewer of others."""
 
 
@@ -462,10 +597,10 @@ def require(condition: bool, name: str, what: str) -> None:
         raise Violation(f"{name}: {what}")
 
 
-def run(seed: int, steps: int = 500) -> dict[str, int]:
-    """Run one seed; return how often something happened. Raises Violation."""
+def run(seed: int, steps: int = 1000) -> World:
+    """Run one seed. Raises Violation."""
     world = World(seed)
     for _ in range(steps):
         world.step()
     world.heal()
-    return world.counts
+    return world

@@ -17,7 +17,9 @@ from barnabas.cluster.replication.fetcher_core import FetcherCore, Request
 from barnabas.cluster.replication.replication_quota import ReplicationQuota
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
+from barnabas.protocol.types import Uuid
 from barnabas.testing.batches import NOW_MS
+from barnabas.testing.simulation.rare_states import Divergences, RareStates
 from tests.cluster.replication.fetcher_world import SETTINGS, SimLeader, SimReplica, next_request
 
 BROKERS = (1, 2, 3)
@@ -58,6 +60,8 @@ class Cluster:
         self.sessions: dict[tuple[int, int], SimLeader] = {}
         self.committed: list[bytes] = []  # the batches below a leader's high watermark
         self.truncations = 0
+        self.rare = RareStates()
+        self.divergences = {each: Divergences(self.rare) for each in BROKERS}
         self.applied = dict.fromkeys(BROKERS, -1)
         for each in BROKERS:
             self._start(each)
@@ -129,6 +133,8 @@ class Cluster:
             self.messages[place] = InFlight(core, leader, request, served)
             return
         del self.messages[place]
+        if isinstance(response, FetchResponse):
+            self.divergences[broker].answered(response, lambda key: epoch_of(core, key))
         core.on_response(response, self.now_ms, wall_ms=NOW_MS)
 
     def _serve(
@@ -228,10 +234,16 @@ class Cluster:
             self.truncations += len(replica.truncations)
 
 
-def run(seed: int, steps: int = 300) -> int:
-    """Run one seed; return how often a follower truncated. Raises Violation."""
+def epoch_of(core: FetcherCore, key: tuple[Uuid, int]) -> int:
+    """Return the leader epoch in which a fetcher follows a partition, -1 when it does not."""
+    followed = core.partitions.get(key)
+    return -1 if followed is None else followed.leader_epoch
+
+
+def run(seed: int, steps: int = 300) -> Cluster:
+    """Run one seed. Raises Violation."""
     cluster = Cluster(seed)
     for _ in range(steps):
         cluster.step()
     cluster.heal()
-    return cluster.truncations
+    return cluster

@@ -221,7 +221,7 @@ def test_high_watermark_counts_a_replica_whose_expansion_is_pending(case: Case) 
     assert case.log.high_watermark == 1
 
 
-def test_high_watermark_counts_a_replica_until_its_removal_is_answered(case: Case) -> None:
+def test_high_watermark_counts_a_replica_until_the_metadata_remove_it(case: Case) -> None:
     case.update(isr=(1, 2))
     case.append()
     case.host.now_ms += LAG_MS + 1
@@ -229,9 +229,24 @@ def test_high_watermark_counts_a_replica_until_its_removal_is_answered(case: Cas
     assert case.proposed == [(1,)]
     assert case.isr == ((1, 2), (1, 2))
     assert case.log.high_watermark == 0
-    case.answer()
+    assert not case.answer()
+    assert case.log.high_watermark == 0
+    case.update(isr=(1,))
     assert case.isr == ((1,), (1,))
     assert case.log.high_watermark == 1
+    assert case.host.changes == ["shrunk"]
+
+
+def test_high_watermark_after_a_removal_respects_the_min_isr_of_its_time(case: Case) -> None:
+    """min.insync.replicas rose before the controller removed a replica, which may lead now."""
+    case.update(isr=(1, 2), min_isr=1)
+    case.append()
+    case.host.now_ms += LAG_MS + 1
+    case.partition.check_isr()
+    case.answer()
+    case.update(isr=(1,), elr=(2,), min_isr=2)
+    assert case.isr == ((1,), (1,))
+    assert case.log.high_watermark == 0
 
 
 # Followers
@@ -408,7 +423,7 @@ def test_fetch_without_a_broker_epoch_does_not_count_for_the_next_start(case: Ca
     assert case.host.proposals[1].broker_epochs == {2: 25}
 
 
-def test_answer_that_shrinks_the_isr_notifies_the_listeners(case: Case) -> None:
+def test_image_that_shrinks_the_isr_notifies_the_listeners(case: Case) -> None:
     """The fetch session of the removed follower then notes each of its fetches."""
     case.update(isr=(1, 2), min_isr=2)
     case.append()
@@ -417,6 +432,7 @@ def test_answer_that_shrinks_the_isr_notifies_the_listeners(case: Case) -> None:
     listener = Listener()
     case.partition.listeners[listener] = None
     case.answer()
+    case.update(isr=(1,), min_isr=2)
     assert (case.isr, listener.calls) == (((1,), (1,)), 1)
     assert case.state.is_out_of_sync(2)
 

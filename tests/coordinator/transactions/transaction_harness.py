@@ -27,7 +27,8 @@ from tests.coordinator.groups.group_harness import decided
 class Coordinator:
     """One shard as long as it leads; `restart` gives its log to a new one, in a later epoch.
 
-    Markers to be sent go to `send`, with the coordinator's epoch.
+    Markers to be sent go to `send`, with the coordinator's epoch. A deposed coordinator that does
+    not know it continues with its timers and its markers, but its appends are refused.
     """
 
     settings: TransactionSettings = attrs.Factory(TransactionSettings)
@@ -39,6 +40,7 @@ class Coordinator:
     replies: list[tuple[Any, Any]] = attrs.Factory(list)
     refuse_next: ErrorCode | None = None
     epoch: int = 0
+    is_deposed: bool = False
     producer_ids: int = 0
     shard_type: type[TransactionShard] = TransactionShard
     shard: TransactionShard = attrs.field(init=False)
@@ -145,8 +147,9 @@ class Coordinator:
             self.send(markers, self.epoch)
 
     def _carry_out(self, output: Output) -> Decision | None:
-        if output.records and self.refuse_next is not None:
-            error, self.refuse_next = append_error(self.refuse_next), None
+        refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if self.is_deposed else self.refuse_next
+        if output.records and refusal is not None:
+            error, self.refuse_next = append_error(refusal), None
             if output.refused is not None:
                 return output.refused(error, self.now_ms)
             self.replies += [(reply.token, error) for reply in output.replies]
@@ -175,6 +178,15 @@ class Coordinator:
             self.now_ms = max(self.now_ms, wakeup_ms)
             self.settle()
         self.now_ms = end_ms
+
+    def depose(self) -> "Coordinator":
+        """Another node leads in the next epoch; return its coordinator."""
+        successor = attrs.evolve(
+            self, log=list(self.log), replies=[], due=[], refuse_next=None, is_deposed=False
+        )
+        self.is_deposed = True
+        successor.restart()
+        return successor
 
     def restart(self) -> None:
         """A new leader: only what the log says is left."""

@@ -4,8 +4,9 @@ The producers do what clients do, of both versions: take an epoch, write unique 
 abort, repeat what is not answered, give up when fenced; some crash, and some that are taken for
 dead write on. Partitions admit first writes as the server does and hold real `ProducerState`s.
 Requests, answers and markers are delayed and lost, and markers are written twice; appends of the
-coordinator are refused, and it restarts from its log. Checkers look at the partitions and at
-the producers' answers, never at the shard's inside:
+coordinator are refused, and it restarts from its log, or another node takes over while the deposed
+one continues for a while. Checkers look at the partitions and at the producers' answers, never at
+the shard's inside:
 
 T1 what was acked as committed is read, what was acked as aborted never; T2 a read_committed
 consumer sees whole transactions or nothing of them; T3 each batch is appended once and in order;
@@ -31,6 +32,7 @@ from barnabas.protocol.batches.control_batches import TransactionMarker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.server.coordinators.transactions.verification_guards import Guards
+from barnabas.testing.simulation.rare_states import RareState, RareStates
 from tests.coordinator.faulty_world import FaultyWorld, ViolationError
 from tests.coordinator.groups.group_harness import fetch_request
 from tests.coordinator.transactions.transaction_harness import Coordinator
@@ -40,6 +42,7 @@ OFFSETS = PARTITIONS
 """The number of one more partition, which holds offsets instead of records."""
 REQUEST_TIMEOUT_MS = 3_000
 TRANSACTION_TIMEOUT_MS = 20_000
+DEPOSED_MS_MAX = 10_000
 TOPIC = "t"
 
 _TRANSACTIONAL = 0x10
@@ -98,7 +101,9 @@ class Partition:
     def append(self, producer: Producer, sequence: int, value: Value) -> None:
         offset = len(self.entries)
         batch = header(producer, sequence, offset, _TRANSACTIONAL)
-        if self.state.check_client_batch(batch) is None:
+        if self.state.check_client_batch(batch) is not None:
+            self.checker.rare.reached(RareState.DUPLICATE_APPEND_SUPPRESSED)
+        else:
             self.checker.appended(self.number, producer, sequence)
             self.state.append(batch, offset)
             self.entries.append((producer[0], value))
@@ -193,6 +198,7 @@ class Checker:
     outcomes: dict[tuple[int, int], Outcome] = attrs.Factory(dict)
     sequences: dict[tuple[int, int, int], int] = attrs.Factory(dict)
     given: dict[int, int] = attrs.Factory(dict)
+    rare: RareStates = attrs.Factory(RareStates)
 
     def appended(self, partition: int, producer: Producer, sequence: int) -> None:
         producer_id, epoch = producer
@@ -254,14 +260,18 @@ class Simulation(FaultyWorld):
         self.coordinator = Coordinator(
             TransactionSettings(), now_ms=0, send=self.send_markers, shard_type=shard
         )
+        self.leaders = {self.coordinator.epoch: self.coordinator}
         self.clients: list[Client] = []
 
     # Network
 
-    def carry(self, arrive: Callable[[], None], *, never_late: bool = False) -> None:
+    def carry(self, arrive: Callable[[], None], *, never_late: bool = False) -> bool:
+        """Deliver a message later; return False when it is lost."""
         delay_ms = self.delay_ms()
-        if delay_ms is not None and not (never_late and delay_ms > REQUEST_TIMEOUT_MS):
-            self.at(delay_ms, arrive)
+        if delay_ms is None or (never_late and delay_ms > REQUEST_TIMEOUT_MS):
+            return False
+        self.at(delay_ms, arrive)
+        return True
 
     def ask_coordinator(
         self,
@@ -310,14 +320,17 @@ class Simulation(FaultyWorld):
         def answer(code: ErrorCode) -> None:
             if not answered:
                 answered.append(code)
-                self.coordinator.now_ms = self.now_ms
+                sender = self.leaders.get(epoch, self.coordinator)
+                sender.now_ms = self.now_ms
                 names = markers.transactional_id, markers.producer_id, markers.producer_epoch
-                self.coordinator.markers_answered(MarkersAnswered(*names, {partition: code}), epoch)
+                sender.markers_answered(MarkersAnswered(*names, {partition: code}), epoch)
                 self.deliver()
 
         # A late marker of the first version may end another transaction: KAFKA-19446's reason.
         is_v2 = markers.transaction_version >= 2
-        self.carry(arrive, never_late=not is_v2)
+        is_lost = not self.carry(arrive, never_late=not is_v2)
+        if self.faulty and is_lost and self.random.random() < 0.3:
+            self.at(500, self.depose)  # its marker is sent again after the next ones
         if self.faulty and is_v2 and self.random.random() < 0.1:
             self.carry(arrive)
         self.at(REQUEST_TIMEOUT_MS, lambda: answer(ErrorCode.REQUEST_TIMED_OUT))
@@ -404,12 +417,34 @@ class Simulation(FaultyWorld):
         elif draw < 0.6:
             self.coordinator.now_ms = self.now_ms
             self.coordinator.restart()
+            self.leaders[self.coordinator.epoch] = self.coordinator
             self.deliver()
+        elif draw < 0.7:
+            self.depose()
         else:
             self.coordinator.refuse_next = self.random.choice(
                 [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]
             )
         self.at(self.random.randrange(1_000, 8_000), self.fault)
+
+    def depose(self) -> None:
+        """Another node takes over; the deposed coordinator does not know it for some seconds."""
+        deposed = self.coordinator
+        deposed.now_ms = self.now_ms
+        self.coordinator = self.leaders[deposed.epoch + 1] = deposed.depose()
+        self.deliver()
+        until_ms = self.now_ms + self.random.randrange(DEPOSED_MS_MAX)
+
+        def continue_deposed() -> None:
+            deposed.now_ms = self.now_ms
+            deposed.settle()
+            deposed.replies.clear()
+            if self.now_ms < until_ms:
+                self.at(200, continue_deposed)
+            else:
+                self.leaders.pop(deposed.epoch, None)
+
+        continue_deposed()
 
     def replace(self, client: "Client") -> None:
         """Start a producer with the same transactional id."""

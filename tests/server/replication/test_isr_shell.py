@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
 from barnabas.cluster.replication import Partition
+from barnabas.config import TopicConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -81,6 +83,18 @@ def isr(partition: Partition) -> tuple[int, ...]:
     return state.isr.committed
 
 
+def publish(world: World) -> None:
+    """The metadata have the changes that the controller has accepted."""
+    for partition in led(world):
+        state, image = partition.leader_state, partition.image
+        assert state is not None
+        assert image is not None
+        if state.isr.proposed is not None:
+            epoch = image.partition_epoch + 1
+            image = attrs.evolve(image, isr=state.isr.proposed, partition_epoch=epoch)
+            partition.update(image, TopicConfig(world.config))
+
+
 def append(partition: Partition) -> None:
     partition.append(batch(b"v"), required_acks=1, origin="client", now_ms=1_800_000_000_000)
 
@@ -97,6 +111,7 @@ def test_lagging_follower_leaves_all_isrs_in_one_request_and_returns(world: Worl
         for partition in partitions:
             append(partition)
         await trio.sleep(LAG_S * 2)
+        publish(world)
         assert [isr(partition) for partition in partitions] == [(1,)] * len(partitions)
         (request,) = controller.requests
         assert request.broker_epoch == EPOCH
@@ -138,6 +153,7 @@ def test_request_that_failed_is_sent_again(world: World, failure: ErrorCode) -> 
     async def test() -> None:
         await trio.sleep(LAG_S * 2)
         assert len(controller.requests) == 3
+        publish(world)
         assert {isr(partition) for partition in led(world)} == {(1,)}
 
     run_shell(world, controller, test)

@@ -1,6 +1,7 @@
 """Changes of a partition's ISR by its leader: proposals, and the controller's answers to them.
 
 A proposal is in force as far as safety needs it: see `isr_state` for which ISR counts meanwhile.
+The metadata end a proposal, and a successful answer ends the one of a larger ISR before them.
 """
 
 import logging
@@ -101,15 +102,20 @@ def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAns
 
 
 def _confirm(partition: "Partition", state: LeaderState, answer: PartitionAnswer) -> None:
-    """Take the ISR of a successful answer, unless the metadata have a newer one."""
+    """Take the larger ISR of a successful answer, unless the metadata have a newer one.
+
+    A smaller one counts when the metadata have it. The answer may arrive before an increase of
+    min.insync.replicas with which the controller keeps the removed replica eligible to lead: then
+    this leader would commit what that replica does not have.
+    """
     if (
-        answer.leader_epoch != partition.leader_epoch
+        not state.isr.is_expanding
+        or answer.leader_epoch != partition.leader_epoch
         or answer.partition_epoch < partition.partition_epoch
     ):
         return
-    expanded = state.isr.is_expanding
     state.isr = IsrState.of(tuple(answer.isr))
     partition.partition_epoch = answer.partition_epoch
-    partition.host.isr_changed(expanded=expanded)
+    partition.host.isr_changed(expanded=True)
     partition.advance_high_watermark(partition.log)
     partition.notify()  # the session of a removed follower notes its fetches from now on

@@ -6,6 +6,7 @@ R4  no replica fetches from itself
 LC  a new leader's log has every committed entry
 HW  the high watermark never falls within a life, and no committed entry changes or is truncated
 IM  the images of one offset are equal on all replicas
+SN  a snapshot names the end of a committed batch, and the epoch of that batch
 """
 
 from bisect import bisect_left
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.cluster.controller.controller_state_machine import CommittedBatch
+from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.cluster.quorum.raft_state import Entry
@@ -139,6 +141,12 @@ class QuorumInvariants(ReplicaObserver):
         digest = self._digest(batch.image)
         known = self._images.setdefault(batch.image.offset, digest)
         require(known == digest, "IM", f"{replica.process}: another image at {batch.image.offset}")
+
+    def snapshot_written(self, replica: QuorumReplica, snapshot: SnapshotId) -> None:
+        """Check SN."""
+        last = self.committed[self._index_of(snapshot.end_offset) - 1]
+        is_named = (last.next_offset, last.epoch) == (snapshot.end_offset, snapshot.epoch)
+        require(is_named, "SN", f"{replica.process}: {snapshot} after {last.epoch}")
 
 
 def _base_offset(entry: Entry) -> int:

@@ -38,6 +38,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network, Respond
 from barnabas.testing.simulation.quorum_disk import QuorumDisk
 from barnabas.testing.simulation.quorum_fetches import FetchAnswers, FetchedEntries
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.snapshot_downloads import SnapshotDownloads, read_part
 from barnabas.testing.simulation.voter_operations import (
     AddVoter,
@@ -90,6 +91,9 @@ class ReplicaObserver:
 
     def published(self, replica: "QuorumReplica", batch: CommittedBatch) -> None:
         """The replica published a committed batch."""
+
+    def snapshot_written(self, replica: "QuorumReplica", snapshot: SnapshotId) -> None:
+        """The replica wrote a snapshot of its committed metadata."""
 
 
 class QuorumReplica:
@@ -275,6 +279,7 @@ class QuorumReplica:
         snapshot = self.machine.snapshot()
         self.process.effect()
         self.disk.write_snapshot(snapshot, self.process.now_ms)
+        self.observer.snapshot_written(self, snapshot.id)
         self.process.effect()
         log_start = self.disk.remove_old(self.settings.kept_snapshots)
         if log_start is not None:
@@ -285,6 +290,7 @@ class QuorumReplica:
         """Replace the log and the metadata by a downloaded snapshot."""
         process, disk = self.process, self.disk
         process.world.note(process, "installs the snapshot at", snapshot.offset)
+        process.world.rare.reached(RareState.SNAPSHOT_FETCHED)
         process.effect()
         disk.snapshots[SnapshotId(snapshot.offset, snapshot.epoch)] = content
         process.effect()

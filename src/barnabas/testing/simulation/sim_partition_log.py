@@ -11,6 +11,7 @@ from barnabas.log.partition.batch_validation import Origin
 from barnabas.log.segment.producer_state import BatchMetadata, ProducerState, read_marker
 from barnabas.log.segment.segment_index import AbortedTxn
 from barnabas.protocol.batches.batch_header import BatchHeader, iter_batches
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
 
@@ -136,7 +137,9 @@ class SimPartitionLog(SimLog):
         origin: Origin = "client",
         done: object = None,
     ) -> AppendInfo:
-        """Append one batch of a producer."""
+        """Append one batch of a producer; raises RECORD_LIST_TOO_LARGE above a segment's size."""
+        if len(records) > self.config.segment_bytes:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "larger than a segment")
         del done
         (_, header), *_ = iter_batches(records)
         if header.producer_id >= 0:

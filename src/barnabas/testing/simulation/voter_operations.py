@@ -11,6 +11,7 @@ from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.testing.simulation.network import Failure, Network, Respond
+from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.world import Process
 
 _TIMEOUT_MS: Final = 30_000
@@ -66,6 +67,8 @@ class VoterOperations:
         if isinstance(request, RemoveVoter):
             key, now_ms = request.key, self._process.now_ms
             self._append(change, lambda: voter_changes.remove_voter(self._core, key, now_ms))
+            if change.entry is not None and key == self._core.local.key:
+                self._process.world.rare.reached(RareState.LEADER_REMOVED_ITSELF)
             return
         try:
             voter_changes.check_addable(self._core, request.key)

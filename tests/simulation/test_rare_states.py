@@ -1,0 +1,179 @@
+"""Each rare state is reached by a simulation, with a pinned seed.
+
+When one is not reached any longer: `python -m tests.simulation.test_rare_states` prints the first
+seed of each simulation that reaches each state.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.cluster.metadata.image import RESOURCE_TOPIC, MetadataImage
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
+from barnabas.testing.batches import batch
+from barnabas.testing.simulation import RareState, SimProduce, attach, prepare
+from barnabas.testing.simulation import run as run_cluster
+from barnabas.testing.simulation.controller_client import ControllerClient
+from barnabas.testing.simulation.rare_states import RareStates
+from barnabas.testing.simulation.runner import Simulation
+from barnabas.testing.simulation.world import Process
+from tests.cluster import partition_simulation, raft_seeds, voter_seeds
+from tests.cluster.replication import isr_simulation, replication_simulation
+from tests.coordinator.transactions import transaction_simulation
+
+SEEDS_MAX = 60
+SEGMENT_BYTES = 1 << 20
+LATEST = -1
+CONFIGURATOR_ID = 40_000
+
+
+class LatestOffsets:
+    """A client that asks for the latest offset of a partition, again and again."""
+
+    def next_request(self, metadata: MetadataImage) -> tuple[int, Any] | None:
+        partition = metadata.partition("data", 0)
+        if partition is None or partition.leader < 0:
+            return None
+        asked = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        topic = ListOffsetsRequest.ListOffsetsTopic(name="data", partitions=[asked])
+        return partition.leader, ListOffsetsRequest(replica_id=-1, topics=[topic])
+
+    def on_response(self, response: Any) -> None:
+        """The answer counts by its error."""
+
+    def on_failure(self, failure: object) -> None:
+        """The next request follows."""
+
+
+class LargeBatches(LatestOffsets):
+    """A producer of batches that are larger than a segment."""
+
+    def next_request(self, metadata: MetadataImage) -> tuple[int, Any] | None:
+        partition = metadata.partition("data", 0)
+        if partition is None or partition.leader < 0:
+            return None
+        data = bytes(batch(bytes(SEGMENT_BYTES)))
+        return partition.leader, SimProduce("data", 0, data, 1, timeout_ms=5_000)
+
+
+def run_small_segments(seed: int) -> RareStates:
+    """Run a cluster without faults whose topic has small segments, and large batches."""
+    simulation = prepare(seed, 5, faults=[])
+    attach(simulation, LargeBatches())
+    simulation.world.after(3_000_000, _limit_segments, simulation)
+    return run_cluster(simulation).world.rare
+
+
+def _limit_segments(simulation: Simulation) -> None:
+    kind = IncrementalAlterConfigsRequest
+    config = kind.AlterableConfig(
+        name="segment.bytes", config_operation=0, value=str(SEGMENT_BYTES)
+    )
+    resource = kind.AlterConfigsResource(
+        resource_type=RESOURCE_TOPIC, resource_name="data", configs=[config]
+    )
+    process = Process(simulation.world, CONFIGURATOR_ID)
+    process.start()
+    client = ControllerClient(simulation.cluster, process, simulation.world.random)
+
+    def submit(outcome: object) -> None:
+        if outcome is None:
+            client.submit(kind(resources=[resource]), 1, lambda found: again(found))
+
+    def again(outcome: object) -> None:
+        process.after_ms(100, submit, outcome)
+
+    submit(None)
+
+
+def run_offsets(seed: int) -> RareStates:
+    """Run a cluster with a client that asks for offsets."""
+    simulation = prepare(seed, 30)
+    attach(simulation, LatestOffsets())
+    return run_cluster(simulation).world.rare
+
+
+def run_partitions(seed: int) -> RareStates:
+    """Run the simulation of the controller's decisions on partitions."""
+    world = partition_simulation.World(seed, has_elr=True)
+    world.run(300)
+    return world.rare
+
+
+def run_transactions(seed: int) -> RareStates:
+    """Run the simulation of transactions."""
+    simulation = transaction_simulation.Simulation(seed)
+    simulation.run()
+    return simulation.checker.rare
+
+
+def run_isr(seed: int) -> RareStates:
+    """Run the simulation of a partition's leaders."""
+    return isr_simulation.run(seed).rare
+
+
+def run_followers(seed: int) -> RareStates:
+    """Run the simulation of a partition's followers."""
+    return replication_simulation.run(seed).rare
+
+
+def run_whole(seed: int) -> RareStates:
+    """Run the simulation of the whole cluster."""
+    return run_cluster(prepare(seed, 30)).world.rare
+
+
+REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
+    RareState.DIVERGING_TRUNCATION: (run_isr, 0),
+    RareState.TWO_STEP_TRUNCATION: (run_followers, 8),
+    RareState.RECORD_LIST_TOO_LARGE: (run_small_segments, 1),
+    RareState.NOT_ENOUGH_REPLICAS: (run_isr, 0),
+    RareState.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (run_isr, 20),
+    RareState.FENCED_LEADER_EPOCH: (run_whole, 1),
+    RareState.UNKNOWN_LEADER_EPOCH: (run_isr, 0),
+    RareState.OFFSET_NOT_AVAILABLE: (run_offsets, 2),
+    RareState.INELIGIBLE_REPLICA: (run_partitions, 0),
+    RareState.NEW_LEADER_ELECTED: (run_partitions, 4),
+    RareState.SNAPSHOT_FETCHED: (run_whole, 6),
+    RareState.LEADER_REMOVED_ITSELF: (voter_seeds.run, 0),
+    RareState.ELR_ELECTED: (run_partitions, 1),
+    RareState.LAST_KNOWN_LEADER_ELECTED: (run_partitions, 0),
+    RareState.UNCLEAN_ELECTED: (run_partitions, 0),
+    RareState.REASSIGNMENT_CANCELLED: (run_partitions, 0),
+    RareState.DIRECTORY_FAILED_WHILE_LEADING: (run_partitions, 0),
+    RareState.SPLIT_VOTE: (raft_seeds.run, 10),
+    RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_whole, 18),
+    RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "barnabas")
+
+
+def test_every_rare_state_has_a_seed() -> None:
+    assert REACHED_BY.keys() == set(RareState)
+
+
+@pytest.mark.parametrize("state", REACHED_BY, ids=lambda state: state.name)
+def test_rare_state_is_reached(state: RareState) -> None:
+    run, seed = REACHED_BY[state]
+    assert run(seed).counts[state]
+
+
+def main() -> None:
+    """Print the first seed of each simulation that reaches each state."""
+    logging.disable(logging.CRITICAL)
+    for run in dict.fromkeys(run for run, _ in REACHED_BY.values()):
+        found: dict[str, int] = {}
+        for seed in range(SEEDS_MAX):
+            for state in run(seed).counts:
+                found.setdefault(state.name, seed)
+        print(run.__module__, run.__name__, found, flush=True)
+
+
+if __name__ == "__main__":
+    main()
