@@ -24,6 +24,7 @@ MONTHS: Final = (
 )
 WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _LETTERS: Final = frozenset("GyMdkHmsSEDFwWahKzZYuXL")
+_NUMBERS: Final = _LETTERS - frozenset("GEazZXML")
 _NAME_LENGTH: Final = 3
 _LONG_NAME: Final = 4
 _BLANKS: Final = " \t"
@@ -51,6 +52,13 @@ class _Element:
     letter: str
     count: int
     literal: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        """True for a field that is written in digits."""
+        if self.letter in ("M", "L"):
+            return self.count < _NAME_LENGTH
+        return bool(self.letter) and self.letter in _NUMBERS
 
 
 def _elements(pattern: str) -> list[_Element]:
@@ -128,7 +136,7 @@ class DateFormat:
             while at < len(text) and text[at] in _BLANKS:
                 at += 1
             behind = self._elements[index + 1 : index + 2]
-            is_fixed = bool(behind) and bool(behind[0].letter)
+            is_fixed = bool(behind) and behind[0].is_number
             end = self._read(element, text, at, fields, is_fixed=is_fixed)
             if end is None:
                 return None
@@ -140,7 +148,7 @@ class DateFormat:
     ) -> int | None:
         """Read one field into `fields`; return the place behind it, None when it is not there.
 
-        A field is of fixed width when another one follows without a literal between them.
+        A field is of fixed width when a number follows without a literal between them.
         """
         letter, count = element.letter, element.count
         names = _NAMES.get(letter)

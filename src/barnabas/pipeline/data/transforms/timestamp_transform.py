@@ -220,10 +220,12 @@ def _date_format(pattern: str) -> DateFormat:
     try:
         return DateFormat(pattern, datetime.now(UTC).year - _CENTURY_YEARS)
     except DatePatternError as error:
-        raise ConfigValueError(
+        name = (
             "TimestampConverter requires a SimpleDateFormat-compatible pattern for string "
             f"timestamps: {pattern}"
-        ) from error
+        )
+        reason = f"java.lang.IllegalArgumentException: {error}"
+        raise ConfigValueError.of(name, reason) from error
 
 
 def _kind_of_schema(schema: Schema) -> str:
