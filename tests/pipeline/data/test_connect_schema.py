@@ -32,6 +32,13 @@ def test_schema_different_content_is_unequal(other: s.Schema):
     assert s.struct_schema([("a", s.INT8)], name="r") != other
 
 
+def test_schema_defaults_of_different_scale_or_sign_are_unequal():
+    price = s.decimal_schema(2)
+    first, second = Decimal("1.0"), Decimal("1.00")
+    assert s.with_default(price, first) != s.with_default(price, second)
+    assert s.with_default(s.FLOAT64, 0.0) != s.with_default(s.FLOAT64, -0.0)
+
+
 def test_struct_null_field_returns_default():
     schema = s.struct_schema([("a", s.with_default(s.OPTIONAL_INT8, 7))])
     struct = s.Struct.of(schema, {})

@@ -101,8 +101,8 @@ class Schema:
             and self.name == other.name
             and self.version == other.version
             and self.doc == other.doc
-            and type(self.default) is type(other.default)
-            and self.default == other.default
+            # 0.0 and -0.0 are equal in Python, and so are decimals of different scales.
+            and repr(self.default) == repr(other.default)
             and self.fields == other.fields
             and self.key_schema == other.key_schema
             and self.value_schema == other.value_schema
