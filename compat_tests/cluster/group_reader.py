@@ -15,9 +15,11 @@ _END_S = 10
 _STALL_S = 15
 """A group that reads nothing new for this time gets another member, as a supervisor would start it.
 
-A synchronous commit of librdkafka 2.16 may not return when the coordinator was killed meanwhile:
-seen with 40 groups, in 4 members. Their clients send no heartbeats either, so the coordinator
-removes them from the group. See `transactional_copy` for the same in a transaction.
+A synchronous commit of librdkafka 2.16 may not return when nodes were killed meanwhile: its main
+thread and a broker thread that is being closed wait for each other's locks when an
+OffsetForLeaderEpoch request fails at that moment (confluentinc/librdkafka issue 5476; its debug log
+ends there). Such a client sends no heartbeats either, so the coordinator removes it from the group.
+See `transactional_copy` for a stall in a transaction.
 """
 
 

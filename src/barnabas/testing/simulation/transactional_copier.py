@@ -221,12 +221,18 @@ class TransactionalCopier(ScriptedClient):
         """Send a request to the coordinator of a key. Raises KafkaError."""
         call = CoordinatorCall(key, request)
         topic = OFFSETS_TOPIC if call.is_for_groups else TRANSACTION_TOPIC
-        image = self.image()
+        # Writes to a deposed coordinator fail. A read does not (nor in Apache Kafka): a node that
+        # was suspended answers OffsetFetch from its memory until it gets newer metadata.
+        is_read = isinstance(request, FetchOffsets)
+        image = self.cluster.newest_image() if is_read else self.image()
         found = None if image is None else image.topics_by_name.get(topic)
-        if found is None:
+        if image is None or found is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         number = partition_for(key, len(found.partitions))
-        response = yield Send(self._leader(topic, number), call)
+        leader = found.partitions[number].leader
+        if leader < 0:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        response = yield Send(leader, call)
         if isinstance(response, KafkaError):
             raise response
         return response
