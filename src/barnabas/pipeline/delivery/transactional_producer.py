@@ -13,7 +13,14 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 
@@ -86,11 +93,21 @@ def raise_by_kind(exception: KafkaException) -> None:
     raise AbortableError(error) from exception
 
 
+def _refused_batch(what: str) -> TaskFailureError:
+    """Return the failure of a batch: the broker does not say which of its records is too large."""
+    return TaskFailureError(
+        f"the broker refuses records as too large ({what}): raise max.message.bytes of the topic, "
+        "or lower producer.override.batch.size of the job",
+        is_permanent=True,
+    )
+
+
 class TransactionalProducer:
     """A producer that has its transactional id's newest epoch, until another takes it over."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._delivery_error: KafkaError | None = None
+        self._refused_topic: str | None = None
         self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
         self._call(lambda: self._producer.init_transactions(_INIT_TIMEOUT_S))
 
@@ -128,34 +145,53 @@ class TransactionalProducer:
     def poll(self) -> None:
         """Serve the reports of records; raise the first error among them."""
         self._producer.poll(0)
-        if self._delivery_error is not None:
-            raise_by_kind(KafkaException(self._delivery_error))
+        self._check_deliveries()
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
-        """Add offsets of a group to the transaction. Raises AbortableError, FencedError."""
-        self._call(
+        """Add offsets of a group to the transaction.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        self._call_with_records(
             lambda: self._producer.send_offsets_to_transaction(
                 list(offsets), group, _CALL_TIMEOUT_S
             )
         )
 
     def commit(self) -> None:
-        """Commit the transaction after all its records. Raises AbortableError, FencedError."""
-        try:
-            self._call(lambda: self._producer.commit_transaction(_CALL_TIMEOUT_S))
-        except AbortableError:
-            # The commit's own error is general; that of the record says what is wrong.
-            if self._delivery_error is not None:
-                raise_by_kind(KafkaException(self._delivery_error))
-            raise
+        """Commit the transaction after all its records.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        self._call_with_records(lambda: self._producer.commit_transaction(_CALL_TIMEOUT_S))
 
     def abort(self) -> None:
         """Abort the transaction. Raises AbortableError, FencedError."""
         self._call(lambda: self._producer.abort_transaction(_ABORT_TIMEOUT_S))
 
-    def _delivered(self, error: KafkaError | None, message: object) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._delivery_error is None:
             self._delivery_error = error
+            self._refused_topic = message.topic()
+
+    def _check_deliveries(self) -> None:
+        """Raise the first error of a record."""
+        error = self._delivery_error
+        if error is None:
+            return
+        if error.code() in _TOO_LARGE:
+            raise _refused_batch(f"a batch for topic {self._refused_topic}")
+        raise_by_kind(KafkaException(error))
+
+    def _call_with_records(self, call: Any) -> None:
+        """Call; an error of a record says what is wrong, that of the call is general."""
+        try:
+            self._call(call)
+        except RecordTooLargeError as error:
+            raise _refused_batch(str(error)) from error
+        except AbortableError:
+            self._check_deliveries()
+            raise
 
     def _call(self, call: Any) -> None:
         for attempt in range(_ATTEMPTS_MAX):
