@@ -121,6 +121,8 @@ class LogMachine(RuleBasedStateMachine):
         boundaries = [self.start, *(each.next for each in self.batches)]
         offset = data.draw(st.sampled_from(boundaries))
         self.log.truncate_to(offset)
+        if offset <= self.start:  # what is below the log start goes, too
+            self.batches, self.epochs = [], []
         self.keep_below(offset)
 
     @precondition(lambda self: len(self.batches) < 5)
@@ -268,3 +270,18 @@ LogMachine.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 TestLog = LogMachine.TestCase
+
+
+def test_truncation_of_a_log_that_was_empty_at_its_start_checks_the_index_first(
+    tmp_path: Path,
+) -> None:
+    """Its time index is empty, and is built from the batches that the file still has."""
+    log = new_log(open_volume(tmp_path / "data"), CONFIG)
+    log.close()
+    log.release()
+    log = reopen(log, recover=False)
+    for _ in range(2):
+        log.append_as_leader(batch(b"value", timestamps=[0]), leader_epoch=0, now_ms=NOW_MS)
+    log.truncate_to(1)
+    assert log.log_end_offset == 1
+    log.volume.unlock()

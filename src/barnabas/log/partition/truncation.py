@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: "PartitionLog", offset: int) -> None:
-    """Remove the records from `offset` on; at least one exists. Raises CorruptBatch, OSError."""
-    if offset <= log.segments[0].base_offset:
+    """Remove the records from `offset` on; at least one exists. Raises CorruptBatch, OSError.
+
+    What is below the log start offset goes, too, when nothing above it is left: the log end may be
+    within a batch then, and no segment may end before the log start offset.
+    """
+    if offset <= max(log.log_start_offset, log.segments[0].base_offset):
         start_at(log, offset)
         return
     number = log.segment_number(offset)

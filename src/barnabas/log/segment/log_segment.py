@@ -459,9 +459,10 @@ class Segment:
 
     def truncate(self, position: int, last_offset: int) -> None:
         """Cut the file at `position`; `last_offset` is the last offset kept. Raises OSError."""
+        # Opening an index may read the batches, so the file is cut after that.
+        offsets, times = self.offset_index, self.time_index
         file = self.opened()
         os.ftruncate(file.fd, position)
-        offsets, times = self.offset_index, self.time_index
         offsets.truncate(offsets.search(last_offset - self.base_offset) + 1)
         times.truncate(times.search(last_offset - self.base_offset, field=1) + 1)
         self.transaction_index.truncate(last_offset + 1)
