@@ -120,8 +120,9 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         boundaries = [self.start, *(each.next for each in self.batches)]
         offset = data.draw(st.sampled_from(boundaries))
+        is_cut = offset < self.end
         self.log.truncate_to(offset)
-        if offset <= self.start:  # what is below the log start goes, too
+        if is_cut and offset <= self.start:  # what is below the log start goes, too
             self.batches, self.epochs = [], []
         self.keep_below(offset)
 
