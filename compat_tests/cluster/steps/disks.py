@@ -22,6 +22,7 @@ from compat_tests.cluster.steps.trial import (
 )
 
 _PARTITIONS = 12
+_TOPICS_MAX = 5
 _MOVED_S = 20.0
 
 
@@ -31,8 +32,7 @@ def fail_log_directory(cluster: FaultyCluster, fault: str) -> list[Figure]:
     Its partitions get other leaders, the partitions of the other directory keep theirs, and the
     node continues. A restart with a sound disk brings all replicas back in sync.
     """
-    topic = create_topic(cluster, _PARTITIONS)
-    node_id = _leader_of_both(cluster, topic)
+    topic, node_id = _topic_in_both(cluster)
     witness = cluster.addresses[next(each for each in cluster.nodes if each != node_id)]
     broken, sound = cluster.log_directories(node_id)
     lost, kept = (cluster.partitions_in(each, topic) for each in (broken, sound))
@@ -67,16 +67,22 @@ def fail_log_directory(cluster: FaultyCluster, fault: str) -> list[Figure]:
     ]
 
 
-def _leader_of_both(cluster: FaultyCluster, topic: str) -> int:
-    """Return a node that leads partitions in both of its log directories."""
-    state = observation.partitions(next(iter(cluster.addresses.values())), topic)
-    for node_id in cluster.nodes:
-        led = {number for number, each in state.items() if each.leader == node_id}
-        if all(
-            led & cluster.partitions_in(each, topic) for each in cluster.log_directories(node_id)
-        ):
-            return node_id
-    raise AssertionError(f"no node leads partitions of {topic} in both directories: {state}")
+def _topic_in_both(cluster: FaultyCluster) -> tuple[str, int]:
+    """Create a topic; return it with a node that leads partitions in both of its directories.
+
+    New logs go to the directory with the fewest, so the first topics may fill only one of them.
+    """
+    for _ in range(_TOPICS_MAX):
+        topic = create_topic(cluster, _PARTITIONS)
+        state = observation.partitions(next(iter(cluster.addresses.values())), topic)
+        for node_id in cluster.nodes:
+            led = {number for number, each in state.items() if each.leader == node_id}
+            if all(
+                led & cluster.partitions_in(each, topic)
+                for each in cluster.log_directories(node_id)
+            ):
+                return topic, node_id
+    raise AssertionError(f"no node leads partitions in both directories of {_TOPICS_MAX} topics")
 
 
 def _check_description(address: str, broken: Path, sound: Path) -> None:
