@@ -138,15 +138,18 @@ def test_node_whose_disk_is_lost_is_replaced_by_an_empty_one(cluster: Cluster) -
 
 
 def test_backup_of_all_nodes_is_restored(cluster: Cluster) -> None:
-    """Each node is stopped and copied, while the others serve; then all go back."""
+    """All nodes are stopped and copied, and started again; later all go back."""
     cluster.create("t")
     cluster.produce("t", range(100))
-    for number, machine in cluster.machines.items():
+    for machine in cluster.machines.values():
         assert machine.stop() == 0
+    for number, machine in cluster.machines.items():
         with tarfile.open(cluster.directory / f"node-{number}.tar.gz", "w:gz") as tar:
             tar.add(machine.data, arcname=Path(machine.data).name)
-        machine.start()
-        cluster.wait_in_sync("t")
+        machine.launch()
+    for machine in cluster.machines.values():
+        machine.wait_ready()
+    cluster.wait_in_sync("t")
     cluster.produce("t", range(100, 200))
     for machine in cluster.machines.values():
         machine.kill()
