@@ -36,6 +36,12 @@ class UnknownFieldError(ConnectError):
     java_class = "java.lang.IllegalArgumentException"
 
 
+class EmptyPathError(ConnectError):
+    """A path of nested fields has no name."""
+
+    java_class = "java.lang.IllegalArgumentException"
+
+
 class IllegalGroupError(ConnectError):
     """A replacement refers to a group in a wrong form."""
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.data.connect_errors import EmptyPathError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct
 from barnabas.pipeline.data.records import ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import require_map, require_struct
@@ -16,7 +17,14 @@ class FieldPath:
     def __init__(self, text: str, *, is_nested: bool) -> None:
         steps = _steps(text) if is_nested else [text]
         self._outer = steps[:-1]
-        self._last = steps[-1] if steps else ""
+        self._name = steps[-1] if steps else None
+
+    @property
+    def _last(self) -> str:
+        """The last name. Raises EmptyPathError when there is none."""
+        if self._name is None:
+            raise EmptyPathError("fromIndex(0) > toIndex(-1)")  # the text of Java's List.subList
+        return self._name
 
     def field_of(self, schema: Schema) -> Field | None:
         """Return the field of a struct's schema, None when it is missing. Raises DataError."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from barnabas.pipeline.connect.config_def import ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import distinct_items
+from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, struct_schema
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import (
@@ -110,7 +111,19 @@ class ReplaceField(KeyOrValueTransform):
             [(self._renames.get(field.name, field.name), field.schema) for field in kept],
             like=schema,
         )
-        return updated, kept
+        return updated, [self._source(schema, field) for field in updated.fields]
+
+    def _source(self, schema: Schema, field: Field) -> Field:
+        """Return the field whose value a new field gets. Raises DataError.
+
+        As in Java, the target of a rename means the old name of that rename, also when the record
+        had a field of that name before.
+        """
+        name = self._old_names.get(field.name, field.name)
+        source = schema.field(name)
+        if source is None:
+            raise DataError(f"{name} is not a valid field name")
+        return source
 
 
 class ReplaceFieldKey(ReplaceField):
