@@ -354,7 +354,7 @@ MISTAKES: tuple[Mistake, ...] = (
             CLUSTER, "P1 P2 P3 P4", 0, 1),
     Mistake(None, "the leader finds no divergence",
             isr_mistakes.find_no_divergence,
-            CLUSTER, "P1 P4 P3", 0, 1),
+            CLUSTER, "P1 P4 P3", 10, 10),
 )
 # fmt: on
 
