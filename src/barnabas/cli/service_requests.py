@@ -1,0 +1,154 @@
+"""Requests of commands to the HTTP service of a companion: options, answers, connection errors."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode, urlsplit
+
+import click
+
+from barnabas.cli.client_options import UNREACHABLE
+from barnabas.cli.command_errors import CliError
+
+if TYPE_CHECKING:
+    import urllib.error
+    from collections.abc import Callable
+
+_NOT_FOUND = 404
+
+
+class ServiceRefusalError(CliError):
+    """The service refused a request with this HTTP status."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ServiceClient:
+    """Requests to one server; a service is a subclass."""
+
+    service: ClassVar[str]
+    """The name of the service in errors and in its option, which is --NAME."""
+    remedy: ClassVar[str]
+    """What to do when no server answers."""
+    content_type: ClassVar[str]
+
+    def __init__(self, url: str, credentials: str | None, ca: str | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CliError(f"Invalid value {url} for --{self.service}: it must be http://HOST:PORT")
+        self.url = url.rstrip("/")
+        self._timeout = timeout
+        self._headers = {"Accept": self.content_type, "Content-Type": self.content_type}
+        if credentials:
+            self.authenticate(credentials)
+        self._tls: Any = None
+        if parts.scheme == "https":
+            import ssl
+
+            self._tls = ssl.create_default_context(cafile=ca)
+
+    def authenticate(self, credentials: str) -> None:
+        """Send NAME:PASSWORD with each request."""
+        encoded = base64.b64encode(credentials.encode()).decode()
+        self._headers["Authorization"] = f"Basic {encoded}"
+
+    def refusal(self, error: urllib.error.HTTPError) -> ServiceRefusalError:
+        """Return the error that an answer describes."""
+        raise NotImplementedError
+
+    def ask(self, method: str, path: str, body: Any = None, **query: object) -> Any:
+        """Return the answer as JSON, None for an empty one.
+
+        Raises ServiceRefusalError or CliError.
+        """
+        text = self.ask_text(method, path, body, **query)
+        return json.loads(text) if text else None
+
+    def ask_text(self, method: str, path: str, body: Any = None, **query: object) -> str:
+        """Return the answer as text. Raises ServiceRefusalError or CliError."""
+        # Loaded here: other commands have these options too, and start faster without.
+        import urllib.error
+        import urllib.request
+
+        given = {name: _query_text(value) for name, value in query.items() if value is not None}
+        target = f"{self.url}{path}" + (f"?{urlencode(given)}" if given else "")
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(target, data, self._headers, method=method)
+        try:
+            with urllib.request.urlopen(
+                request, timeout=self._timeout, context=self._tls
+            ) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            raise self.refusal(error) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            text = getattr(reason, "strerror", None) or reason
+            raise CliError(
+                f"{self.service} {self.url}: {text}; {self.remedy}", UNREACHABLE
+            ) from None
+
+    def find(self, method: str, path: str, **query: object) -> Any:
+        """Return the answer as JSON, None where there is none (404). Raises CliError."""
+        try:
+            return self.ask(method, path, **query)
+        except ServiceRefusalError as refusal:
+            if refusal.status != _NOT_FOUND:
+                raise
+            return None
+
+
+def _query_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def service_options(
+    command: Callable[..., Any],
+    argument: str,
+    create: Callable[[str, str | None, str | None], ServiceClient],
+    *,
+    option: str,
+    default_url: str,
+    url_help: str,
+    server: str,
+) -> Callable[..., Any]:
+    """Add a client of a service as `argument`, and the options that describe it.
+
+    The options are --OPTION, --OPTION-user and --OPTION-ca; the environment variables are
+    BARNABAS_OPTION and BARNABAS_OPTION_USER.
+    """
+    url_name, user_name, ca_name = (f"{option}_{part}" for part in ("url", "user", "ca"))
+
+    @click.option(
+        f"--{option}",
+        url_name,
+        metavar="URL",
+        envvar=f"BARNABAS_{option.upper()}",
+        default=default_url,
+        show_default=True,
+        help=url_help,
+    )
+    @click.option(
+        f"--{option}-user",
+        user_name,
+        metavar="NAME:PASSWORD",
+        envvar=f"BARNABAS_{option.upper()}_USER",
+        help="User and password for basic authentication.",
+    )
+    @click.option(
+        f"--{option}-ca",
+        ca_name,
+        metavar="FILE",
+        help=f"The authority that signed the {server}'s https certificate (PEM).",
+    )
+    @functools.wraps(command)
+    def with_service(*arguments: Any, **options: Any) -> Any:
+        client = create(*(options.pop(name) for name in (url_name, user_name, ca_name)))
+        return command(*arguments, **{argument: client}, **options)
+
+    return with_service
