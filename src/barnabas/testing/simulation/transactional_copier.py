@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.coordinator.groups.committed_offsets import FetchGroup
 from barnabas.coordinator.transactions.transaction_state import TV_2
@@ -226,23 +227,24 @@ class TransactionalCopier(ScriptedClient):
         is_read = isinstance(request, FetchOffsets)
         image = self.cluster.newest_image() if is_read else self.image()
         found = None if image is None else image.topics_by_name.get(topic)
-        if image is None or found is None:
+        if found is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         number = partition_for(key, len(found.partitions))
-        leader = found.partitions[number].leader
-        if leader < 0:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-        response = yield Send(leader, call)
+        response = yield Send(_leader_in(image, topic, number), call)
         if isinstance(response, KafkaError):
             raise response
         return response
 
     def _leader(self, topic: str, number: int) -> int:
-        image = self.image()
-        found = None if image is None else image.partition(topic, number)
-        if found is None or found.leader < 0:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-        return found.leader
+        return _leader_in(self.image(), topic, number)
+
+
+def _leader_in(image: MetadataImage | None, topic: str, number: int) -> int:
+    """Return the leader of a partition. Raises KafkaError when it has none."""
+    found = None if image is None else image.partition(topic, number)
+    if found is None or found.leader < 0:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+    return found.leader
 
 
 _RETRIABLE: Final = frozenset(
