@@ -27,7 +27,7 @@ _STARTING_ATTEMPTS: Final = 300
 _RETRY_MIN_MS: Final = 200
 _RETRY_MAX_MS: Final = 30_000
 _STABLE_MS: Final = 10_000
-_SETTLE_MS: Final = 500
+SETTLE_MS: Final = 500
 _LISTED_MS: Final = 3000
 
 
@@ -154,7 +154,7 @@ class FailureEvidence:
     def is_settling(self, now_ms: int) -> bool:
         """True while a broker that has just closed its connection may still be fenced."""
         return any(
-            key in self._watches and now_ms - at_ms <= _SETTLE_MS
+            key in self._watches and now_ms - at_ms <= SETTLE_MS
             for key, at_ms in self._ended_ms.items()
         )
 

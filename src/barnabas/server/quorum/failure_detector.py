@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from barnabas.cluster.controller.failure_evidence import BrokerAddress, FailureEvidence
+from barnabas.cluster.controller.failure_evidence import SETTLE_MS, BrokerAddress, FailureEvidence
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import BrokerImage, MetadataImage
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S: Final = 1.0
 _READ_BYTES: Final = 64
-_SETTLE_S: Final = 0.5
 
 
 class FailureDetector:
@@ -117,7 +116,7 @@ class FailureDetector:
         """
         if not self._is_settling():
             return
-        with trio.move_on_after(_SETTLE_S):
+        with trio.move_on_after(SETTLE_MS / 1000):
             while self._is_settling():
                 await self._changed.wait()
 
