@@ -31,6 +31,7 @@ SANS_IO = [
     *sorted((SOURCE / "registry" / "core").rglob("*.py")),
     *sorted((SOURCE / "pipeline" / "jobs" / "core").rglob("*.py")),
     *sorted((SOURCE / "pipeline" / "data").rglob("*.py")),
+    *sorted((SOURCE / "pipeline" / "streams" / "kernels").rglob("*.py")),
 ]
 # Impure imports that a core may have, with the reason; each must be needed.
 EXEMPT = {

@@ -9,6 +9,7 @@ imports it.
     connect     Connect's REST API, configuration definitions, validation, plug-ins, connectors
     delivery    exactly-once deliveries: plans of jobs, and what runs in Spark's tasks
     spark       the engine: one Spark session
+    streams     operators of stream processing, as kernels and as DataFrames
     jobs        the supervisor (sans-I/O), the store in Connect's three topics, the runner (trio)
 
 How data passes: a request (`connect`) changes the store (`jobs`), the supervisor compares the store

@@ -1,0 +1,124 @@
+"""Rows of kernels, and the order in which a kernel takes them.
+
+Kafka Streams takes the rows of a partition in the order of their offsets, and of several partitions
+the one whose next row has the lowest timestamp. So a row comes after all rows before it in its
+partition, at the partition's stream time: the largest timestamp up to it.
+"""
+
+import copy
+import enum
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Value: TypeAlias = Any
+"""Plain data: None, bool, int, float, str, bytes, Decimal, and lists and dicts of these."""
+
+Joiner: TypeAlias = Callable[[bytes | None, Value, Value], Value]
+"""(key, left value, right value) -> result."""
+
+Initializer: TypeAlias = Callable[[], Value]
+
+Aggregator: TypeAlias = Callable[[bytes, Value, Value], Value]
+"""(key, value, aggregate) -> aggregate."""
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+_MUTABLE: Final = (list, dict)
+_WINDOW: Final = struct.Struct(">qq")
+
+UNKNOWN_MS: Final = -1
+"""No time, as a timestamp."""
+
+
+class Side(enum.IntEnum):
+    """The input of a kernel that a row comes from."""
+
+    LEFT = 0
+    """The only input, the stream of a stream-table join, or the left table or stream."""
+    RIGHT = 1
+    """The table of a stream-table join, or the right table or stream."""
+    TIME = 2
+    """No record: the stream time of a partition has reached the row's timestamp."""
+
+
+class Window(NamedTuple):
+    """A window of time. Time windows exclude the end, session and sliding windows include it."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Row(NamedTuple):
+    """A record on its way into or out of a kernel; for a table, a change of a key.
+
+    Keys are bytes. Values are what the kernel's functions take and return: bytes, or plain data
+    where serializers run before and after the kernel. A value of None is a tombstone in a
+    table, and in a stream a record without a value.
+    """
+
+    key: bytes | None
+    value: Value
+    timestamp_ms: int
+    side: Side = Side.LEFT
+    partition: int = 0
+    """The partition that the row came from, or its number among those of a repartition."""
+    offset: int = 0
+    headers: Headers = ()
+    window: Window | None = None
+    """The window of a windowed key."""
+    old: Value = None
+    """The value before this change, in rows of tables whose kernel sends old values."""
+    stream_time_ms: int = UNKNOWN_MS
+    """The stream time of the partition at this row; UNKNOWN_MS when only this row is known."""
+
+
+def identity(row: Row) -> bytes:
+    """Return the key of a row as the key of a store: with its window, when it has one.
+
+    Raises ValueError when the row has no key.
+    """
+    if row.key is None:
+        raise ValueError("a row without a key has no entry in a store")
+    return row.key if row.window is None else row.key + _WINDOW.pack(*row.window)
+
+
+def own(value: Value) -> Value:
+    """Return a value that a user's function may change: a copy of lists and dicts."""
+    return copy.deepcopy(value) if type(value) in _MUTABLE else value
+
+
+def in_stream_order(rows: Iterable[Row], first: Side = Side.LEFT) -> list[Row]:
+    """Return rows of one micro-batch in the order of Kafka Streams, with their stream time.
+
+    At the same stream time, rows of the side `first` come first, then those of lower partitions;
+    times come last.
+    """
+    by_offset = sorted(rows, key=_place)
+    reached: dict[tuple[int, int], int] = {}
+    stamped: list[tuple[int, int, int, int, Row]] = []
+    for index, row in enumerate(by_offset):
+        source = (row.side, row.partition)
+        time_ms = max(row.timestamp_ms, row.stream_time_ms)
+        if row.side is not Side.TIME:
+            time_ms = reached[source] = max(time_ms, reached.get(source, UNKNOWN_MS))
+        stamped.append((time_ms, _rank(row.side, first), row.partition, index, row))
+    stamped.sort(key=_stream_place)
+    return [
+        row if row.stream_time_ms == time_ms else row._replace(stream_time_ms=time_ms)
+        for time_ms, _, _, _, row in stamped
+    ]
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return row.side, row.partition, row.offset
+
+
+def _stream_place(entry: tuple[int, int, int, int, Row]) -> tuple[int, int, int, int]:
+    return entry[:4]
+
+
+def _rank(side: Side, first: Side) -> int:
+    if side is Side.TIME:
+        return 2
+    return 0 if side is first else 1
