@@ -2,7 +2,7 @@
 #   make run      a node on 127.0.0.1:9092 with its data in ./data
 #   make test     lint, types, import directions and the tests in tests/
 #   make compat   real clients, Kafka's Java tools and Spark against a node (SIZE_MB=50)
-#                 (its two parts: compat-clients, and compat-servers for clusters and pipelines)
+#                 (its two parts: compat-clients with the clusters, and compat-pipelines)
 #   make compat-kafka   the same suite against Apache Kafka 4.3.0, which validates the suite
 #   make compat-rust   build Rust's client of schema registries, and run its test (2 minutes)
 #   make bench    measurements, compared with Apache Kafka when Java and Maven are installed
@@ -35,7 +35,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
 
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB)
-SERVER_TESTS := compat_tests/cluster compat_tests/pipeline
+PIPELINE_TESTS := compat_tests/pipeline
 
 ARGS ?=
 CYCLES ?= 200
@@ -46,7 +46,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-clients compat-servers compat-kafka compat-rust bench \
+.PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle ladder ladder-short ladder-partitions bench-nodes \
@@ -68,13 +68,13 @@ unit: $(DEV)
 
 # Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
 compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
-	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-servers
+	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-pipelines
 
 compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
-	$(COMPAT) compat_tests $(addprefix --ignore=,$(SERVER_TESTS)) $(ARGS) || test $$? -eq 5
+	$(COMPAT) compat_tests --ignore=$(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
-compat-servers: $(DEV) $(SPARK) $(JARS)
-	$(COMPAT) $(SERVER_TESTS) $(ARGS) || test $$? -eq 5
+compat-pipelines: $(DEV) $(SPARK) $(JARS)
+	$(COMPAT) $(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(BIN)/python -m pytest compat_tests --server kafka --size-mb $(SIZE_MB) $(ARGS)

@@ -32,9 +32,11 @@ def main() -> int:
     found: dict[str, dict[str, list[float]]] = {}
     units: dict[str, str] = {}
     failed = 0
+    clusters: list[TrialCluster] = []
     for number in range(options.rounds):
         for name in options.servers:
             cluster = CLUSTERS[name]()
+            clusters.append(cluster)
             print(f"round {number + 1}, {name}", file=sys.stderr)
             try:
                 of_controller = options.kill == "controller" or (
@@ -50,7 +52,10 @@ def main() -> int:
                 print(f"  failed: {type(error).__name__} {str(error)[:300]}", file=sys.stderr)
                 failed = 1
             finally:
-                cluster.close()
+                cluster.kill_all()
+    # ext4 makes files slowly for half a minute after 30,000 directories were removed.
+    for cluster in clusters:
+        cluster.close()
     text = report(found, units, options)
     print(text)
     if options.write:
