@@ -73,6 +73,28 @@ def test_damaged_indexes_are_rebuilt(log, caplog, suffix, recover, damage) -> No
     is_whole(reopen(log, recover=False))
 
 
+@pytest.mark.parametrize("stale", [b"", b"\x7f" * 24], ids=["empty", "stale"])
+def test_log_that_was_empty_at_a_clean_stop_gets_its_indexes_with_its_first_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stale: bytes
+) -> None:
+    """Its time index has no entry, which is not damage."""
+    log = new_log(open_volume(tmp_path / "data"), SMALL)
+    log.close()
+    log.release()
+    for suffix in (".index", ".timeindex"):
+        (file,) = files(log, suffix)
+        file.write_bytes(stale)
+    again = reopen(log, recover=False)
+    for number, value in enumerate(VALUES):
+        append(again, value, timestamps=[1000 + number], producer=(5, 0, number))
+    is_whole(again)
+    again.close()
+    again.release()
+    is_whole(reopen(again, recover=False))
+    assert "rebuilding" not in caplog.text
+    log.volume.unlock()
+
+
 @pytest.mark.parametrize("recover", [False, True], ids=["stopped", "killed"])
 def test_index_of_kafka_with_full_size_ends_at_the_first_zero_entry(log, recover) -> None:
     """Apache Kafka maps its indexes at segment.index.bytes, their size after a kill."""

@@ -144,6 +144,8 @@ class Segment:
         if os.pwrite(file.fd, records, position) != size:
             write_at(file.fd, records, position)
         if not position:
+            if self._time_index is None:  # read from the disk without batches, not created here
+                self.empty_indexes()
             self.first_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             if self._max_timestamp == _UNKNOWN:
