@@ -17,7 +17,10 @@ from typing import ClassVar, Final
 
 from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
 from barnabas.pipeline.connect.config_types import ConfigType
-from barnabas.pipeline.connect.connectors.file_stream_source import required_file
+from barnabas.pipeline.connect.connectors.file_stream_connector import (
+    FileStreamConnector,
+    required_file,
+)
 from barnabas.pipeline.connect.plugin_api import (
     CommittedPosition,
     Properties,
@@ -170,20 +173,12 @@ def _line(value: object) -> str:
     return value if type(value) is str else plain_text(value)
 
 
-class FileStreamSinkConnector:
+class FileStreamSinkConnector(FileStreamConnector):
     """Writes a file."""
 
     kind: ClassVar[str] = "sink"
     java_class = "org.apache.kafka.connect.file.FileStreamSinkConnector"
-
-    def config(self) -> ConfigDef:
-        """Return the definition of the connector's properties."""
-        return _DEFINITION
-
-    def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
-        """Return one task. Raises ConnectError when no file is configured."""
-        required_file(props)
-        return [dict(props)]
+    definition = _DEFINITION
 
     def sink_task(self) -> type[SinkTask]:
         """Return the class of the tasks."""

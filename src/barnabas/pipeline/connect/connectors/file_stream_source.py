@@ -14,6 +14,10 @@ from typing import Any, BinaryIO, ClassVar, Final
 from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKey, Importance
 from barnabas.pipeline.connect.config_types import ConfigType
 from barnabas.pipeline.connect.config_validators import non_empty
+from barnabas.pipeline.connect.connectors.file_stream_connector import (
+    FileStreamConnector,
+    required_file,
+)
 from barnabas.pipeline.connect.plugin_api import OffsetReader, Properties, SourceTask
 from barnabas.pipeline.data.connect_errors import ConnectError
 from barnabas.pipeline.data.connect_schema import STRING
@@ -54,14 +58,6 @@ _DEFINITION: Final = ConfigDef(
         ),
     ]
 )
-
-
-def required_file(props: Mapping[str, str]) -> str:
-    """Return the file of a configuration. Raises ConnectError when it has none."""
-    name = props.get("file", "").strip()
-    if not name:
-        raise ConnectError("file must be set: a job has no standard input or output")
-    return name
 
 
 class FileStreamSourceTask(SourceTask):
@@ -195,20 +191,12 @@ def _position(offset: Mapping[str, Any]) -> int:
     return position
 
 
-class FileStreamSourceConnector:
+class FileStreamSourceConnector(FileStreamConnector):
     """Reads a file with one task."""
 
     kind: ClassVar[str] = "source"
     java_class = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-
-    def config(self) -> ConfigDef:
-        """Return the definition of the connector's properties."""
-        return _DEFINITION
-
-    def task_configs(self, props: Properties, max_tasks: int) -> list[dict[str, str]]:
-        """Return one task. Raises ConnectError when no file is configured."""
-        required_file(props)
-        return [dict(props)]
+    definition = _DEFINITION
 
     def source_task(self) -> type[SourceTask]:
         """Return the class of the tasks."""

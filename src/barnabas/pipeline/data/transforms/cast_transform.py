@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from barnabas.pipeline.connect.config_def import ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
@@ -35,18 +35,15 @@ from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL_KEY,
     Changed,
     DerivedSchemas,
-    KeyOrValueTransform,
+    FieldsTransform,
     field_value,
     fields_of,
     items,
     java_split,
     property_of,
-    require_map,
-    require_struct,
 )
 from barnabas.pipeline.data.value_conversion import double_of, long_of_decimal, long_of_float
 
-_PURPOSE: Final = "cast types"
 _COMPOSITE: Final = (Type.BYTES, Type.ARRAY, Type.MAP, Type.STRUCT)
 _OUTPUTS: Final = tuple(kind for kind in Type if kind not in _COMPOSITE)
 _INPUTS: Final = (*_OUTPUTS, Type.BYTES)
@@ -184,9 +181,10 @@ def cast_value(schema: Schema | None, value: ConnectValue, target: Type) -> Conn
     return int(result) if schema is not None and is_narrow else result
 
 
-class Cast(KeyOrValueTransform):
+class Cast(FieldsTransform):
     """Casts fields or the whole."""
 
+    purpose = "cast types"
     definition = ConfigDef(
         [
             property_of(
@@ -211,30 +209,29 @@ class Cast(KeyOrValueTransform):
     def changed(
         self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
     ) -> Changed | None:
-        """Return the cast value; null stays."""
-        if value is None:
-            return None
-        if schema is None:
-            return None, self._without_schema(value)
+        """Return the cast value; null stays. As in Java, the schema is checked before the value."""
+        updated = None if schema is None or value is None else self._schemas.of(schema)
+        if self._whole is None or value is None:
+            return super().changed(record, schema, value)
+        return updated, cast_value(schema, value, self._whole)
+
+    def changed_map(self, record: ConnectRecord, value: dict[str, Any]) -> ConnectValue:
+        """Return the map with cast values."""
+        updated = dict(value)
+        for name, target in self._casts.items():
+            if name is not None:
+                updated[name] = cast_value(None, updated.get(name), target)
+        return updated
+
+    def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
+        """Return the struct with cast fields."""
         updated: Schema = self._schemas.of(schema)
-        if self._whole is not None:
-            return updated, cast_value(schema, value, self._whole)
-        struct = require_struct(value, _PURPOSE, schema)
         values: list[ConnectValue] = []
         for field in struct.schema.fields:
             found = field_value(struct, field, replaces_null=self._replaces_null)
             target = self._casts.get(field.name)
             values.append(found if target is None else cast_value(field.schema, found, target))
         return updated, Struct(updated, values)
-
-    def _without_schema(self, value: ConnectValue) -> ConnectValue:
-        if self._whole is not None:
-            return cast_value(None, value, self._whole)
-        updated = dict(require_map(value, _PURPOSE))
-        for name, target in self._casts.items():
-            if name is not None:
-                updated[name] = cast_value(None, updated.get(name), target)
-        return updated
 
     def _derived(self, schema: Schema) -> Schema:
         if self._whole is not None:

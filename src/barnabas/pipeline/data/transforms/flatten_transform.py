@@ -1,7 +1,7 @@
 """Flatten: nested structs or maps become one level, with names joined by a delimiter."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -21,18 +21,16 @@ from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import (
     Changed,
     DerivedSchemas,
-    KeyOrValueTransform,
+    FieldsTransform,
     property_of,
     require_map,
-    require_struct,
 )
 
-_PURPOSE: Final = "flattening"
 
-
-class Flatten(KeyOrValueTransform):
+class Flatten(FieldsTransform):
     """Flattens structs with a schema and maps without; arrays stay as they are."""
 
+    purpose = "flattening"
     definition = ConfigDef(
         [
             property_of(
@@ -50,17 +48,14 @@ class Flatten(KeyOrValueTransform):
         self._delimiter = str(values["delimiter"])
         self._schemas = DerivedSchemas(self._derived)
 
-    def changed(
-        self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
-    ) -> Changed | None:
-        """Return the flat value; null stays."""
-        if value is None:
-            return None
-        if schema is None:
-            flat: dict[str, Any] = {}
-            self._flatten_map(require_map(value, _PURPOSE), "", flat)
-            return None, flat
-        struct = require_struct(value, _PURPOSE, schema)
+    def changed_map(self, record: ConnectRecord, value: dict[str, Any]) -> ConnectValue:
+        """Return the flat map."""
+        flat: dict[str, Any] = {}
+        self._flatten_map(value, "", flat)
+        return flat
+
+    def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
+        """Return the flat struct."""
         updated: Schema = self._schemas.of(schema)
         values: list[Any] = []
         _collect(struct, struct.schema, values)
@@ -73,7 +68,7 @@ class Flatten(KeyOrValueTransform):
         for key, each in value.items():
             name = self._name(prefix, key)
             if isinstance(each, dict):
-                self._flatten_map(require_map(each, _PURPOSE), name, flat)
+                self._flatten_map(require_map(each, self.purpose), name, flat)
                 continue
             kind = None if each is None else type_of_value(each)
             if each is not None and kind is None:

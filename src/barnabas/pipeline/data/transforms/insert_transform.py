@@ -17,15 +17,12 @@ from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL_KEY,
     Changed,
     DerivedSchemas,
-    KeyOrValueTransform,
+    FieldsTransform,
     field_value,
     property_of,
-    require_map,
-    require_struct,
     text_or_none,
 )
 
-_PURPOSE: Final = "field insertion"
 _SCHEMAS: Final = {
     "topic.field": (schemas.STRING, schemas.OPTIONAL_STRING),
     "partition.field": (schemas.INT32, schemas.OPTIONAL_INT32),
@@ -57,9 +54,10 @@ def _insertion(source: str, text: str) -> _Insertion:
     return _Insertion(source, text.removesuffix("?"), optional)
 
 
-class InsertField(KeyOrValueTransform):
+class InsertField(FieldsTransform):
     """Adds fields."""
 
+    purpose = "field insertion"
     definition = ConfigDef(
         [
             *(
@@ -94,20 +92,17 @@ class InsertField(KeyOrValueTransform):
             raise ConfigValueError.of("static.value", None, reason)
         self._schemas = DerivedSchemas(self._derived)
 
-    def changed(
-        self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
-    ) -> Changed | None:
-        """Return the value with the fields; null stays."""
-        if value is None:
-            return None
-        if schema is None:
-            updated = dict(require_map(value, _PURPOSE))
-            for insertion in self._insertions:
-                inserted = self._inserted(insertion.source, record, has_schema=False)
-                if inserted is not None:
-                    updated[insertion.name] = inserted
-            return None, updated
-        struct = require_struct(value, _PURPOSE, schema)
+    def changed_map(self, record: ConnectRecord, value: dict[str, Any]) -> ConnectValue:
+        """Return the map with the fields that are known."""
+        updated = dict(value)
+        for insertion in self._insertions:
+            inserted = self._inserted(insertion.source, record, has_schema=False)
+            if inserted is not None:
+                updated[insertion.name] = inserted
+        return updated
+
+    def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
+        """Return the struct with the fields."""
         values: list[Any] = [
             field_value(struct, field, replaces_null=self._replaces_null)
             for field in struct.schema.fields
@@ -129,7 +124,7 @@ class InsertField(KeyOrValueTransform):
                 if isinstance(record, SinkRecord):
                     return record.offset
                 raise DataError(
-                    f"Only SinkRecord supported for [{_PURPOSE}], "
+                    f"Only SinkRecord supported for [{self.purpose}], "
                     "found: org.apache.kafka.connect.source.SourceRecord"
                 )
             case "timestamp.field":

@@ -1,7 +1,7 @@
 """ReplaceField: fields filtered and renamed."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from barnabas.pipeline.connect.config_def import ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
@@ -14,16 +14,12 @@ from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL_KEY,
     Changed,
     DerivedSchemas,
-    KeyOrValueTransform,
+    FieldsTransform,
     field_value,
     items,
     java_split,
     property_of,
-    require_map,
-    require_struct,
 )
-
-_PURPOSE: Final = "field replacement"
 
 
 def _parse_renames(mappings: list[str]) -> dict[str, str]:
@@ -41,9 +37,10 @@ def _renames(name: str, value: ParsedValue) -> None:
         _parse_renames(value)
 
 
-class ReplaceField(KeyOrValueTransform):
+class ReplaceField(FieldsTransform):
     """Keeps some fields, or all except some, and renames fields."""
 
+    purpose = "field replacement"
     definition = ConfigDef(
         [
             property_of(
@@ -83,19 +80,16 @@ class ReplaceField(KeyOrValueTransform):
         self._replaces_null = values[REPLACE_NULL] is True
         self._schemas = DerivedSchemas(self._derived)
 
-    def changed(
-        self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
-    ) -> Changed | None:
-        """Return the value with its fields filtered and renamed; null stays."""
-        if value is None:
-            return None
-        if schema is None:
-            return None, {
-                self._renames.get(name, name): each
-                for name, each in require_map(value, _PURPOSE).items()
-                if self._is_kept(name)
-            }
-        struct = require_struct(value, _PURPOSE, schema)
+    def changed_map(self, record: ConnectRecord, value: dict[str, Any]) -> ConnectValue:
+        """Return the map with its entries filtered and renamed."""
+        return {
+            self._renames.get(name, name): each
+            for name, each in value.items()
+            if self._is_kept(name)
+        }
+
+    def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
+        """Return the struct with its fields filtered and renamed."""
         updated, sources = self._schemas.of(struct.schema)
         values: list[Any] = [
             field_value(struct, field, replaces_null=self._replaces_null) for field in sources

@@ -92,6 +92,33 @@ class KeyOrValueTransform(ConfiguredTransform):
         """Return the new schema and value, None when the record stays as it is."""
 
 
+class FieldsTransform(KeyOrValueTransform):
+    """A transformation of the fields of a struct, or of a map without a schema; null stays.
+
+    `purpose` is what errors call it.
+    """
+
+    purpose: ClassVar[str]
+
+    def changed(
+        self, record: ConnectRecord, schema: Schema | None, value: ConnectValue
+    ) -> Changed | None:
+        """Return the new schema and value; None for null. Raises ConnectError."""
+        if value is None:
+            return None
+        if schema is None:
+            return None, self.changed_map(record, require_map(value, self.purpose))
+        return self.changed_struct(record, schema, require_struct(value, self.purpose, schema))
+
+    @abstractmethod
+    def changed_map(self, record: ConnectRecord, value: dict[str, Any]) -> ConnectValue:
+        """Return the new value of a map, which stays as it is."""
+
+    @abstractmethod
+    def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
+        """Return the new schema and value of a struct."""
+
+
 class DerivedSchemas:
     """A cache of what a transformation derives from each schema."""
 
