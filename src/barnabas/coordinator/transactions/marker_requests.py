@@ -40,9 +40,6 @@ class MarkerQueues(Generic[OwnerT]):
         self._queues: dict[int, list[QueuedMarkers[OwnerT]]] = {}
         self._unreachable: list[QueuedMarkers[OwnerT]] = []
 
-    def __len__(self) -> int:
-        return len(self._unreachable) + sum(map(len, self._queues.values()))
-
     def add(self, broker_id: int, queued: QueuedMarkers[OwnerT]) -> None:
         """Queue markers for a broker."""
         self._queues.setdefault(broker_id, []).append(queued)
