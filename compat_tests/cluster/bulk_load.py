@@ -1,11 +1,11 @@
 """Records of 100 bytes in batches: as fast as a client can, or at a steady rate."""
 
 import itertools
-import threading
 import time
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
+
+from compat_tests.cluster.background_load import BackgroundLoad
 
 VALUE = b"x" * 100
 _STEP = 1000
@@ -66,22 +66,16 @@ class BulkProducer:
             self.failures.append(str(error))
 
 
-class SteadyLoad:
+class SteadyLoad(BackgroundLoad):
     """A producer that keeps a rate of records, in the background."""
 
     def __init__(self, producer: BulkProducer, records_per_s: float) -> None:
         self._producer = producer
         self._records_per_s = records_per_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+        super().__init__()
 
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__exit__()
         self._producer.flush()
 
     def _run(self) -> None:

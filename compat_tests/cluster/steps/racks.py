@@ -1,14 +1,13 @@
 """Step 14: consumers read from the follower in their rack; it is killed under them."""
 
 import json
-import threading
 import time
 from collections.abc import Mapping
-from typing import Self
 
 from confluent_kafka import Consumer, KafkaError
 
 from compat_tests.cluster import observation
+from compat_tests.cluster.background_load import BackgroundLoad
 from compat_tests.cluster.clusters import BarnabasCluster
 from compat_tests.cluster.pinger import Pinger, read_all
 from compat_tests.cluster.steps.trial import (
@@ -39,7 +38,7 @@ def rack(node_id: int) -> str:
     return f"rack-{node_id}"
 
 
-class RackReader:
+class RackReader(BackgroundLoad):
     """A consumer with `client.rack`; the bytes that it gets from each broker, and what it reads."""
 
     def __init__(self, bootstrap: str, topic: str, rack_id: str) -> None:
@@ -47,7 +46,6 @@ class RackReader:
         self.read_at: dict[str, float] = {}
         self.errors: list[str] = []
         self._bytes: dict[int, int] = {}
-        self._stopping = threading.Event()
         self._topic = topic
         self._consumer = Consumer(
             {
@@ -61,15 +59,7 @@ class RackReader:
                 "log_level": 0,
             }
         )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(30)
+        super().__init__()
 
     @property
     def bytes_from(self) -> dict[int, int]:

@@ -7,9 +7,7 @@ import itertools
 import shutil
 import subprocess
 import sys
-import threading
 import time
-from typing import Self
 
 import attrs
 from confluent_kafka import KafkaError, KafkaException
@@ -17,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
 from compat_tests.cluster import observation
+from compat_tests.cluster.background_load import BackgroundLoad
 from compat_tests.cluster.clusters import BarnabasCluster
 from compat_tests.cluster.steps.trial import Figure, active_controller, unique_topic
 
@@ -39,7 +38,7 @@ def five_nodes() -> BarnabasCluster:
     return cluster
 
 
-class AdminLoad:
+class AdminLoad(BackgroundLoad):
     """Creates and deletes topics one after the other; `wrong` compares them with the metadata.
 
     An operation whose outcome is unknown may have happened or not.
@@ -52,16 +51,7 @@ class AdminLoad:
         self.errors: list[str] = []
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._prefix = unique_topic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(60)
+        super().__init__()
 
     def _run(self) -> None:
         for number in itertools.count():
