@@ -15,7 +15,14 @@ _TICK_S = 0.02
 class BulkProducer:
     """A producer, idempotent with acks=all; `failures` are the errors of records."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, acks: str = "all") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        acks: str = "all",
+        batch_bytes: int = 1_000_000,
+    ) -> None:
         self.failures: list[str] = []
         self._topic = topic
         self._partitions = itertools.cycle(range(partitions))
@@ -25,6 +32,7 @@ class BulkProducer:
                 "acks": acks,
                 "enable.idempotence": acks == "all",
                 "linger.ms": 5,
+                "batch.size": batch_bytes,
                 "queue.buffering.max.messages": 200_000,
                 "delivery.timeout.ms": 120_000,
                 "log_level": 0,

@@ -33,7 +33,10 @@ from compat_tests.cluster.steps import (
 from compat_tests.cluster.steps.trial import Figure, commit_of_the_tree, topic_prefix
 
 _NODES = 4
-_CONFIG = {"replica.lag.time.max.ms": "5000", "replica.fetch.response.max.bytes": "200000"}
+_CONFIG = {
+    "replica.lag.time.max.ms": "5000",
+    "replica.fetch.response.max.bytes": str(reassignments.FETCH_BYTES),
+}
 
 
 class SoakCluster(FaultyCluster, ProxiedCluster, racks.RackedCluster):

@@ -56,11 +56,20 @@ def test_is_exceeded_equals_the_mean_over_the_windows(steps: list[tuple[int, int
 
 
 def test_rate_is_kept_by_a_sender_that_waits() -> None:
+    """Three leaders answer at once, and what is held back is asked for again after 100 ms."""
     quota = ReplicationQuota()
     quota.rate = 1_000_000
-    sent = 0
-    for now_ms in range(0, 30_000, 10):
-        if not quota.is_exceeded(now_ms):
-            quota.record(50_000, now_ms)
-            sent += 50_000
-    assert sent / 30 == pytest.approx(1_000_000, rel=0.1)
+    now_ms, sent = 0, {0: 0}
+    while now_ms < 40_000:
+        total = sent[now_ms]
+        if quota.is_exceeded(now_ms):
+            now_ms += 100
+        else:
+            quota.record(3 * 50_000, now_ms)
+            total += 3 * 50_000
+            now_ms += 10
+        sent[now_ms] = total
+    assert sent[now_ms] / now_ms == pytest.approx(1000, rel=0.02)
+    for start in range(1000, 36_000, 500):
+        first, last = (max(at for at in sent if at <= end) for end in (start, start + 4000))
+        assert (sent[last] - sent[first]) / 4000 == pytest.approx(1000, rel=0.1)
