@@ -33,6 +33,7 @@ def start(path: Path, files_max: int) -> LogManager:
     volume.load_checkpoints()
     manager = LogManager([volume], volume, CONFIG, recovery_threads=2)
     manager.open()
+    manager.recover()
     return manager
 
 

@@ -113,6 +113,7 @@ def opened(path: Path) -> LogManager:
     volume.load_checkpoints()
     manager = LogManager([volume], volume, CONFIG)
     manager.open()
+    manager.recover()
     return manager
 
 

@@ -1,10 +1,14 @@
 """Three nodes with sockets between them: election, replication, failover."""
 
+import threading
 from pathlib import Path
 
+import pytest
 import trio
 
+from barnabas.log import LogManager
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.server.quorum_nodes import QuorumNodes
 
 # A few topics make a snapshot, and the log before it is removed.
@@ -20,12 +24,21 @@ async def create_topics(nodes: QuorumNodes, node_id: int) -> None:
         assert await create_topic(nodes, node_id, f"topic-{number}") == 0
 
 
-async def create_topic(nodes: QuorumNodes, node_id: int, name: str) -> int:
-    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+async def create_topic(nodes: QuorumNodes, node_id: int, name: str, replicas: int = 1) -> int:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=replicas
+    )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
     channel = nodes.running[node_id].channel
     response = await channel.send(request, CreateTopicsResponse)
     return response.topics[0].error_code
+
+
+async def delete_topic(nodes: QuorumNodes, node_id: int, name: str) -> int:
+    topic = DeleteTopicsRequest.DeleteTopicState(name=name)
+    request = DeleteTopicsRequest(topics=[topic], timeout_ms=5000)
+    response = await nodes.running[node_id].channel.send(request, DeleteTopicsResponse)
+    return response.responses[0].error_code
 
 
 def test_three_nodes_elect_a_leader_and_replicate_a_topic(tmp_path: Path) -> None:
@@ -86,6 +99,57 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+def test_node_votes_while_its_logs_are_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill: the quorum needs its vote, and the node applies what it commits meanwhile."""
+    recovers, may_recover = threading.Event(), threading.Event()
+    recover = LogManager.recover
+
+    def recover_late(logs: LogManager) -> None:
+        if any(volume.logs for volume in logs.volumes):
+            recovers.set()
+            assert may_recover.wait(30)
+        recover(logs)
+
+    monkeypatch.setattr(LogManager, "recover", recover_late)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nodes = QuorumNodes(tmp_path, nursery)
+            with trio.fail_after(8):
+                await nodes.start(1, 2, 3)
+            for name in ("kept", "deleted"):
+                assert await create_topic(nodes, 1, name, replicas=3) == 0
+            late = next(each for each in nodes.running if each != nodes.leader_id)
+            hosted = nodes.running[late].replicas.hosted
+            await nodes.eventually(lambda: hosted("deleted", 0) is not None)
+            await nodes.kill(late)
+            nursery.start_soon(nodes.start, late)
+            await nodes.eventually(recovers.is_set)
+            await nodes.eventually(lambda: follows(nodes, late))
+            await nodes.kill(nodes.leader_id)
+            with trio.fail_after(10):
+                (survivor,) = nodes.running
+                assert await delete_topic(nodes, survivor, "deleted") == 0
+            assert late not in nodes.running
+            may_recover.set()
+            await nodes.eventually(lambda: late in nodes.running)
+            hosted = nodes.running[late].replicas.hosted
+            assert hosted("kept", 0) is not None
+            assert hosted("deleted", 0) is None
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def follows(nodes: QuorumNodes, node_id: int) -> bool:
+    """True when a voter has all of the leader's log."""
+    core = nodes.running[nodes.leader_id].quorum.core
+    (key,) = (voter.key for voter in core.voters if voter.key.id == node_id)
+    return core.progress_of(key).end_offset == core.log_end_offset
 
 
 def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from tests.log.logs import TOPIC_ID, open_volume
 
 DIRECTORIES = [Uuid(bytes([number]) * 16) for number in (5, 6)]
 OTHER_DIRECTORY = Uuid(b"\x09" * 16)
+OTHER_TOPIC_ID = Uuid(b"\x08" * 16)
 KEY = (TOPIC_ID, 0)
 
 
@@ -255,7 +256,7 @@ def test_fenced_broker_does_not_hold_the_high_watermark_back(broker: Broker) -> 
     assert partition.high_watermark == 1
 
 
-# Logs that are created later
+# Logs that are opened later
 
 
 @pytest.fixture
@@ -263,7 +264,7 @@ def deferring(broker: Broker) -> Broker:
     def note() -> None:
         broker.calls += 1
 
-    broker.replicas.on_uncreated = note
+    broker.replicas.on_unopened = note
     return broker
 
 
@@ -273,14 +274,14 @@ def test_new_follower_is_fetched_when_its_log_is_created(deferring: Broker) -> N
     assert deferring.logs.known("t", 0) is None
     assert deferring.fetched_from == []
     deferring.apply(leader=3, leader_epoch=1)
-    assert not deferring.replicas.create_next_logs(1)
+    assert not deferring.replicas.open_next_logs(1)
     assert deferring.logs.known("t", 0) is not None
     assert deferring.fetched_from == [(3, 1)]
 
 
 def test_follower_with_a_log_is_fetched_at_once(deferring: Broker) -> None:
     deferring.apply()
-    assert not deferring.replicas.create_next_logs(1)
+    assert not deferring.replicas.open_next_logs(1)
     deferring.apply(leader=3, leader_epoch=1)
     assert deferring.fetched_from == [(3, 1)]
 
@@ -291,16 +292,50 @@ def test_replica_that_no_longer_follows_gets_no_log(
 ) -> None:
     deferring.apply()
     deferring.apply(leader_epoch=1, **change)
-    assert not deferring.replicas.create_next_logs(5)
+    assert not deferring.replicas.open_next_logs(5)
     assert deferring.fetched_from == []
     assert deferring.logs.known("t", 0) is None
 
 
-def test_create_next_logs_creates_at_most_as_many(deferring: Broker) -> None:
+def test_open_next_logs_creates_at_most_as_many(deferring: Broker) -> None:
     topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(5), deferring.state))
     deferring.replicas.apply(
         MetadataImage(topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
     )
     for count, more in ((2, True), (4, True), (5, False)):
-        assert deferring.replicas.create_next_logs(2) is more
+        assert deferring.replicas.open_next_logs(2) is more
         assert len(list(deferring.logs.logs())) == count
+
+
+def test_follower_whose_log_is_not_loaded_is_fetched_when_it_is(deferring: Broker) -> None:
+    """As after a clean stop: the log is known, and its files were not read."""
+    deferring.logs.create("t", TOPIC_ID, 0, LogConfig()).release()
+    deferring.apply()
+    assert deferring.fetched_from == []
+    log = deferring.logs.known("t", 0)
+    assert log is not None
+    assert not log.is_loaded
+    assert not deferring.replicas.open_next_logs(1)
+    assert deferring.fetched_from == [(2, 0)]
+    assert log.is_loaded
+
+
+# The first image
+
+
+def test_start_yields_after_each_hundred_partitions(broker: Broker) -> None:
+    partitions = dict.fromkeys(range(250), broker.state)
+    topic = TopicImage("t", TOPIC_ID, partitions)
+    image = MetadataImage(topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
+    hosted = [len(list(broker.replicas.partitions())) for _ in broker.replicas.start(image)]
+    assert hosted == [100, 200]
+    assert len(list(broker.replicas.partitions())) == 250
+
+
+@pytest.mark.parametrize("leader", [1, 2], ids=["leader", "follower"])
+def test_topic_that_was_created_again_meanwhile_gets_a_new_log(broker: Broker, leader: int) -> None:
+    broker.logs.create("t", OTHER_TOPIC_ID, 0, LogConfig()).release()
+    broker.apply(leader=leader)
+    broker.partition.log.append_as_leader(batch(b"a"), leader_epoch=0, now_ms=NOW_MS)
+    assert broker.partition.log.topic_id == TOPIC_ID
+    assert broker.partition.log is broker.logs.known("t", 0)

@@ -313,6 +313,7 @@ def records_after_a_kill(volume: Volume) -> list[Record]:
     again.load_checkpoints()
     manager = LogManager([again], again, CONFIG)
     manager.open()
+    manager.recover()
     found = manager.get("t", 0)
     assert found is not None
     again.unlock()

@@ -39,6 +39,7 @@ def start(*paths: Path, files: FileCache | None = None) -> LogManager:
         volume.load_checkpoints()
     manager = LogManager(volumes, volumes[0], SMALL)
     manager.open()
+    manager.recover()
     return manager
 
 
@@ -349,6 +350,7 @@ def test_logs_are_recovered_by_threads_of_each_directory(path, tmp_path, caplog)
     volumes = [open_volume(each) for each in paths]
     again = LogManager(volumes, volumes[0], SMALL, recovery_threads=3)
     again.open()
+    again.recover()
     assert all(log.is_loaded for log in again.logs())
     for partition in range(12):
         log = again.known("t", partition)
@@ -445,6 +447,7 @@ def test_directory_with_an_invalid_partition_name_is_ignored(path, name) -> None
     volume = Volume(path, FileCache(9))
     manager = LogManager([volume], volume, SMALL)
     manager.open()
+    manager.recover()
     assert [log.directory for log in manager.logs()] == [f"{path}/t-0"]
     assert volume.failure is None
     assert (path / name / "00000000000000000000.log").read_bytes() == b"a friend's"

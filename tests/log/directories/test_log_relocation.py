@@ -31,6 +31,7 @@ def manager(tmp_path: Path) -> LogManager:
         volume.lock()
     manager = LogManager(volumes, volumes[0], SMALL)
     manager.open()
+    manager.recover()
     yield manager
     manager.close(clean=False)
 
@@ -275,6 +276,7 @@ def restarted(manager: LogManager, root: Path) -> LogManager:
         volume.load_checkpoints()
     again = LogManager(volumes, volumes[0], SMALL)
     again.open()
+    again.recover()
     return again
 
 

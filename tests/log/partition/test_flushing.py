@@ -22,6 +22,7 @@ def test_threads_that_load_and_close_logs_share_few_descriptors(tmp_path: Path) 
     volume.lock()
     manager = LogManager([volume], volume, config, recovery_threads=4)
     manager.open()
+    manager.recover()
     expected = {}
     for number in range(24):
         log = manager.create("t", TOPIC_ID, number, config)
@@ -40,6 +41,7 @@ def test_threads_that_load_and_close_logs_share_few_descriptors(tmp_path: Path) 
             volume.load_checkpoints()
             manager = LogManager([volume], volume, config, recovery_threads=4)
             manager.open()
+            manager.recover()
             for number, values in expected.items():
                 log = manager.get("t", number)
                 assert read_values(log) == values

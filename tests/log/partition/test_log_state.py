@@ -79,6 +79,7 @@ def test_failed_log_is_recovered_by_the_next_start(log: PartitionLog) -> None:
     assert not volume.was_clean
     again = LogManager([volume], volume, log.config)
     again.open()
+    again.recover()
     found = again.get("t", 0)
     assert found is not None
     assert found.log_end_offset == 10

@@ -42,6 +42,8 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
 
 
 def _topic_difference(old: TopicImage | None, new: TopicImage) -> TopicDelta | None:
+    if old is new:  # images share what did not change
+        return None
     before: Mapping[int, PartitionImage] = old.partitions if old is not None else {}
     changed = {
         number: partition

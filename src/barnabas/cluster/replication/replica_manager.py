@@ -8,7 +8,8 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import count, islice
+from typing import Final
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import (
@@ -32,14 +33,16 @@ from barnabas.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)
 
+_PARTITIONS_PER_PART: Final = 100
+
 
 class ReplicaManager:
     """Finds partitions, and creates, updates and deletes them by the metadata.
 
     `config` returns the node's current configuration, `now_ms` the wall clock, and `monotonic_ms`
     a clock that only advances. `isr_manager` has the changes of ISRs for the controller;
-    `on_proposal` is called when one is added. With `on_uncreated`, the logs of new followers are
-    not created at once: it is called when `create_next_logs` has some to create.
+    `on_proposal` is called when one is added. With `on_unopened`, the logs of followers are not
+    created or loaded at once: it is called when `open_next_logs` has some to open.
     """
 
     def __init__(
@@ -65,8 +68,8 @@ class ReplicaManager:
         self.isr_expands = 0
         self.isr_shrinks = 0
         self._is_shutting_down = False
-        self._uncreated: dict[tuple[Uuid, int], Partition] = {}
-        self.on_uncreated: Callable[[], None] | None = None
+        self._unopened: dict[tuple[Uuid, int], Partition] = {}
+        self.on_unopened: Callable[[], None] | None = None
         self.leader_quota, self.follower_quota = self._quota(), self._quota()
         self._set_rates()
         self.fetchers = FetcherAssignments(broker_id, self.follower_quota)
@@ -206,11 +209,11 @@ class ReplicaManager:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta | None = None) -> None:
         """Apply a new image; without `delta`, as after a snapshot, everything may have changed."""
-        self.image = image
         if delta is None or not self._is_started:
-            self._apply_all(image)
-            self._is_started = True
+            for _ in self.start(image):
+                pass
             return
+        self.image = image
         for topic in delta.deleted_topics.values():
             self._remove_topic(topic.name, topic.id)
         for resource_type, name in delta.configs:
@@ -267,17 +270,29 @@ class ReplicaManager:
         for name in self._by_name:
             self._configure(name)
 
-    def _apply_all(self, image: MetadataImage) -> None:
+    def start(self, image: MetadataImage) -> Iterator[None]:
+        """Apply an image in which everything may have changed; yield after some partitions each.
+
+        Neither clients nor `apply` may use the partitions before the end.
+        """
+        self.image = image
         self._topic_configs.clear()
         self._set_rates()  # dynamic properties are known with the first image only
         self.logs.resolve_duplicates(partial(self._rank, image))
         for topic_id, partitions in list(self._by_id.items()):
             if topic_id not in image.topics_by_id:
                 self._remove_topic(next(iter(partitions.values())).topic, topic_id)
+        parts = count(1)
+        for log in list(self.logs.logs()):
+            self._set_stray_aside(log, image)
+            if not next(parts) % _PARTITIONS_PER_PART:
+                yield
         for topic in image.topics_by_name.values():
             for number in topic.partitions:
                 self._update_partition(topic, number)
-        self._set_strays_aside(image)
+                if not next(parts) % _PARTITIONS_PER_PART:
+                    yield
+        self._is_started = True
 
     def _rank(self, image: MetadataImage, log: PartitionLog) -> tuple[bool, bool]:
         """Return whether a log belongs to the topic of its name, and whether its directory is the
@@ -290,22 +305,23 @@ class ReplicaManager:
         is_there = partition.directory(self.broker_id) == log.volume.directory_id
         return log.topic_id in (None, topic.id), is_there
 
-    def _set_strays_aside(self, image: MetadataImage) -> None:
-        """Set aside the logs of topics that were deleted while this broker was offline."""
-        for log in list(self.logs.logs()):
-            topic = image.topics_by_name.get(log.topic)
-            partition = topic.partitions.get(log.partition) if topic else None
-            held = partition is not None and self.broker_id in partition.replicas
-            if topic is None or not held:
-                self.logs.quarantine(log.topic, log.partition)
-            elif log.volume.failure is not None:
-                continue
-            elif log.topic_id is None:
-                logger.warning("adopting a log without a topic id by its name log=%r", log)
-                with suppress(KafkaError):  # logged as an error of its directory
-                    log.adopt(topic.id)
-            elif log.topic_id != topic.id:
-                self.logs.quarantine(log.topic, log.partition)
+    def _set_stray_aside(self, log: PartitionLog, image: MetadataImage) -> None:
+        """Set aside a log whose topic was deleted while this broker was offline."""
+        if self.hosted(log.topic, log.partition) is not None:
+            return
+        topic = image.topics_by_name.get(log.topic)
+        partition = topic.partitions.get(log.partition) if topic else None
+        held = partition is not None and self.broker_id in partition.replicas
+        if topic is None or not held:
+            self.logs.quarantine(log.topic, log.partition)
+        elif log.volume.failure is not None:
+            return
+        elif log.topic_id is None:
+            logger.warning("adopting a log without a topic id by its name log=%r", log)
+            with suppress(KafkaError):  # logged as an error of its directory
+                log.adopt(topic.id)
+        elif log.topic_id != topic.id:
+            self.logs.quarantine(log.topic, log.partition)
 
     def _update_partition(self, topic: TopicImage, number: int) -> None:
         image = topic.partitions[number]
@@ -328,21 +344,22 @@ class ReplicaManager:
         """
         key = (partition.topic_id, partition.partition)
         if partition.leader == self.broker_id:
-            self._uncreated.pop(key, None)
+            self._unopened.pop(key, None)
             self.fetchers.unfollow(key)
             return
-        is_known = self.logs.known(partition.topic, partition.partition) is not None
-        if is_known or self.on_uncreated is None:
+        log = self.logs.known(partition.topic, partition.partition)
+        is_loaded = log is not None and log.is_loaded
+        if is_loaded or self.on_unopened is None:
             self._fetch(partition)
         else:
-            self._uncreated[key] = partition
-            self.on_uncreated()
+            self._unopened[key] = partition
+            self.on_unopened()
 
-    def create_next_logs(self, most: int) -> bool:
-        """Create the logs of up to `most` new followers; True while there are more to create."""
-        for key in list(islice(self._uncreated, most)):
-            self._fetch(self._uncreated.pop(key))
-        return bool(self._uncreated)
+    def open_next_logs(self, most: int) -> bool:
+        """Create or load the logs of up to `most` followers; True while there are more."""
+        for key in list(islice(self._unopened, most)):
+            self._fetch(self._unopened.pop(key))
+        return bool(self._unopened)
 
     def _fetch(self, partition: Partition) -> None:
         """Open or create the log of a follower, and fetch what its leader has.
@@ -434,7 +451,7 @@ class ReplicaManager:
             self._remove_partition(partition)
 
     def _remove_partition(self, partition: Partition) -> None:
-        self._uncreated.pop((partition.topic_id, partition.partition), None)
+        self._unopened.pop((partition.topic_id, partition.partition), None)
         self.fetchers.unfollow((partition.topic_id, partition.partition))
         by_id = self._by_id[partition.topic_id]
         by_name = self._by_name[partition.topic]

@@ -61,8 +61,9 @@ class LogManager:
 
     `volumes` are locked and their checkpoints are read. `metadata_volume` has the metadata log,
     which is not managed here; it may be one of `volumes`. `config` is for logs whose topic is not
-    known yet. After a kill, `open` recovers all logs; otherwise a log is loaded on first use.
-    Recovery and `close` use `recovery_threads` threads for each directory.
+    known yet. `open` finds the logs; after a kill, `recover` checks them before they are used.
+    Otherwise a log is loaded on first use. `recover` and `close` use `recovery_threads` threads for
+    each directory.
     """
 
     def __init__(
@@ -84,8 +85,7 @@ class LogManager:
         self._duplicates: list[PartitionLog] = []  # a second directory has the same partition
 
     def open(self) -> None:
-        """Find the existing logs; recover those of directories without a clean shutdown."""
-        killed: list[Volume] = []
+        """Find the existing logs."""
         for volume in self._working():
             try:
                 names = sorted(os.listdir(volume.path))
@@ -94,10 +94,6 @@ class LogManager:
                 continue
             for name in names:
                 self._found(volume, name)
-            if not volume.was_clean and volume.logs:
-                killed.append(volume)
-        if killed:
-            self._recover(killed)
 
     def _found(self, volume: Volume, name: str) -> None:
         path = f"{volume.path}/{name}"
@@ -127,8 +123,14 @@ class LogManager:
         )
         volume.logs[key] = self._logs[key] = log
 
-    def _recover(self, volumes: list[Volume]) -> None:
-        """Check the logs of directories without a clean shutdown, before they are read."""
+    def recover(self) -> None:
+        """Check the logs of directories without a clean shutdown. For a thread.
+
+        A log that is used before this is recovered by its first use.
+        """
+        volumes = [each for each in self._working() if not each.was_clean and each.logs]
+        if not volumes:
+            return
         started = time.monotonic()
         self._in_threads(volumes, _recover)
         logger.info(

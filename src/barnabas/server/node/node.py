@@ -233,6 +233,7 @@ class Node:
     async def _serve(self, task_status: "trio.TaskStatus[Node]") -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_during_start, nursery.cancel_scope)
+            nursery.start_soon(self._fail_without_disks)
             await self._start_metrics(nursery)
             await self._start_quorum(nursery)
             if self.config.is_broker:
@@ -242,7 +243,6 @@ class Node:
                 await nursery.start(self.quorum.run, self.channel)
             if self.config.is_controller:
                 self._detect_failures(nursery)
-            nursery.start_soon(self._fail_without_disks)
             self._log_ready()
             task_status.started(self)
             await self._stopping.wait()
@@ -273,7 +273,8 @@ class Node:
 
     async def _start_quorum(self, nursery: trio.Nursery) -> None:
         """Open the quorum's log and the controller listeners, and the channel to the controller."""
-        from barnabas.server.quorum.quorum import Quorum, QuorumSetup
+        from barnabas.server.quorum.quorum import Quorum
+        from barnabas.server.quorum.quorum_setup import QuorumSetup
 
         self.quorum = Quorum(
             QuorumSetup(
@@ -318,9 +319,6 @@ class Node:
         isr_shell = IsrShell(
             self.replicas, self.channel, broker_epoch=lambda: self.quorum.identity.epoch
         )
-        await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
-        nursery.start_soon(self.directories.run)
-        nursery.start_soon(isr_shell.run)
         self.fetchers = ReplicaFetchers(
             self.replicas.fetchers,
             self.quorum.publisher,
@@ -328,9 +326,12 @@ class Node:
             identity=lambda: self.quorum.identity,
             now_ms=self.now_ms,
         )
+        self.replicas.on_unopened = self.fetchers.open_logs_soon
+        await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
+        nursery.start_soon(self.directories.run)
+        nursery.start_soon(isr_shell.run)
         await nursery.start(self.fetchers.run)
-        self.replicas.on_uncreated = self.fetchers.create_logs_soon
-        nursery.start_soon(self.fetchers.create_logs, self.replicas.create_next_logs)
+        nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_logs)
 
     def _detect_failures(self, nursery: trio.Nursery) -> None:
         """Let this node's controller notice when the process of another broker ends."""
@@ -348,14 +349,17 @@ class Node:
         quorum.when_leader_changes(detector.report_again)
         nursery.start_soon(detector.run)
 
-    def _follow_metadata(self, image: "MetadataImage") -> None:
-        """Host the replicas of the first image, and of those that follow.
+    async def _follow_metadata(self, image: "MetadataImage") -> None:
+        """Recover the logs, then host the replicas of the first image, and of those that follow.
 
-        Connections wait until the broker is unfenced. The controllers connect before that, so that
-        they notice the end of the process from then on.
+        Meanwhile the loop serves the quorum: this may take long with many partitions. Connections
+        wait until the broker is unfenced. The controllers connect before that, so that they notice
+        the end of the process from then on.
         """
+        await self.disk.run(self.logs.recover)
         self.transport.listen(self._broker_listeners)
-        self.replicas.apply(image, None)
+        for _ in self.replicas.start(image):
+            await trio.lowlevel.checkpoint()
         self.quorum.publisher.subscribe("replicas", self.replicas.apply, essential=True)
 
     @property

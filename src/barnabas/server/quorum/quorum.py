@@ -10,44 +10,36 @@ The broker registers over the controller channel, as a broker on its own would.
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
-from barnabas.cluster.broker.broker_identity import NO_EPOCH, BrokerIdentity
-from barnabas.cluster.broker.broker_lifecycle import (
-    BrokerLifecycle,
-    BrokerState,
-    LifecycleTimeouts,
-)
-from barnabas.cluster.controller.controller import Controller, ControllerRequest, LocalBroker
+from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.cluster.broker.broker_lifecycle import BrokerLifecycle, BrokerState
+from barnabas.cluster.controller.controller import Controller, ControllerRequest
 from barnabas.cluster.controller.controller_state_machine import ControllerStateMachine, Effects
 from barnabas.cluster.controller.election_counts import ElectionCounts
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.feature_levels import (
     METADATA_VERSION,
-    REGISTERED,
     supports_cordoned_directories,
 )
-from barnabas.cluster.metadata.image import RESOURCE_BROKER, Endpoint, MetadataImage
+from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
+from barnabas.cluster.metadata.image_difference import difference
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
 from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
 from barnabas.cluster.quorum.raft import RaftCore
-from barnabas.cluster.quorum.raft_state import Role, Timeouts
+from barnabas.cluster.quorum.raft_state import Role
 from barnabas.cluster.quorum.raft_validation import leader_only_error
 from barnabas.cluster.quorum.voters import LeaderAddress, ReplicaKey, Voter
-from barnabas.config import ConfigError, NodeConfig
-from barnabas.config.subscriptions import ConfigSubscriptions
+from barnabas.config import ConfigError
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
-from barnabas.protocol.messages.controller_registration import ControllerRegistrationRequest
 from barnabas.protocol.messages_base import Message
-from barnabas.protocol.types import ZERO_UUID, Uuid
+from barnabas.protocol.types import Uuid
 from barnabas.server.node.startup_checks import StartupError
 from barnabas.server.quorum.controller_channel import ControllerChannel
 from barnabas.server.quorum.controller_host import ControllerHost
@@ -56,34 +48,20 @@ from barnabas.server.quorum.lifecycle_shell import LifecycleShell
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.server.quorum.metadata_publisher import MetadataPublisher
 from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
+from barnabas.server.quorum.node_registration import NodeRegistration
 from barnabas.server.quorum.quorum_addresses import QuorumAddresses
 from barnabas.server.quorum.quorum_files import read_quorum_state
-from barnabas.server.quorum.raft_peers import PeerSettings, RaftPeers
+from barnabas.server.quorum.quorum_setup import QuorumSetup
+from barnabas.server.quorum.raft_peers import RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
 from barnabas.server.quorum.registration_retries import ControllerRegistration
 
 if TYPE_CHECKING:
-    from barnabas.log import LogManager
     from barnabas.server.quorum.voter_changes_shell import VoterChanges
-    from barnabas.server.storage.disk_threads import DiskThreads
 
 logger = logging.getLogger(__name__)
 
 _RESIGNATION_S = 5.0
-
-
-@attrs.frozen(kw_only=True)
-class QuorumSetup:
-    """The node's part of the quorum's wiring: ids, addresses, settings, disks and clock."""
-
-    node_id: int
-    cluster_id: str
-    controller_endpoints: tuple[Endpoint, ...]
-    broker_endpoints: tuple[Endpoint, ...]
-    settings: ConfigSubscriptions
-    logs: "LogManager"
-    disk: "DiskThreads"
-    now_ms: Callable[[], int]
 
 
 class Quorum:
@@ -94,9 +72,9 @@ class Quorum:
 
     def __init__(self, setup: QuorumSetup) -> None:
         self._setup = setup
-        self._incarnation_id = Uuid.random()
+        self._registration = NodeRegistration(setup)
         self._clock_offset_ms = setup.now_ms() - _monotonic_ms()
-        config = setup.settings.current
+        config = setup.config
         log = MetadataLog(setup.logs, config)
         state, loader = self._load(log)
         self.core = self._raft_core(log, state, loader)
@@ -107,7 +85,7 @@ class Quorum:
                 Uuid.random,
                 random.randrange,
                 lambda: self.core.kraft_version,
-                local_broker=LocalBroker(setup.node_id, self._incarnation_id),
+                local_broker=self._registration.local_broker,
             ),
             loader.image(),
             timestamp_ms=loader.last_timestamp_ms,
@@ -124,7 +102,7 @@ class Quorum:
         self._peers = RaftPeers(
             self.core,
             self.addresses,
-            _peer_settings(setup, log),
+            setup.peer_settings(log),
             disk=setup.disk,
             now_ms=self.now_ms,
         )
@@ -158,7 +136,7 @@ class Quorum:
             self.raft,
             self._peers,
             self._machine.reported_voters,
-            listener_name=self._setup.settings.current.controller_listener_names[0],
+            listener_name=self._setup.config.controller_listener_names[0],
             now_ms=self.now_ms,
         )
 
@@ -175,8 +153,8 @@ class Quorum:
     @property
     def identity(self) -> BrokerIdentity:
         """The broker's identity; its epoch is -1 before the registration, or without a broker."""
-        if not self._setup.settings.current.is_broker:
-            return self._unregistered()
+        if not self._setup.config.is_broker:
+            return self._registration.unregistered()
         return self.lifecycle.identity
 
     @property
@@ -213,18 +191,19 @@ class Quorum:
     async def run(
         self,
         channel: ControllerChannel,
-        on_first_image: Callable[[MetadataImage], None] | None = None,
+        host: Callable[[MetadataImage], Awaitable[None]] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Take part in the quorum until cancelled; report `started` when the broker is unfenced.
 
-        The first image is passed to `on_first_image`, later ones to the publisher's subscribers.
+        The first image is passed to `host`, which hosts the broker's replicas; what changes after
+        it is published to the subscribers.
 
         Raises StartupError when the controller does not register the broker, DisksLostError when
         the quorum's log cannot be written.
         """
-        config = self._setup.settings.current
-        registration = ControllerRegistration(self._controller_registration(), channel)
+        config = self._setup.config
+        registration = ControllerRegistration(self._registration.of_controller(), channel)
         self.raft.start()
         async with trio.open_nursery() as nursery:
             await nursery.start(self._peers.run, self.raft)
@@ -234,10 +213,10 @@ class Quorum:
                 nursery.start_soon(registration.run)
                 await trio.lowlevel.checkpoint()  # the controller registers before the broker
             if config.is_broker:
-                await self._run_broker(channel, on_first_image, nursery)
+                await self._run_broker(channel, host, nursery)
             else:
                 await self._is_caught_up.wait()
-                self._publish_first(on_first_image)
+                await self._publish_first(None)
             self.publisher.subscribe(
                 "registration", lambda _, delta: self._register_again(delta, nursery, registration)
             )
@@ -246,16 +225,16 @@ class Quorum:
     async def _run_broker(
         self,
         channel: ControllerChannel,
-        on_first_image: Callable[[MetadataImage], None] | None,
+        host: Callable[[MetadataImage], Awaitable[None]] | None,
         nursery: trio.Nursery,
     ) -> None:
         """Register the broker; return when it is unfenced, with the first image applied."""
         setup = self._setup
         self.lifecycle = LifecycleShell(
             BrokerLifecycle(
-                self._unregistered(),
-                self._broker_registration(),
-                _lifecycle_timeouts(setup.settings.current),
+                self._registration.unregistered(),
+                self._registration.of_broker(),
+                setup.lifecycle_timeouts(),
             ),
             channel,
             metadata_offset=self._applied_offset,
@@ -266,7 +245,7 @@ class Quorum:
         )
         nursery.start_soon(self.lifecycle.run)
         await self.lifecycle.wait_for(BrokerState.RECOVERY)
-        self._publish_first(on_first_image)
+        await self._publish_first(host)
         self.lifecycle.ready_to_unfence()
         await self.lifecycle.wait_for(BrokerState.RUNNING)
 
@@ -274,7 +253,7 @@ class Quorum:
         await self._follows_leader()
         from barnabas.server.quorum.voter_maintenance import VoterMaintenance
 
-        config, cluster_id = self._setup.settings.current, self._setup.cluster_id
+        config, cluster_id = self._setup.config, self._setup.cluster_id
         maintenance = VoterMaintenance(self.core, self._peers, cluster_id, config)
         await maintenance.run(self._follows_leader)
 
@@ -306,9 +285,6 @@ class Quorum:
                 nursery.start_soon(end_with, self.raft.resign)
                 nursery.start_soon(end_with, self._peers.wait_until_gone)
 
-    def _unregistered(self) -> BrokerIdentity:
-        return BrokerIdentity(self._setup.node_id, self._incarnation_id, self._directory_ids())
-
     # Start
 
     def _load(self, log: MetadataLog) -> tuple[QuorumState, MetadataLoader]:
@@ -323,7 +299,7 @@ class Quorum:
     def _raft_core(self, log: MetadataLog, state: QuorumState, loader: MetadataLoader) -> RaftCore:
         node_id = self._setup.node_id
         local = Voter(ReplicaKey(node_id, log.directory_id), self._setup.controller_endpoints)
-        config = self._setup.settings.current
+        config = self._setup.config
         stated = loader.history.latest
         if not len(stated.voters) and not config.get("controller.quorum.bootstrap.servers"):
             raise StartupError(
@@ -342,58 +318,24 @@ class Quorum:
             state=state,
             log=loader.epochs,
             random=random.randrange,
-            timeouts=_raft_timeouts(config),
-        )
-
-    def _directory_ids(self) -> tuple[Uuid, ...]:
-        """The ids of the working directories that hold partitions (KIP-858)."""
-        volumes = self._setup.logs.volumes
-        return tuple(v.directory_id or ZERO_UUID for v in volumes if v.failure is None)
-
-    def _cordoned_directories(self) -> list[Uuid] | None:
-        """Return the directories that get no new partitions; None before KIP-1066."""
-        volumes = self._setup.logs.volumes
-        cordoned = [v.directory_id or ZERO_UUID for v in volumes if v.is_cordoned]
-        return cordoned if supports_cordoned_directories(self.image.features) else None
-
-    def _broker_registration(self) -> BrokerRegistrationRequest:
-        setup, request = self._setup, BrokerRegistrationRequest
-        return request(
-            broker_id=setup.node_id,
-            cluster_id=setup.cluster_id,
-            incarnation_id=self._incarnation_id,
-            listeners=_listeners(request.Listener, setup.broker_endpoints),
-            features=_features(request.Feature),
-            rack=setup.settings.current.rack,
-            log_dirs=list(self._directory_ids()),
-            previous_broker_epoch=self._previous_epoch(),
-        )
-
-    def _previous_epoch(self) -> int:
-        """The epoch in which all directories were last stopped cleanly, or -1."""
-        epochs = {volume.previous_broker_epoch for volume in self._setup.logs.volumes}
-        return epochs.pop() if len(epochs) == 1 else NO_EPOCH
-
-    def _controller_registration(self) -> ControllerRegistrationRequest:
-        return ControllerRegistrationRequest(
-            controller_id=self._setup.node_id,
-            incarnation_id=self._incarnation_id,
-            listeners=_listeners(
-                ControllerRegistrationRequest.Listener, self._setup.controller_endpoints
-            ),
-            features=_features(ControllerRegistrationRequest.Feature),
+            timeouts=self._setup.raft_timeouts(),
         )
 
     def _register_again(
         self, delta: MetadataDelta, nursery: trio.Nursery, registration: ControllerRegistration
     ) -> None:
         """Register again when metadata.version changes, as the records may get more fields."""
-        config = self._setup.settings.current
+        config = self._setup.config
         if METADATA_VERSION in delta.features:
             if config.is_broker:
                 self.lifecycle.register_again()
             if config.is_controller:
                 nursery.start_soon(registration.run)
+
+    def _cordoned_directories(self) -> list[Uuid] | None:
+        """Return the directories that get no new partitions; None before KIP-1066."""
+        is_supported = supports_cordoned_directories(self.image.features)
+        return self._registration.cordoned_directories() if is_supported else None
 
     # Publishing
 
@@ -406,14 +348,18 @@ class Quorum:
         brokers = self.image.brokers.values()
         return not any(each.is_active and each.id != self._setup.node_id for each in brokers)
 
-    def _publish_first(self, on_first_image: Callable[[MetadataImage], None] | None) -> None:
-        self._is_published = True
-        self.publisher.image = self._machine.image
-        self._configure_node(self.image)
+    async def _publish_first(self, host: Callable[[MetadataImage], Awaitable[None]] | None) -> None:
+        """Publish the image, and then what was committed while `host` took its time with it."""
+        first = self.publisher.image = self._machine.image
+        self._configure_node(first)
         # Before all other subscribers: they read the node's configuration.
         self.publisher.subscribe("configuration", self._follow_configuration, essential=True)
-        if on_first_image is not None:
-            on_first_image(self.image)
+        if host is not None:
+            await host(first)
+        self._is_published = True
+        newest = self._machine.image
+        if newest is not first:
+            self.publisher.publish(newest, difference(first, newest))
 
     def _deliver(self, effects: Effects) -> None:
         """Publish the committed batches, then answer the operations that wait for them."""
@@ -449,52 +395,3 @@ class Quorum:
 
 def _monotonic_ms() -> int:
     return int(trio.current_time() * 1000)
-
-
-def _raft_timeouts(config: NodeConfig) -> Timeouts:
-    return Timeouts(
-        election_ms=config.get_int("controller.quorum.election.timeout.ms"),
-        fetch_ms=config.get_int("controller.quorum.fetch.timeout.ms"),
-        backoff_max_ms=config.get_int("controller.quorum.election.backoff.max.ms"),
-        retry_backoff_ms=config.get_int("controller.quorum.retry.backoff.ms"),
-    )
-
-
-def _peer_settings(setup: QuorumSetup, log: MetadataLog) -> PeerSettings:
-    config = setup.settings.current
-    return PeerSettings(
-        node_id=setup.node_id,
-        cluster_id=setup.cluster_id,
-        request_timeout_s=config.get_int("controller.quorum.request.timeout.ms") / 1000,
-        retry_backoff_s=config.get_int("controller.quorum.retry.backoff.ms") / 1000,
-        fetch_bytes_max=config.get_int("controller.quorum.fetch.max.bytes"),
-        snapshot_bytes_max=config.get_int("controller.quorum.fetch.snapshot.max.bytes"),
-        directory=log.directory,
-    )
-
-
-def _lifecycle_timeouts(config: NodeConfig) -> LifecycleTimeouts:
-    return LifecycleTimeouts(
-        heartbeat_ms=config.get_int("broker.heartbeat.interval.ms"),
-        session_ms=config.get_int("broker.session.timeout.ms"),
-        initial_registration_ms=config.get_int("initial.broker.registration.timeout.ms"),
-    )
-
-
-def _listeners(listener: Callable[..., Any], endpoints: Iterable[Endpoint]) -> list[Any]:
-    return [
-        listener(
-            name=point.name,
-            host=point.host,
-            port=point.port,
-            security_protocol=point.security_protocol,
-        )
-        for point in endpoints
-    ]
-
-
-def _features(feature: Callable[..., Any]) -> list[Any]:
-    return [
-        feature(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in REGISTERED.items()
-    ]

@@ -4,8 +4,8 @@ The cores decide (`barnabas.cluster.replication.fetcher_core`). The tasks send t
 leaders, and start, wake and end with the assignments of each metadata image. A node without
 followed partitions has no fetcher.
 
-One more task creates the logs of new followers, some at a time: a topic may have thousands, and the
-loop serves other requests in between.
+One more task creates or loads the logs of followers, some at a time: a node may have thousands, and
+the loop serves other requests in between.
 """
 
 from collections.abc import Callable
@@ -47,21 +47,21 @@ class ReplicaFetchers:
         self._now_ms = now_ms
         self._tasks: dict[FetcherKey, FetcherTask] = {}
         self._nursery: trio.Nursery | None = None
-        self._uncreated = trio.Event()
+        self._unopened = trio.Event()
 
-    def create_logs_soon(self) -> None:
-        """There are logs of new followers to create."""
-        self._uncreated.set()
+    def open_logs_soon(self) -> None:
+        """There are logs of followers to open."""
+        self._unopened.set()
 
-    async def create_logs(self, create_next: Callable[[int], bool]) -> None:
-        """Create the logs of new followers, until cancelled; the fetchers then learn of them.
+    async def open_logs(self, open_next: Callable[[int], bool]) -> None:
+        """Create or load the logs of followers, until cancelled; the fetchers then learn of them.
 
-        `create_next` creates up to a number of logs, and returns True while there are more.
+        `open_next` opens up to a number of logs, and returns True while there are more.
         """
         while True:
-            await self._uncreated.wait()
-            self._uncreated = trio.Event()
-            while create_next(_LOGS_PER_STEP):
+            await self._unopened.wait()
+            self._unopened = trio.Event()
+            while open_next(_LOGS_PER_STEP):
                 await trio.lowlevel.checkpoint()
             self._follow_assignments()
             await trio.lowlevel.checkpoint()
