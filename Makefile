@@ -9,6 +9,7 @@
 #   make sim-mistakes   search for the planted mistakes of the cluster; make sim-coverage
 #   make ladder-short   faults of three nodes under load, each once (minutes)
 #   make ladder   the same repeatedly, beside three Apache Kafka nodes (SECONDS=3600)
+#   make ladder-mistakes   mistakes planted in real nodes, which the steps of the ladder must notice
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
@@ -50,7 +51,7 @@ WORKERS ?= 2
   bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle ladder ladder-short ladder-partitions bench-nodes \
-  soak-cluster clean
+  ladder-mistakes soak-cluster clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -94,6 +95,9 @@ soak-cluster: $(DEV) $(JARS)
 
 ladder-short: $(DEV) $(JARS)
 	$(BIN)/python -m pytest compat_tests/cluster $(ARGS)
+
+ladder-mistakes: $(DEV) $(JARS)
+	$(BIN)/python -m compat_tests.cluster.ladder_mistakes $(ARGS)
 
 ladder: $(DEV) $(JARS)
 	$(BIN)/python -m bench.cluster --write $(if $(filter-out file,$(origin SECONDS)),--seconds $(SECONDS)) $(ARGS)

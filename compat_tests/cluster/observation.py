@@ -41,8 +41,14 @@ def brokers(address: str) -> set[int]:
 
 def partitions(address: str, topic: str) -> dict[int, Partition]:
     """Return a topic's partitions as a node's metadata has them."""
+    with wire.Connection(address) as connection:
+        return partitions_of(connection, topic)
+
+
+def partitions_of(connection: wire.Connection, topic: str) -> dict[int, Partition]:
+    """Return a topic's partitions over a connection that is open."""
     wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
-    (found,) = wire.call(address, wanted, 9).topics
+    (found,) = connection.call(wanted, 9).topics
     return {
         each.partition_index: Partition(
             each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)

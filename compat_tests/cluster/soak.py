@@ -4,6 +4,9 @@ The cluster has four nodes with failing disks, proxies between them, and racks. 
 connections for a node that has ended, so the controller fences a killed node when its session ends,
 after 9 s. After each step all nodes run, and what was acked is compared with the partitions. The
 seed repeats the order.
+
+Between the steps, when their topics are deleted and their clients have ended, the nodes must not
+have more files and connections open than before: what a step leaves behind, the next ones add to.
 """
 
 import argparse
@@ -12,11 +15,11 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
-from compat_tests.cluster.clusters import ProxiedCluster, resident_mb
+from compat_tests.cluster import observation
+from compat_tests.cluster.clusters import BarnabasCluster, ProxiedCluster, resident_mb
 from compat_tests.cluster.faulty_disks import EIO, ENOSPC, FaultyCluster
 from compat_tests.cluster.pinger import READ
 from compat_tests.cluster.steps import (
@@ -30,9 +33,11 @@ from compat_tests.cluster.steps import (
     suspensions,
     voters,
 )
-from compat_tests.cluster.steps.trial import Figure, commit_of_the_tree, topic_prefix
+from compat_tests.cluster.steps.trial import Figure, commit_of_the_tree, delete_topics
 
 _NODES = 4
+_LEFT_OPEN_MAX = 40
+_CLOSED_S = 30.0
 _CONFIG = {
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.response.max.bytes": str(reassignments.FETCH_BYTES),
@@ -77,11 +82,12 @@ def main() -> int:
     began, done = time.monotonic(), 0
     memory: list[tuple[float, float]] = []
     with SoakCluster() as cluster:
+        base = open_files(cluster)
         while time.monotonic() - began < options.seconds:
             for step in order.sample(list(STEPS), len(STEPS)):
                 if time.monotonic() - began > options.seconds:
                     break
-                if not _run(cluster, step):
+                if not _run(cluster, step, base):
                     return 1
                 done += 1
                 memory.append((time.monotonic() - began, _memory(cluster)))
@@ -89,14 +95,15 @@ def main() -> int:
     return 0
 
 
-def _run(cluster: SoakCluster, step: str) -> bool:
-    """Run one step; bring all nodes back; False when it failed."""
+def _run(cluster: SoakCluster, step: str, base: int) -> bool:
+    """Run one step; bring all nodes back; False when it failed, or left files open."""
     run, argument = STEPS[step]
     started = time.monotonic()
     try:
         run(cluster, argument)
         cluster.start()
-        _delete_topics(cluster)
+        delete_topics(cluster)
+        wait_for_closed_files(cluster, base)
     except (AssertionError, TimeoutError, OSError, EOFError, RuntimeError) as error:
         print(f"FAILED {step}: {type(error).__name__} {error}", flush=True)
         for node_id in cluster.nodes:
@@ -108,14 +115,25 @@ def _run(cluster: SoakCluster, step: str) -> bool:
     return True
 
 
-def _delete_topics(cluster: SoakCluster) -> None:
-    """Delete the topics of the steps before: the cluster keeps its size."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    prefix = topic_prefix()
-    topics = [each for each in admin.list_topics(timeout=20).topics if each.startswith(prefix)]
-    if topics:
-        for future in admin.delete_topics(topics, operation_timeout=30).values():
-            future.result(60)
+def wait_for_closed_files(cluster: BarnabasCluster, base: int) -> None:
+    """Wait until no node has more files and connections open than `base` and some."""
+    try:
+        observation.seconds_until(lambda: open_files(cluster) <= base + _LEFT_OPEN_MAX, _CLOSED_S)
+    except TimeoutError:
+        raise AssertionError(f"{open_files(cluster)} files are open, {base} before") from None
+
+
+def open_files(cluster: BarnabasCluster) -> int:
+    """Return the open descriptors of the node that has most, without those of internal topics."""
+    return max(_open_files_of(node.pid) for node in cluster.nodes.values())
+
+
+def _open_files_of(pid: int) -> int:
+    targets: list[str] = []
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            targets.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    return sum("/__" not in target for target in targets)
 
 
 def _memory(cluster: SoakCluster) -> float:

@@ -16,6 +16,7 @@ from compat_tests.cluster.steps.trial import (
 )
 
 _REJOINED_S = 60.0
+_FAR_S = 0.02
 _CUT_S = 60.0
 """How long a leader is cut off at most: several elections of the quorum, and a session."""
 
@@ -59,8 +60,10 @@ def cut_leader(
 def slow_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
     """Step 8: a follower behind 200 ms and 1 MB/s leaves the ISR, and returns under load.
 
-    The load is half of what the cluster takes, before, while and after the follower is slow. It has
-    acks=1: a producer with acks=all waits for the slow follower, which then never falls behind.
+    It returns behind 20 ms, which is longer than the time between two batches of the load: it never
+    has all that the leader has, and joins only because the leader waits for it. The load is half of
+    what the cluster takes, before, while and after the follower is slow. It has acks=1: a producer
+    with acks=all waits for the slow follower, which then never falls behind.
     """
     topic = create_topic(cluster, 1)
     state = observation.partitions(cluster.addresses[1], topic)[0]
@@ -77,8 +80,9 @@ def slow_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
             lambda: slow not in observation.partitions(leader, topic)[0].isr, seconds
         )
         pinger.wait_for_acks(time.monotonic(), 30)
-        cluster.proxy.heal()
+        cluster.proxy.set_rule(slow, state.leader, Rule(delay_s=_FAR_S))
         rejoined = wait_in_sync(cluster, topic, _REJOINED_S)
+        cluster.proxy.heal()
         time.sleep(1)
     check_ledger(cluster, pinger)
     return [

@@ -2,10 +2,11 @@
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import attrs
 
+from compat_tests import wire
 from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import TrialCluster
 from compat_tests.cluster.group_reader import GroupReader
@@ -117,21 +118,25 @@ def _restart_each(cluster: TrialCluster, topic: str) -> tuple[list[float], list[
         node.start()
         wait_in_sync(cluster, topic)
         catch_ups.append(time.monotonic() - started)
-    assert any(moved), "leaders move when a node has ended, not before"
+    assert sum(moved) > len(moved) // 2, f"nodes ended without handing over: {moved}"
     return stops, catch_ups
 
 
 def _stop(cluster: TrialCluster, node_id: int, topic: str) -> bool:
-    """Stop a node; True when another node saw its leaderships move before it ended."""
+    """Stop a node; True when it served clients until its leaderships had moved.
+
+    Other nodes would also move them after they notice that it has ended, so only the node itself is
+    asked, over a connection that was open before.
+    """
     node = cluster.nodes[node_id]
-    witness = next(each for other, each in cluster.addresses.items() if other != node_id)
     statuses: list[int] = []
     stopping = threading.Thread(target=lambda: statuses.append(node.stop()))
-    stopping.start()
     has_moved = False
-    while node.is_running and not has_moved:
-        leaders = {each.leader for each in observation.partitions(witness, topic).values()}
-        has_moved = node_id not in leaders and node.is_running
+    with wire.Connection(cluster.addresses[node_id]) as connection, suppress(OSError, EOFError):
+        stopping.start()
+        while not has_moved:
+            found = observation.partitions_of(connection, topic).values()
+            has_moved = node_id not in {each.leader for each in found}
     stopping.join()
     assert statuses[0] in (0, 143), f"node {node_id} ended with {statuses[0]}"
     return has_moved
