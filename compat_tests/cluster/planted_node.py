@@ -68,9 +68,9 @@ def failed_markers_count_as_written() -> None:
 def racks_are_ignored() -> None:
     """A consumer is never sent to the follower in its rack."""
     from barnabas.cluster.replication.replica_selection import NO_PREFERENCE
-    from barnabas.server.api.handlers.data import fetch_handler
+    from barnabas.server.api.handlers.data import fetch_reading
 
-    fetch_handler.preferred_read_replica = lambda *_: NO_PREFERENCE
+    fetch_reading.preferred_read_replica = lambda *_: NO_PREFERENCE
 
 
 def high_watermark_of_the_quorum_falls() -> None:
