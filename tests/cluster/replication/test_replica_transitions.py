@@ -274,36 +274,47 @@ def test_new_follower_is_fetched_when_its_log_is_created(deferring: Broker) -> N
     assert deferring.logs.known("t", 0) is None
     assert deferring.fetched_from == []
     deferring.apply(leader=3, leader_epoch=1)
-    assert not deferring.replicas.open_next_logs(1)
+    assert not deferring.replicas.open_next_log()
     assert deferring.logs.known("t", 0) is not None
     assert deferring.fetched_from == [(3, 1)]
 
 
 def test_follower_with_a_log_is_fetched_at_once(deferring: Broker) -> None:
     deferring.apply()
-    assert not deferring.replicas.open_next_logs(1)
+    assert not deferring.replicas.open_next_log()
     deferring.apply(leader=3, leader_epoch=1)
     assert deferring.fetched_from == [(3, 1)]
 
 
-@pytest.mark.parametrize("change", [{"leader": 1}, {"replicas": (2, 3), "isr": (2, 3)}])
-def test_replica_that_no_longer_follows_gets_no_log(
-    deferring: Broker, change: dict[str, Any]
-) -> None:
+def test_replica_that_was_removed_gets_no_log(deferring: Broker) -> None:
     deferring.apply()
-    deferring.apply(leader_epoch=1, **change)
-    assert not deferring.replicas.open_next_logs(5)
+    deferring.apply(replicas=(2, 3), isr=(2, 3))
+    assert not deferring.replicas.open_next_log()
     assert deferring.fetched_from == []
     assert deferring.logs.known("t", 0) is None
 
 
-def test_open_next_logs_creates_at_most_as_many(deferring: Broker) -> None:
-    topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(5), deferring.state))
+def test_log_of_a_leader_with_followers_is_created_before_they_fetch(deferring: Broker) -> None:
+    deferring.apply(leader=1)
+    assert deferring.logs.known("t", 0) is None
+    assert not deferring.replicas.open_next_log()
+    assert deferring.logs.known("t", 0) is not None
+    assert deferring.fetched_from == []
+
+
+def test_log_of_an_only_replica_is_created_when_it_is_used(deferring: Broker) -> None:
+    deferring.apply(leader=1, replicas=(1,), isr=(1,), directories=(DIRECTORY_UNASSIGNED,))
+    assert deferring.calls == 0
+    assert deferring.partition.log is deferring.logs.known("t", 0)
+
+
+def test_open_next_log_returns_true_while_there_are_more(deferring: Broker) -> None:
+    topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(3), deferring.state))
     deferring.replicas.apply(
         MetadataImage(topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
     )
-    for count, more in ((2, True), (4, True), (5, False)):
-        assert deferring.replicas.open_next_logs(2) is more
+    for count, more in ((1, True), (2, True), (3, False)):
+        assert deferring.replicas.open_next_log() is more
         assert len(list(deferring.logs.logs())) == count
 
 
@@ -315,7 +326,7 @@ def test_follower_whose_log_is_not_loaded_is_fetched_when_it_is(deferring: Broke
     log = deferring.logs.known("t", 0)
     assert log is not None
     assert not log.is_loaded
-    assert not deferring.replicas.open_next_logs(1)
+    assert not deferring.replicas.open_next_log()
     assert deferring.fetched_from == [(2, 0)]
     assert log.is_loaded
 

@@ -41,8 +41,9 @@ class ReplicaManager:
 
     `config` returns the node's current configuration, `now_ms` the wall clock, and `monotonic_ms`
     a clock that only advances. `isr_manager` has the changes of ISRs for the controller;
-    `on_proposal` is called when one is added. With `on_unopened`, the logs of followers are not
-    created or loaded at once: it is called when `open_next_logs` has some to open.
+    `on_proposal` is called when one is added. With `on_unopened`, the logs of followers, and of
+    leaders with followers, are not created or loaded at once: it is called when there are some for
+    `open_next_log`.
     """
 
     def __init__(
@@ -343,22 +344,37 @@ class ReplicaManager:
         The log of a follower is created also without a leader.
         """
         key = (partition.topic_id, partition.partition)
-        if partition.leader == self.broker_id:
-            self._unopened.pop(key, None)
+        if partition.is_leader:
             self.fetchers.unfollow(key)
-            return
-        log = self.logs.known(partition.topic, partition.partition)
-        is_loaded = log is not None and log.is_loaded
-        if is_loaded or self.on_unopened is None:
-            self._fetch(partition)
-        else:
+        if self.on_unopened is not None and self._is_opened_later(partition):
             self._unopened[key] = partition
             self.on_unopened()
+            return
+        self._unopened.pop(key, None)
+        if not partition.is_leader:
+            self._fetch(partition)
 
-    def open_next_logs(self, most: int) -> bool:
-        """Create or load the logs of up to `most` followers; True while there are more."""
-        for key in list(islice(self._unopened, most)):
-            self._fetch(self._unopened.pop(key))
+    def _is_opened_later(self, partition: Partition) -> bool:
+        """True when the log is not open yet, and fetches between brokers will need it.
+
+        The log of an only replica waits for its first use.
+        """
+        image = partition.image
+        if partition.is_leader and image is not None and len(image.replicas) == 1:
+            return False
+        log = self.logs.known(partition.topic, partition.partition)
+        return log is None or not log.is_loaded
+
+    def open_next_log(self) -> bool:
+        """Create or load the next log; True while there are more."""
+        for key in islice(self._unopened, 1):
+            partition = self._unopened.pop(key)
+            if partition.is_leader:
+                with suppress(KafkaError):  # the first request gets it, too
+                    partition.log  # noqa: B018  (opens or creates it)
+            else:
+                self._fetch(partition)
+            break
         return bool(self._unopened)
 
     def _fetch(self, partition: Partition) -> None:

@@ -1,8 +1,9 @@
 """A node: its parts, the order in which they start, and the order in which they stop.
 
-Start: addresses are bound, the data directories locked (formatted when new), logs opened, the
+Start: addresses are bound, the data directories locked (formatted when new), logs found, the
 controller listeners opened, as other voters elect the leader through them, the quorum started, the
-broker registered, coordinators started, and only then clients are accepted.
+broker registered, its logs recovered after a kill, coordinators started, and only then clients are
+accepted.
 Stop: connections are refused, requests in flight are answered, then coordinators, quorum
 and logs stop. The clean-shutdown marker is written last.
 """
@@ -331,7 +332,7 @@ class Node:
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
         await nursery.start(self.fetchers.run)
-        nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_logs)
+        nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_log)
 
     def _detect_failures(self, nursery: trio.Nursery) -> None:
         """Let this node's controller notice when the process of another broker ends."""

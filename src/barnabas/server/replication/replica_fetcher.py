@@ -4,8 +4,8 @@ The cores decide (`barnabas.cluster.replication.fetcher_core`). The tasks send t
 leaders, and start, wake and end with the assignments of each metadata image. A node without
 followed partitions has no fetcher.
 
-One more task creates or loads the logs of followers, some at a time: a node may have thousands, and
-the loop serves other requests in between.
+One more task creates or loads logs of replicated partitions, some at a time: a node may have
+thousands, and the loop serves other requests in between.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barnabas.server.replication.fetcher_task import FetcherTask
 
 _DYNAMIC: Final = ("num.replica.fetchers",)
-_LOGS_PER_STEP: Final = 50
+_STEP_S: Final = 0.01
 
 
 class ReplicaFetchers:
@@ -50,19 +50,23 @@ class ReplicaFetchers:
         self._unopened = trio.Event()
 
     def open_logs_soon(self) -> None:
-        """There are logs of followers to open."""
+        """There are logs to open."""
         self._unopened.set()
 
-    async def open_logs(self, open_next: Callable[[int], bool]) -> None:
-        """Create or load the logs of followers, until cancelled; the fetchers then learn of them.
+    async def open_logs(self, open_next: Callable[[], bool]) -> None:
+        """Create or load logs, until cancelled; the fetchers then learn of them.
 
-        `open_next` opens up to a number of logs, and returns True while there are more.
+        `open_next` opens a log, and returns True while there are more. A file system may take ten
+        times as long for new files as it did before, so a step ends after a time, not a number.
         """
         while True:
             await self._unopened.wait()
             self._unopened = trio.Event()
-            while open_next(_LOGS_PER_STEP):
-                await trio.lowlevel.checkpoint()
+            began = trio.current_time()
+            while open_next():
+                if trio.current_time() - began > _STEP_S:
+                    await trio.lowlevel.checkpoint()
+                    began = trio.current_time()
             self._follow_assignments()
             await trio.lowlevel.checkpoint()
 
