@@ -231,7 +231,7 @@ def test_node_whose_quorum_cannot_write_logs_one_line(tmp_path, monkeypatch) -> 
         raise OSError(errno.EIO, "I/O error")
 
     monkeypatch.setattr(Segment, "sync_batches", refuse)
-    with pytest.raises(DisksLostError, match=r"the quorum's log cannot be written: .*I/O error"):
+    with pytest.raises(DisksLostError, match=r"the quorum's log in .* cannot be used: .*I/O error"):
         Node(tmp_path).start()
 
 
