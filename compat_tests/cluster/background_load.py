@@ -1,4 +1,4 @@
-"""A load in a thread of its own, for as long as a `with` block."""
+"""A load in its own thread, for as long as a `with` block."""
 
 import threading
 from typing import Self

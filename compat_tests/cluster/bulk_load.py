@@ -9,7 +9,7 @@ from compat_tests.cluster.background_load import BackgroundLoad
 
 VALUE = b"x" * 100
 _STEP = 1000
-_TICK_S = 0.02
+_TICK_S = 0.005
 
 
 class BulkProducer:

@@ -16,6 +16,7 @@ import trio
 
 CLIENTS = 0
 _CHUNK = 64 * 1024
+_IN_TRANSIT_MAX = 64
 
 
 class Link(Enum):
@@ -145,13 +146,29 @@ class PairProxy:
     async def relay(
         self, source: trio.SocketStream, sink: trio.SocketStream, pair: tuple[int, int]
     ) -> None:
-        """Pass bytes on under the pair's rule, until an end closes."""
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while data := await source.receive_some(_CHUNK):
+        """Pass bytes on under the pair's rule, until an end closes.
+
+        A delay does not limit the rate: later bytes are in transit meanwhile.
+        """
+        entry, exit_ = trio.open_memory_channel[tuple[float, bytes]](_IN_TRANSIT_MAX)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._deliver, exit_, sink, pair)
+            with entry, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                while data := await source.receive_some(_CHUNK):
+                    await entry.send((trio.current_time() + self._rule(pair).delay_s, data))
+
+    async def _deliver(
+        self,
+        transit: "trio.MemoryReceiveChannel[tuple[float, bytes]]",
+        sink: trio.SocketStream,
+        pair: tuple[int, int],
+    ) -> None:
+        with transit, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for due, data in transit:
                 while self._rule(pair).link is Link.SILENT:
                     await self._changed.wait()
-                rule = self._rule(pair)
-                await trio.sleep(rule.delay_s + len(data) / rule.bytes_per_s)
+                await trio.sleep_until(due)
+                await trio.sleep(len(data) / self._rule(pair).bytes_per_s)
                 await sink.send_all(data)
 
 

@@ -16,7 +16,7 @@ from compat_tests.cluster.steps.trial import (
 )
 
 _REJOINED_S = 60.0
-_FAR_S = 0.02
+_FAR_S = 0.01
 _CUT_S = 60.0
 """How long a leader is cut off at most: several elections of the quorum, and a session."""
 
@@ -60,7 +60,7 @@ def cut_leader(
 def slow_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
     """Step 8: a follower behind 200 ms and 1 MB/s leaves the ISR, and returns under load.
 
-    It returns behind 20 ms, which is longer than the time between two batches of the load: it never
+    It returns behind 10 ms, which is longer than the time between two batches of the load: it never
     has all that the leader has, and joins only because the leader waits for it. The load is half of
     what the cluster takes, before, while and after the follower is slow. It has acks=1: a producer
     with acks=all waits for the slow follower, which then never falls behind.

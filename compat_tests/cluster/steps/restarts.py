@@ -125,8 +125,8 @@ def _restart_each(cluster: TrialCluster, topic: str) -> tuple[list[float], list[
 def _stop(cluster: TrialCluster, node_id: int, topic: str) -> bool:
     """Stop a node; True when it served clients until its leaderships had moved.
 
-    Other nodes would also move them after they notice that it has ended, so only the node itself is
-    asked, over a connection that was open before.
+    Other nodes would also move them after they notice that it has ended, so the node itself must
+    say so, over a connection that was open before.
     """
     node = cluster.nodes[node_id]
     statuses: list[int] = []

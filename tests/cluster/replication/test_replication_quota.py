@@ -56,7 +56,7 @@ def test_is_exceeded_equals_the_mean_over_the_windows(steps: list[tuple[int, int
 
 
 def test_rate_is_kept_by_a_sender_that_waits() -> None:
-    """Three leaders answer at once, and what is held back is asked for again after 100 ms."""
+    """Three leaders answer at once, and throttled partitions are fetched again after 100 ms."""
     quota = ReplicationQuota()
     quota.rate = 1_000_000
     now_ms, sent = 0, {0: 0}

@@ -1,4 +1,4 @@
-"""What this process registers as a broker and as a controller: its incarnation, and its parts."""
+"""The registrations of this process as a broker and as a controller."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a node's part of the quorum needs from the node, and its timeouts and sizes."""
+"""The parts of the node that its quorum uses, and the timeouts and sizes of the quorum."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

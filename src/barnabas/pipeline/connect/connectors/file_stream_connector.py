@@ -1,4 +1,4 @@
-"""What the two FileStream connectors share: one file, and one task for it."""
+"""The parts that both FileStream connectors have: one file, and one task for it."""
 
 from collections.abc import Mapping
 from typing import ClassVar
