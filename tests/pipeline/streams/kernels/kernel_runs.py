@@ -26,7 +26,7 @@ def rows(
     most: int = 30,
 ) -> st.SearchStrategy[list[Row]]:
     """Rows of one partition with unordered timestamps, in the order of their arrival."""
-    value = values or st.one_of(st.none(), st.integers(0, 9))
+    value = st.one_of(st.none(), st.integers(0, 9)) if values is None else values
     entry = st.builds(
         record,
         st.sampled_from(list(keys)),

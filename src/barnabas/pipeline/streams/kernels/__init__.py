@@ -5,13 +5,22 @@ order of rows; the state of a bucket and its bytes. What may not: Kafka clients,
 
 How data passes: rows are hashed by key into buckets. `in_stream_order` puts the rows of a bucket
 into the order in which Kafka Streams takes them, `kernel.step(rows, state)` yields output rows and
-changes the state, and the state is stored as one blob.
+changes the state, `state_codec` turns the state into one blob for Spark's state store.
 
     kernel_rows         rows, sides, windows, and their order
-    kernel_protocol     the contract of kernels
+    kernel_protocol     the contract of kernels, and a base that takes row by row
     bucket_state        the state of a bucket: one task for each source partition
+    state_codec         the state as bytes; plain_data is what it may contain
     stream_aggregates   reduce, aggregate and count of a stream; deduplication
+    time_windows        tumbling and hopping windows
+    session_windows, sliding_windows   the other windows
+    suppression         final results of windows, or one result in a time
     stream_table_joins  a stream with a table, or with a global table
+    stream_joins        two streams within a time
+    table_joins         two tables by key; foreign_key_joins by a part of the value
+    table_kernels       filter, map and regroup a table; table_aggregates with undo
+    user_kernels        a user's processor with its stores and punctuation
+    kernel_chain        several kernels as one, where the key stays
 
 Time is stream time: the largest timestamp of a source partition. A task is a source partition
 within a bucket, as a task of Kafka Streams is a partition within an application.

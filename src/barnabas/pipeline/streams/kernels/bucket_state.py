@@ -2,7 +2,8 @@
 
 A task of Kafka Streams holds the keys of one partition and the time of that partition. A bucket
 holds a share of the keys of all partitions, so it holds a share of each task. Times of partitions
-stay apart: a partition that is behind loses no rows because another is ahead.
+stay apart: a partition that is behind loses no rows because another is ahead. A kernel that does
+not look at time keeps all keys in one task.
 """
 
 from collections import Counter

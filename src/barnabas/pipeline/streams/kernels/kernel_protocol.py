@@ -55,7 +55,7 @@ class RowKernel:
     first: ClassVar[Side] = Side.LEFT
     acts_on_time: ClassVar[bool] = False
     has_one_task: ClassVar[bool] = False
-    """True when rows of all partitions share one state and one stream time."""
+    """True when rows of all partitions share one state: for kernels that do not look at time."""
 
     @property
     def signature(self) -> Mapping[str, Value]:

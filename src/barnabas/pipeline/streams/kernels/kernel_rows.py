@@ -70,7 +70,7 @@ class Row(NamedTuple):
     old: Value = None
     """The value before this change, in rows of tables whose kernel sends old values."""
     stream_time_ms: int = UNKNOWN_MS
-    """The stream time of the partition at this row; UNKNOWN_MS when only this row is known."""
+    """The largest timestamp of the partition up to this row; UNKNOWN_MS before it is taken."""
 
 
 def identity(row: Row) -> bytes:
@@ -99,9 +99,9 @@ def in_stream_order(rows: Iterable[Row], first: Side = Side.LEFT) -> list[Row]:
     stamped: list[tuple[int, int, int, int, Row]] = []
     for index, row in enumerate(by_offset):
         source = (row.side, row.partition)
-        time_ms = max(row.timestamp_ms, row.stream_time_ms)
-        if row.side is not Side.TIME:
-            time_ms = reached[source] = max(time_ms, reached.get(source, UNKNOWN_MS))
+        time_ms = row.stream_time_ms
+        if time_ms == UNKNOWN_MS:
+            time_ms = reached[source] = max(row.timestamp_ms, reached.get(source, UNKNOWN_MS))
         stamped.append((time_ms, _rank(row.side, first), row.partition, index, row))
     stamped.sort(key=_stream_place)
     return [

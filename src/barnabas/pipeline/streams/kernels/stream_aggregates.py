@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 import attrs
 
-from barnabas.pipeline.streams.kernels.bucket_state import TaskState
+from barnabas.pipeline.streams.kernels.bucket_state import Store, TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import (
     UNKNOWN_MS,
@@ -52,11 +52,11 @@ class StreamAggregate(RowKernel):
     """The aggregate of all values of a key. Rows without key or value are dropped."""
 
     name: ClassVar[str] = "stream-aggregate"
+    has_one_task: ClassVar[bool] = True
     aggregation: Aggregation
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield the new aggregate, at the largest timestamp of its rows."""
-        task.observe(row)
         if row.key is None:
             return NO_KEY
         if row.value is None:
@@ -110,7 +110,7 @@ class Deduplicate(RowKernel):
         """True when a row that is not late may be within the window of this time."""
         return time_ms >= now_ms - 2 * self.window_ms
 
-    def _forget(self, passed: dict[bytes | str | int, Value], task: TaskState, now_ms: int) -> None:
+    def _forget(self, passed: Store, task: TaskState, now_ms: int) -> None:
         """Remove keys that no row can match, once in each window."""
         swept = task.store("swept")
         if now_ms - swept.get("ms", UNKNOWN_MS) <= self.window_ms:
@@ -119,9 +119,7 @@ class Deduplicate(RowKernel):
         for key in self._ended(passed, now_ms):
             del passed[key]
 
-    def _ended(
-        self, passed: dict[bytes | str | int, Value], now_ms: int
-    ) -> list[bytes | str | int]:
+    def _ended(self, passed: Store, now_ms: int) -> list[bytes | str | int]:
         return [
             key
             for key, times in passed.items()

@@ -24,12 +24,12 @@ class StreamTableJoin(RowKernel):
 
     name: ClassVar[str] = "stream-table-join"
     first: ClassVar[Side] = Side.RIGHT
+    has_one_task: ClassVar[bool] = True
     joiner: Joiner
     is_left: bool = False
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Change the table, or yield the row with the table's value."""
-        task.observe(row)
         table = task.store("table")
         if row.side is Side.RIGHT:
             return _change(table, row)

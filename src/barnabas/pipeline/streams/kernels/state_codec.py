@@ -1,0 +1,76 @@
+"""The state of a bucket as one blob, with the signature of its kernel.
+
+The signature is compared when the blob is read: a state of another kernel, of another version or
+with other settings is refused, and the message names the difference.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from barnabas.pipeline.streams.kernels.bucket_state import BucketState, Store, TaskState
+from barnabas.pipeline.streams.kernels.kernel_protocol import StateMismatchError
+from barnabas.pipeline.streams.kernels.kernel_rows import Value
+from barnabas.pipeline.streams.kernels.plain_data import pack, unpack
+
+_FORMAT: Final = 1
+
+
+def encode(state: BucketState, signature: Mapping[str, Value]) -> bytes:
+    """Return the blob of a state. Raises StateMismatchError when a value is not plain data."""
+    try:
+        return pack([_FORMAT, dict(signature), _plain(state)])
+    except ValueError as error:
+        message = f"the state of {_name(signature)} cannot be stored: {error}"
+        raise StateMismatchError(message) from error
+
+
+def decode(blob: bytes, signature: Mapping[str, Value]) -> BucketState:
+    """Return the state of a blob.
+
+    Raises StateMismatchError when it is not a state of the kernel with this signature.
+    """
+    try:
+        version, stored, content = unpack(blob)
+        if version == _FORMAT and stored == dict(signature):
+            return _state(content)
+    except (TypeError, ValueError, AttributeError) as error:
+        message = f"the stored state of {_name(signature)} is damaged: {error}"
+        raise StateMismatchError(message) from error
+    if version != _FORMAT:
+        raise StateMismatchError(
+            f"the stored state of {_name(signature)} has format {version!r}, and this release "
+            f"reads format {_FORMAT}"
+        )
+    raise StateMismatchError(_difference(stored, signature))
+
+
+def _difference(stored: Value, signature: Mapping[str, Value]) -> str:
+    kept = cast(dict[str, Value], stored if isinstance(stored, dict) else {})
+    differences = [
+        f"{name} is {kept.get(name)!r} in the state and {signature.get(name)!r} in the query"
+        for name in sorted({*kept, *signature})
+        if kept.get(name) != signature.get(name)
+    ]
+    return (
+        f"the stored state is not one of {_name(signature)}: {'; '.join(differences)}. Keep the "
+        "query as it was, or start it with a new checkpoint"
+    )
+
+
+def _name(signature: Mapping[str, Value]) -> str:
+    return str(signature.get("kernel", "a kernel"))
+
+
+def _plain(state: BucketState) -> list[Value]:
+    tasks = [[number, task.time_ms, task.stores] for number, task in state.tasks.items()]
+    return [tasks, {name: _plain(part) for name, part in state.parts.items()}]
+
+
+def _state(content: Value) -> BucketState:
+    tasks, parts = content
+    found = BucketState()
+    for number, time_ms, stores in tasks:
+        found.tasks[number] = TaskState(time_ms, cast(dict[str, Store], dict(stores)))
+    for name, part in parts.items():
+        found.parts[name] = _state(part)
+    return found

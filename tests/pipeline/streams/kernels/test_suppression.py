@@ -1,0 +1,83 @@
+"""Suppression, against a list of what is held back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.pipeline.streams.kernels.bucket_state import BucketState
+from barnabas.pipeline.streams.kernels.kernel_chain import Chain
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Window, identity
+from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
+from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation, counting
+from barnabas.pipeline.streams.kernels.suppression import until_time_limit, until_window_closes
+from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
+from tests.pipeline.streams.kernels.kernel_runs import KEYS, facts, record, rows, run
+
+collecting = Aggregation(lambda key, value, found: [*found, value], list)
+
+
+@given(rows(), st.integers(0, 20))
+def test_time_limit_sends_the_newest_change_of_each_key(taken: list[Row], limit_ms: int) -> None:
+    now_ms = -1
+    held: dict[bytes, tuple[int, Row]] = {}
+    expected: list[tuple[object, ...]] = []
+    for row in taken:
+        now_ms = max(now_ms, row.timestamp_ms)
+        due_ms, _ = held.get(identity(row), (row.timestamp_ms, row))
+        held[identity(row)] = (due_ms, row)
+        for due_ms, key in sorted((due_ms, key) for key, (due_ms, _) in held.items()):
+            if due_ms <= now_ms - limit_ms:
+                sent = held.pop(key)[1]
+                expected.append((sent.key, None, sent.value, sent.timestamp_ms))
+    assert list(facts(run(until_time_limit(limit_ms), taken))) == expected
+
+
+@given(rows(until_ms=90, keys=[*KEYS, None]), st.integers(0, 9), st.integers(1, 9))
+def test_final_results_of_windows_hold_all_rows_that_were_in_time(taken, grace_ms, size) -> None:
+    windows = TimeWindowAggregate(TimeWindows(size, size, grace_ms), collecting)
+    end = record(b"end", 0, 1000)
+    updates = run(windows, [*taken, end])
+    newest = {(row.key, row.window): row for row in updates if row.key != b"end"}
+    expected = sorted(facts(newest.values()), key=lambda fact: (fact[1][1], fact[0], fact[1]))
+    final = run(Chain([windows, until_window_closes(grace_ms)]), [*taken, end])
+    found = list(facts(final))
+    assert sorted(found, key=lambda fact: (fact[1][1], fact[0], fact[1])) == expected
+
+
+def test_final_results_of_sessions_have_no_tombstones_and_merged_sessions_once() -> None:
+    sessions = SessionWindowAggregate(5, counting(), lambda key, one, two: one + two)
+    taken = [record(b"a", 1, time_ms) for time_ms in (0, 4, 8, 50)]
+    final = run(Chain([sessions, until_window_closes(5)]), taken)
+    assert list(facts(final)) == [(b"a", (0, 8), 3, 8)]
+
+
+def test_final_results_follow_time_without_rows() -> None:
+    chain = Chain([TimeWindowAggregate(TimeWindows(10, 10), counting()), until_window_closes(0)])
+    state = BucketState()
+    assert run(chain, [record(b"a", 1, 3)], state) == []
+    assert run(chain, [Row(None, None, 9, Side.TIME)], state) == []
+    assert list(facts(run(chain, [Row(None, None, 10, Side.TIME)], state))) == [
+        (b"a", (0, 10), 1, 3)
+    ]
+
+
+def test_time_limit_with_too_many_records_sends_the_oldest_early() -> None:
+    kernel = until_time_limit(1000, most_records=2)
+    taken = [record(key, 1, time_ms) for time_ms, key in enumerate([b"c", b"a", b"b"])]
+    assert [row.key for row in run(kernel, taken)] == [b"c"]
+
+
+def test_time_limit_sends_old_value_from_before_the_first_held_change() -> None:
+    taken = [record(b"a", value, value)._replace(old=value - 1) for value in (1, 2, 9)]
+    (first, *_) = run(until_time_limit(5), taken)
+    assert (first.value, first.old) == (9, 0)
+
+
+def test_suppressed_row_keeps_headers_and_position() -> None:
+    row = Row(b"a", 1, 5, Side.LEFT, 3, 8, (("h", b"1"), ("n", None)), Window(0, 5))
+    assert run(until_window_closes(0), [row]) == [row._replace(stream_time_ms=5)]
+
+
+def test_final_results_without_windows_are_refused() -> None:
+    with pytest.raises(ValueError, match="need windows"):
+        run(until_window_closes(0), [record(b"a", 1, 0)])
