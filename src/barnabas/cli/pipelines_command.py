@@ -95,7 +95,7 @@ def pipelines(
 
     async def serve(stop: Stop) -> None:
         with tempfile.TemporaryDirectory(prefix="barnabas-pipelines-") as directory:
-            engine = Engine(_session(settings, Path(directory)))
+            engine = Engine(_session(settings, Path(directory)), settings.view_directory)
             runner_listen = RunnerListen(address, options, advertised_url)
             await run_runner(settings, runner_listen, engine, on_ready, stop)
 

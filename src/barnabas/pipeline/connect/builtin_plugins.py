@@ -92,6 +92,7 @@ _SINKS: Final = {
         f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector"
     ),
     "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
+    "barnabas.ViewConnector": "barnabas.pipeline.streams.views.view_connector:ViewConnector",
 }
 
 BUILTIN_PLUGINS: Final[tuple[Plugin, ...]] = (

@@ -2,8 +2,8 @@
 
 import json
 import logging
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 import attrs
@@ -14,16 +14,19 @@ from starlette.routing import Router
 from barnabas.client import ClientError
 from barnabas.http import Application
 from barnabas.http.asgi import Receive, Scope, Send
-from barnabas.pipeline.connect import connector_handlers, runner_handlers
+from barnabas.pipeline.connect import connector_handlers, runner_handlers, view_handlers
 from barnabas.pipeline.connect.connect_calls import ROUTES, Answer, ConnectCall
 from barnabas.pipeline.connect.connector_service import ConnectorService
 from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
 from barnabas.protocol.errors import KafkaError
 
+if TYPE_CHECKING:
+    from barnabas.pipeline.streams.views.live_view import LiveView
+
 logger = logging.getLogger(__name__)
 
-_HANDLERS: Final = (connector_handlers, runner_handlers)
+_HANDLERS: Final = (connector_handlers, runner_handlers, view_handlers)
 """Imported for their routes."""
 _JSON: Final = "application/json"
 _UNWRITTEN: Final = (
@@ -61,6 +64,8 @@ class ConnectContext:
     """Returns the newest log lines of a job."""
     engine_problem: Callable[[], str | None]
     """Returns why no job can run, None when the engine runs or is not needed."""
+    views: "Callable[[], Mapping[str, LiveView]]"
+    """Returns the views that run here, by the names of their jobs."""
     base_url: str
     store_errors: tuple[type[Exception], ...] = ()
     """What the store raises when it cannot write."""

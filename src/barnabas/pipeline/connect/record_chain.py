@@ -266,6 +266,11 @@ def build_record_chain(
     return RecordChain(key, value, builder.header_converter(), builder.stages(), retries)
 
 
+def build_converter(props: Mapping[str, str], side: str, registry: PluginRegistry) -> Any:
+    """Return the converter of a job's keys or values (`key`, `value`). Raises ConfigValueError."""
+    return _ChainBuilder(props, registry).converter(side)
+
+
 class _ChainBuilder:
     def __init__(self, props: Mapping[str, str], registry: PluginRegistry) -> None:
         self._props = props

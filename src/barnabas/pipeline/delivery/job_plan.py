@@ -19,6 +19,8 @@ class JobKind(enum.StrEnum):
     """A sink connector takes the records of topics (forward)."""
     COPY = "copy"
     """Records of topics go to topics, through converters and transformations (forward)."""
+    VIEW = "view"
+    """The rows of a table's topic are kept for look-ups, in the runner."""
 
 
 class Guarantee(enum.StrEnum):

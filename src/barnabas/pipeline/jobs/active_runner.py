@@ -35,6 +35,8 @@ from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec, PlannedJob
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
+from barnabas.pipeline.streams.views.live_view import LiveView
+from barnabas.pipeline.streams.views.view_job import ViewJob
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +107,11 @@ class ActiveRunner:
             self._store.on_restart = lambda record: None
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._engine.stop)
+
+    def views(self) -> dict[str, LiveView]:
+        """Return the views that run, by the names of their jobs."""
+        jobs = {name: run.job for name, run in self._runs.items()}
+        return {name: job.view for name, job in jobs.items() if isinstance(job, ViewJob)}
 
     async def _keep_engine(self) -> None:
         """Start the engine, and start it again when it ends by itself."""

@@ -19,8 +19,12 @@ from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnT
 TOPIC_COPY_CLASS: Final = "barnabas.TopicCopyConnector"
 """The class name of jobs that copy records from topics to topics."""
 
+VIEW_CLASS: Final = "barnabas.ViewConnector"
+"""The class name of jobs that keep a view."""
+
 TARGET_TOPIC: Final = "target.topic"
 
+_OWN_KINDS: Final = {TOPIC_COPY_CLASS: JobKind.COPY, VIEW_CLASS: JobKind.VIEW}
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
@@ -42,8 +46,8 @@ class RunnerDefaults:
 
 def job_kind(plugin: Plugin) -> JobKind:
     """Return the kind of the job of a connector."""
-    if plugin.class_name == TOPIC_COPY_CLASS:
-        return JobKind.COPY
+    if plugin.class_name in _OWN_KINDS:
+        return _OWN_KINDS[plugin.class_name]
     return JobKind.SOURCE if plugin.kind is PluginKind.SOURCE else JobKind.SINK
 
 

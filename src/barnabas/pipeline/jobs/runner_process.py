@@ -42,6 +42,7 @@ from barnabas.pipeline.jobs.job_topics import prepare_topics
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
+from barnabas.pipeline.streams.views.live_view import LiveView
 
 logger = logging.getLogger(__name__)
 _package_logger = logging.getLogger("barnabas.pipeline")
@@ -109,6 +110,7 @@ class Runner:
                 self.progress,
                 self._logs.lines,
                 self.engine_problem,
+                self.views,
                 base_url,
                 (ConfigsWriteError,),
                 self._settings.tracks_topics,
@@ -132,6 +134,10 @@ class Runner:
         if active is None:
             return progress_json(None, None)
         return progress_json(active.fleet.jobs.get(name), active.progress.get(name))
+
+    def views(self) -> dict[str, LiveView]:
+        """Return the views that run here, by the names of their jobs."""
+        return {} if self._active is None else self._active.views()
 
     def metrics(self) -> HostMetrics:
         """Return the metrics of the listener and of all jobs."""

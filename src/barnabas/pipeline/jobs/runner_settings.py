@@ -5,9 +5,11 @@ group, topics and converters have defaults. Properties that mean something to Ja
 `plugin.path`, are ignored.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import attrs
 
@@ -121,6 +123,13 @@ DEFINITION: Final = ConfigDef(
             None,
             "Where jobs with state keep it; all hosts of a cluster must share it.",
         ),
+        _key(
+            "view.dir",
+            ConfigType.STRING,
+            None,
+            "The local directory of views, in one directory for each group.id. By default it is "
+            "barnabas/views in the user's cache directory.",
+        ),
     ]
 )
 
@@ -151,6 +160,8 @@ class RunnerSettings:
     tracks_topics: bool
     allows_topics_reset: bool
     checkpoint_directory: str | None
+    view_directory: Path
+    """Where views of this group keep their rows."""
     spark_properties: Mapping[str, str]
     """The properties of Spark's session: `spark.*`."""
 
@@ -191,6 +202,7 @@ class RunnerSettings:
             tracks_topics=parsed["topic.tracking.enable"] is True,
             allows_topics_reset=parsed["topic.tracking.allow.reset"] is True,
             checkpoint_directory=_optional(parsed["checkpoint.dir"]),
+            view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
         )
 
@@ -239,6 +251,12 @@ def _limits(parsed: Mapping[str, ParsedValue]) -> ProviderLimits:
         [Path(each) for each in paths] if isinstance(paths, list) else [],
         variables if isinstance(variables, list) else [],
     )
+
+
+def _view_directory(given: str | None, group_id: str) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(given) if given else Path(cache) / "barnabas" / "views"
+    return directory / quote(group_id, safe="")
 
 
 def _optional(value: ParsedValue) -> str | None:

@@ -4,6 +4,7 @@ All calls block, for seconds when the session starts; call them from threads of 
 """
 
 import threading
+from pathlib import Path
 from typing import Final
 
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
@@ -20,8 +21,9 @@ class EngineStoppedError(Exception):
 class Engine:
     """Starts jobs in one Spark session, and stops them with it."""
 
-    def __init__(self, settings: SessionSettings) -> None:
+    def __init__(self, settings: SessionSettings, view_directory: Path | None = None) -> None:
         self._settings = settings
+        self._view_directory = view_directory or settings.work_directory / "views"
         self._process: SparkProcess | None = None
         self._jobs: list[RunningJob] = []
         self._lock = threading.Lock()
@@ -64,9 +66,12 @@ class Engine:
         EngineStoppedError without a session.
         """
         from barnabas.pipeline.delivery import forward_job, slices_job
+        from barnabas.pipeline.streams.views import view_job
 
         job: RunningJob
-        if plan.kind is JobKind.SOURCE:
+        if plan.kind is JobKind.VIEW:
+            job = view_job.start(plan, self._view_directory)
+        elif plan.kind is JobKind.SOURCE:
             job = slices_job.start(self.session, plan)
         else:
             job = forward_job.start(self.session, plan, self._settings.work_directory)
