@@ -14,32 +14,11 @@ from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.data.converters.avro_converter import AvroConverter
 from barnabas.pipeline.data.converters.avro_schemas import AvroReader, avro_of
 from barnabas.pipeline.data.java_values import EpochMillis, Float32
-
-
-class Registry:
-    """Keeps schemas in memory; ids begin with 1."""
-
-    def __init__(self) -> None:
-        self.schemas: list[tuple[str, RegisteredSchema]] = []
-
-    def schema_of(self, schema_id: int) -> RegisteredSchema:
-        if not 0 < schema_id <= len(self.schemas):
-            raise DataError(f"Schema {schema_id} not found; error code: 40403")
-        return self.schemas[schema_id - 1][1]
-
-    def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
-        if (subject, schema) not in self.schemas:
-            if not registers:
-                raise DataError("Schema not found; error code: 40403")
-            self.schemas.append((subject, schema))
-        return self.schemas.index((subject, schema)) + 1
+from tests.pipeline.data.memory_registry import Registry, configured
 
 
 def converter(registry: Registry, **props: str) -> AvroConverter:
-    made = AvroConverter()
-    made.open_lookup = lambda props: registry
-    made.configure({"schema.registry.url": "http://127.0.0.1:1", **props}, is_key=False)
-    return made
+    return configured(AvroConverter(), registry, **props)
 
 
 ROW = s.struct_schema(

@@ -26,6 +26,12 @@ _CONVERTERS: Final = {
     )
 } | {
     "io.confluent.connect.avro.AvroConverter": (f"{_DATA}.converters.avro_converter:AvroConverter"),
+    "io.confluent.connect.json.JsonSchemaConverter": (
+        f"{_DATA}.converters.json_schema_converter:JsonSchemaConverter"
+    ),
+    "io.confluent.connect.protobuf.ProtobufConverter": (
+        f"{_DATA}.converters.protobuf_converter:ProtobufConverter"
+    ),
     "org.apache.kafka.connect.json.JsonConverter": (
         f"{_DATA}.converters.json_converter:JsonConverter"
     ),

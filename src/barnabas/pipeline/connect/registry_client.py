@@ -46,11 +46,14 @@ class SchemaLookup(Protocol):
 class RegistryClient:
     """Calls the first of several addresses that answers."""
 
-    def __init__(self, urls: str, user_info: str = "") -> None:
-        self._urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
+    def __init__(self, urls: str, user_info: str = "", *, normalizes: bool = False) -> None:
+        found = [_split(url.strip().rstrip("/")) for url in urls.split(",") if url.strip()]
+        self._urls = [url for url, _ in found]
+        self._query = "?normalize=true" if normalizes else ""
         self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": _CONTENT_TYPE}
-        if user_info:
-            encoded = base64.b64encode(user_info.encode()).decode()
+        credentials = user_info or next((own for _, own in found if own), "")
+        if credentials:
+            encoded = base64.b64encode(credentials.encode()).decode()
             self._headers["Authorization"] = f"Basic {encoded}"
         self._schemas: dict[int, RegisteredSchema] = {}
         self._ids: dict[tuple[str, RegisteredSchema], int] = {}
@@ -73,7 +76,8 @@ class RegistryClient:
         if found is None:
             path = f"/subjects/{urllib.parse.quote(subject, safe='')}"
             body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.schema_type}
-            found = int(self._call("POST", f"{path}/versions" if registers else path, body)["id"])
+            path = f"{path}/versions" if registers else path
+            found = int(self._call("POST", path + self._query, body)["id"])
             self._ids[subject, schema] = found
         return found
 
@@ -108,6 +112,13 @@ class RegistryClient:
         raise RetriableError(f"the schema registry does not answer: {failure}") from failure
 
 
+def _split(url: str) -> tuple[str, str]:
+    """Return an address without the user and the password that it may have, and these."""
+    scheme, separator, rest = url.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    return scheme + separator + host, urllib.parse.unquote(credentials) if at else ""
+
+
 def _context(url: str) -> ssl.SSLContext | None:
     return ssl.create_default_context() if url.startswith("https:") else None
 
@@ -125,6 +136,6 @@ def open_registry(props: Mapping[str, str]) -> SchemaLookup:
     urls = props.get("schema.registry.url", "")
     for url in urls.split(","):
         if not url.strip().startswith(("http://", "https://")):
-            raise DataError(f"schema.registry.url must be an http address: {url}")
+            raise DataError(f"schema.registry.url must be an http address: {_split(url)[0]}")
     user_info = props.get("basic.auth.user.info") or ""
-    return RegistryClient(urls, user_info)
+    return RegistryClient(urls, user_info, normalizes=bool(props.get("normalize.schemas")))
