@@ -90,11 +90,11 @@ class ForwardJob:
         self.kill_broker()
         self.restart_driver()
 
-    def resume_zombie(self) -> str:
+    def resume_zombie(self, point: str = "offsets-sent") -> str:
         """Suspend a worker inside a transaction, let a new driver work, and resume the worker."""
         (self.driver.points / "failed-commits").unlink(missing_ok=True)
-        self.driver.plant("offsets-sent", "suspend-worker")
-        zombie = int((self.driver.points / "offsets-sent.reached").read_text())
+        self.driver.plant(point, "suspend-worker")
+        zombie = int((self.driver.points / f"{point}.reached").read_text())
         self.restart_driver()
         os.kill(zombie, signal.SIGCONT)
         notes = self.driver.points / "failed-commits"

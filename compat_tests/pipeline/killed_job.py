@@ -179,10 +179,11 @@ def read_committed(bootstrap: str, topic: str) -> list[Any]:
     partitions = len(consumer.list_topics(topic, 30).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     left, found = set(range(partitions)), []
+    deadline = time.monotonic() + WAIT_S
     while left:
-        messages = consumer.consume(1000, 30)
-        assert messages, f"{topic} was not read to its end"
-        for message in messages:
+        assert time.monotonic() < deadline, f"{topic} was not read to its end: {len(found)} records"
+        # It waits for all of the time unless it gets this number of messages.
+        for message in consumer.consume(1000, 0.1):
             if message.error() is None:
                 found.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:

@@ -24,6 +24,7 @@ def test_counting_job_killed_at_every_point_counts_each_record_once(
         job.kill_worker_at(point)
     job.kill_driver_at("committed")
     job.lose_commit_log()
+    assert "Fenced" in job.resume_zombie()
     assert job.check() > 500
 
 

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
+from barnabas.pipeline.delivery import forward_job
 from barnabas.pipeline.delivery.job_plan import (
     Guarantee,
     JobKind,
@@ -217,6 +218,19 @@ def test_at_least_once_job_copies_and_commits_the_groups_offsets(plan, start, pr
     again = start(plan)
     messages = copied(plan, again, 10)
     assert sorted(int(m.value()) for m in messages) == list(range(50))
+
+
+def test_check_finds_partitions_that_spark_cuts_in_pieces(plan, start, monkeypatch) -> None:
+    """The check can fail: with this option each piece commits its own last offset."""
+    options = forward_job.source_options
+    monkeypatch.setattr(
+        forward_job, "source_options", lambda *given: {**options(*given), "minPartitions": "8"}
+    )
+    produce(plan, numbers(0, 4000), partition=0)
+    job = start(plan)
+    eventually(lambda: job.progress().records >= 4000 or job.failure() is not None)
+    values = {int(message.value()) for message in read_committed(plan.bootstrap, plan.target_topic)}
+    assert job.failure() is not None or len(values) < 4000
 
 
 def test_forward_job_reads_committed_records_only(plan, start) -> None:

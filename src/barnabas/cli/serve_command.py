@@ -17,6 +17,9 @@ from barnabas.config import ConfigError, Listener, NodeConfig
 if TYPE_CHECKING:
     from barnabas.server.companion.companion_process import CompanionPlan
 
+_STOP_GRACE_S = {"pipelines": 60.0}
+"""A runner ends the transactions of its jobs (20 s at most), then Spark's JVM (30 s at most)."""
+
 
 @click.command()
 @data_option
@@ -119,7 +122,11 @@ def _companions(commands: dict[str, list[str]], config: NodeConfig) -> list[Comp
     level, form = config.get("barnabas.log.level"), config.get("barnabas.log.format")
     logs = ["--log-level", level, "--log-format", form]
     return [
-        CompanionPlan(name, partial(companion_command_line, name, [*options, *logs]))
+        CompanionPlan(
+            name,
+            partial(companion_command_line, name, [*options, *logs]),
+            _STOP_GRACE_S.get(name),
+        )
         for name, options in commands.items()
     ]
 

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check, checkpoint_of
 from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.task_failures import JobStartError
+
+
+def content_of(epoch: int) -> bytes:
+    return b'v1\n{"batchTimestampMs":1}\n{"t":{"0":%d}}' % epoch
 
 
 @pytest.fixture
@@ -14,7 +18,7 @@ def checkpoint(tmp_path: Path) -> Path:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id":"query"}')
     for epoch in range(3):
-        (tmp_path / "offsets" / str(epoch)).write_text(f"input {epoch}")
+        (tmp_path / "offsets" / str(epoch)).write_bytes(content_of(epoch))
     (tmp_path / "offsets" / ".2.crc").write_text("")
     return tmp_path
 
@@ -22,7 +26,7 @@ def checkpoint(tmp_path: Path) -> Path:
 def test_checkpoint_shows_its_query_and_its_newest_epoch(checkpoint: Path) -> None:
     files = CheckpointFiles(f"file://{checkpoint}")
     assert (files.query_id(), files.newest_epoch()) == ("query", 2)
-    assert files.input_of(1) == b"input 1"
+    assert files.input_of(1) == content_of(1)
     assert files.input_of(3) is None
 
 
@@ -32,7 +36,7 @@ def test_new_checkpoint_is_empty(tmp_path: Path) -> None:
 
 
 def marker(epoch: int, query: str = "query", content: bytes | None = None) -> Marker:
-    found = f"input {epoch}".encode() if content is None else content
+    found = content_of(epoch) if content is None else content
     return Marker(epoch + 1, query, digest_of(found))
 
 
@@ -55,3 +59,33 @@ def test_job_is_refused_when_its_checkpoint_did_not_write_the_markers(
 def test_job_is_refused_when_its_checkpoint_was_wiped(tmp_path: Path) -> None:
     with pytest.raises(JobStartError):
         check(CheckpointFiles(str(tmp_path)), [marker(1)])
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 10, 27, 30, 34, 36])
+def test_job_is_refused_when_the_newest_input_is_cut_off(checkpoint: Path, length: int) -> None:
+    newest = checkpoint / "offsets" / "2"
+    newest.write_bytes(content_of(2)[:length])
+    with pytest.raises(JobStartError, match=r"file offsets/2 .* is damaged"):
+        check(CheckpointFiles(str(checkpoint)), [])
+
+
+def test_job_is_refused_when_the_newest_commit_is_cut_off(checkpoint: Path) -> None:
+    commits = checkpoint / "commits"
+    commits.mkdir()
+    (commits / "1").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    check(CheckpointFiles(str(checkpoint)), [])
+    (commits / "1").write_text('v1\n{"nextBatch')
+    with pytest.raises(JobStartError, match=r"file commits/1 .* is damaged"):
+        check(CheckpointFiles(str(checkpoint)), [])
+
+
+def test_removed_checkpoint_is_new(checkpoint: Path) -> None:
+    files = CheckpointFiles(str(checkpoint))
+    files.remove()
+    files.remove()
+    assert (files.query_id(), files.newest_epoch()) == (None, -1)
+
+
+def test_checkpoint_of_a_job_stays_below_its_directory() -> None:
+    assert checkpoint_of("/state/", "a/../b c") == "/state/a%2F..%2Fb%20c"
+    assert checkpoint_of("s3://bucket/state", "c") == "s3://bucket/state/c"

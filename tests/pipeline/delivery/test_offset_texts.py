@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata, decode
 from barnabas.pipeline.delivery.source_offsets import SourceOffsets, encode_key, encode_value
 
+TOPIC_IDS = st.text("abcXYZ019-_", min_size=1)
 
-@given(st.none() | st.text(min_size=1), st.text())
-def test_offset_metadata_survives_encoding(topic_id: str | None, note: str) -> None:
-    metadata = OffsetMetadata(topic_id, note)
+
+@given(st.none() | TOPIC_IDS, st.text(), st.integers(0, 1 << 50))
+def test_offset_metadata_survives_encoding(
+    topic_id: str | None, note: str, committed_ms: int
+) -> None:
+    metadata = OffsetMetadata(topic_id, note, committed_ms)
     assert decode(metadata.encode()) == metadata
 
 
@@ -39,3 +43,7 @@ def test_newest_offset_counts_and_null_resets() -> None:
     )
     assert offsets.offset(a) == {"p": 2}
     assert offsets.offset(b) is None
+
+
+def test_topic_id_of_librdkafka_is_written_as_kafka_writes_it() -> None:
+    assert decode('{"topic_id":"/+a-_"}') == OffsetMetadata("_-a-_")

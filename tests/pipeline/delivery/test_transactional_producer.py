@@ -1,11 +1,22 @@
 """The producer of Spark's tasks, against a node."""
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from barnabas.pipeline.delivery import transactional_producer
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
-from barnabas.pipeline.delivery.transactional_producer import TransactionalProducer
+from barnabas.pipeline.delivery.transactional_producer import (
+    FencedError,
+    ProducerCache,
+    TransactionalProducer,
+    TransactionSettings,
+    transaction,
+)
 from barnabas.testing import Node
 
 
@@ -24,3 +35,79 @@ def test_batch_that_the_broker_refuses_as_too_large_is_a_permanent_failure_with_
             producer.commit()
         producer.abort()
     assert caught.value.failure.is_permanent
+
+
+SOURCE = ("source", 0)
+Task = Callable[[ProducerCache, int], int]
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    """A task that advances the committed offset by some records, in the worker of a cache."""
+    with Node() as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        for future in admin.create_topics(
+            [NewTopic("source", 1, 1), NewTopic("to", 1, 1)]
+        ).values():
+            future.result(10)
+        properties = {"bootstrap.servers": node.bootstrap}
+        settings = TransactionSettings("job", 1, properties, properties)
+
+        def run(worker: ProducerCache, records: int) -> int:
+            monkeypatch.setattr(transactional_producer, "PRODUCERS", worker)
+            with transaction(settings, "job-source-0", [SOURCE]) as begun:
+                first = max(0, begun.positions[SOURCE].offset)
+                begun.producer.produce("to", b"x", None, 0, 0, None)
+                begun.send_offsets([TopicPartition(*SOURCE, first + records)])
+            return first + records
+
+        yield run
+
+
+def test_worker_whose_producer_was_fenced_takes_the_id_back(task: Task) -> None:
+    one, other = ProducerCache(), ProducerCache()
+    assert [task(one, 5), task(other, 7), task(one, 1), task(other, 1)] == [5, 12, 13, 14]
+
+
+def test_producer_cache_without_probe_fails_tasks(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probe can be missed: without it the cached producer fails with its first record."""
+    monkeypatch.setattr(TransactionalProducer, "send_offsets", skip_first())
+    one, other = ProducerCache(), ProducerCache()
+    assert [task(one, 5), task(other, 7)] == [5, 12]
+    with pytest.raises(FencedError):
+        task(one, 1)
+
+
+def skip_first() -> Callable[..., None]:
+    """Return `send_offsets` without the first call of each transaction, which is the probe."""
+    send_offsets = TransactionalProducer.send_offsets
+    calls: dict[int, int] = {}
+
+    def sent(self: Any, offsets: Sequence[TopicPartition], group: object) -> None:
+        calls[id(self)] = calls.get(id(self), 0) + 1
+        if calls[id(self)] % 2 == 0:
+            send_offsets(self, offsets, group)
+
+    return sent
+
+
+def test_offset_that_is_committed_while_it_is_read_is_read_again(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of another worker commits between the read and the probe: the probe finds it."""
+    one, other = ProducerCache(), ProducerCache()
+    task(one, 5)
+    committed, overtaken = transactional_producer.committed, []
+
+    def read(reader: Any, partitions: Any) -> Any:
+        found = committed(reader, partitions)
+        if not overtaken:
+            overtaken.append(True)
+            task(other, 7)
+            monkeypatch.setattr(transactional_producer, "PRODUCERS", one)
+        return found
+
+    monkeypatch.setattr(transactional_producer, "committed", read)
+    assert task(one, 1) == 13

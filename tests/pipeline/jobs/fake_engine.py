@@ -1,7 +1,8 @@
 """An engine without Spark, for tests of the runner: jobs run until they fail or are stopped."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
 from barnabas.pipeline.delivery.task_failures import JobStartError
@@ -40,6 +41,7 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.is_up = False
         self.starts = 0
+        self.forgotten: list[tuple[str, str]] = []
         self.refuse: Callable[[JobPlan], JobFailure | None] = lambda plan: None
         self._lock = threading.Lock()
 
@@ -58,6 +60,9 @@ class FakeEngine:
     def crash(self) -> None:
         """End as a JVM that is killed."""
         self.stop()
+
+    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
+        self.forgotten.append((job, group_id))
 
     def start_job(self, plan: JobPlan) -> FakeJob:
         failure = self.refuse(plan)

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 import trio
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client import open_client
 from barnabas.client.admin_calls import create_topic
 from barnabas.client.group_session import GroupSettings, join_group
 from barnabas.http import HttpOptions, HttpStartError, ListenAddress
+from barnabas.pipeline.connect.request_forwarding import RequestForwarding
+from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, RecordPosition
 from barnabas.pipeline.jobs.activity import Activity, ForeignGroupError
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError, ConfigsWriter
@@ -140,10 +144,11 @@ def test_engine_that_cannot_start_is_reported_by_health(node: Node) -> None:
     with live_runner(
         node.bootstrap, Missing(), group_id="missing", config_storage_topic="missing-configs"
     ) as runner:
+        eventually(runner.is_healthy)
+        create(runner)
         eventually(lambda: "Java is missing" in str(runner.ask("GET", "/health")))
         status, body = runner.ask("GET", "/health")
         assert (status, body["status"]) == (503, "starting")
-        create(runner)
         eventually(lambda: runner.states("c") == ["UNASSIGNED"])
 
 
@@ -208,7 +213,7 @@ def test_malformed_body_is_refused(runner: LiveRunner) -> None:
         assert (status, answer["error_code"]) == (400, 400), body
 
 
-def test_standby_refuses_writes_and_takes_over(node: Node) -> None:
+def test_standby_forwards_writes_and_takes_over(node: Node) -> None:
     names = {"group_id": "standby", "config_storage_topic": "standby-configs"}
     active_engine, standby_engine = FakeEngine(), FakeEngine()
     with ExitStack() as active_ends, ExitStack() as standby_ends:
@@ -219,16 +224,83 @@ def test_standby_refuses_writes_and_takes_over(node: Node) -> None:
         standby = standby_ends.enter_context(live_runner(node.bootstrap, standby_engine, **names))
         eventually(standby.is_healthy)
         assert standby.states("c") == ["RUNNING", "RUNNING"]
-        status, body = standby.ask("PUT", "/connectors/c/pause")
-        assert (status, active.url in body["message"]) == (409, True), body
         # A runner that joins does not disturb the jobs of the active one.
         assert (len(active_engine.jobs), active_engine.starts) == (1, 1)
         assert standby_engine.starts == 0
+        create(standby, "a b/c")
+        active.wait_states("a%20b%2Fc", "RUNNING", "RUNNING")
+        assert standby.ask("PUT", "/connectors/a%20b%2Fc/stop")[0] == 204
+        active.wait_states("a%20b%2Fc", "STOPPED")
+        assert standby.ask("DELETE", "/connectors/a%20b%2Fc/offsets")[0] == 200
+        assert standby.ask("DELETE", "/connectors/a%20b%2Fc")[0] == 204
+        status, body = standby.ask("POST", "/connectors", {"name": "c", "config": sink()})
+        assert (status, body["message"]) == (409, "Connector c already exists")
+        status, body = standby.ask("PUT", "/connectors/c/pause?forward=false")
+        assert (status, active.url in body["message"]) == (409, True), body
         active_ends.close()
         eventually(lambda: list(standby_engine.running()) == ["c"])
         eventually(lambda: standby.ask("PUT", "/connectors/c/pause")[0] == 202)
         standby.wait_states("c", "PAUSED", "PAUSED")
     assert active_engine.running() == {}
+
+
+def test_standby_reports_an_active_runner_that_does_not_answer() -> None:
+    async def main() -> ConnectRestError:
+        error = NotActiveError("http://127.0.0.1:1")
+        with pytest.raises(ConnectRestError) as caught:
+            await RequestForwarding().send(error, "PUT", "/connectors/c/pause", "", {}, b"")
+        return caught.value
+
+    found = trio.run(main)
+    assert (found.status, "127.0.0.1:1" in found.message) == (500, True)
+
+
+def test_engine_starts_with_the_first_job_and_stays(runner: LiveRunner) -> None:
+    assert runner.engine.starts == 0
+    status, body = runner.ask(
+        "POST", "/connectors", {"name": "c", "config": sink(), "initial_state": "STOPPED"}
+    )
+    assert status == 201, body
+    runner.wait_states("c", "STOPPED")
+    assert runner.engine.starts == 0
+    runner.ask("PUT", "/connectors/c/resume")
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    runner.ask("DELETE", "/connectors/c")
+    eventually(lambda: runner.engine.running() == {})
+    assert (runner.engine.starts, runner.engine.is_up) == (1, True)
+    assert runner.is_healthy()
+
+
+def test_topic_recreated_while_no_runner_runs_keeps_its_stored_id(node: Node) -> None:
+    """The engine compares the id in the plan with the topic's, and stops the job."""
+    kinds = ("config", "offset", "status")
+    topics = {f"{kind}_storage_topic": f"recreated-{kind}" for kind in kinds}
+    names = {"group_id": "recreated", **topics}
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    with live_runner(node.bootstrap, **names) as runner:
+        eventually(runner.is_healthy)
+        create(runner, topics="known")
+        runner.wait_states("c", "RUNNING", "RUNNING")
+        before = dict(runner.engine.running()["c"].plan.topic_ids)
+        assert list(before) == ["known"]
+    admin.delete_topics(["known"])["known"].result(30)
+    with live_runner(node.bootstrap, **names) as runner:
+        eventually(lambda: "c" in runner.engine.running())
+        assert runner.engine.running()["c"].plan.topic_ids == before
+        # The runner does not create a topic again that the job has read.
+        assert "known" not in admin.list_topics(timeout=10).topics
+        admin.create_topics([NewTopic("known", 1, 1)])["known"].result(30)
+        runner.ask("POST", "/connectors/c/restart")
+        eventually(lambda: len(runner.engine.jobs) == 2)
+        assert runner.engine.jobs[-1].plan.topic_ids == before
+        runner.ask("PUT", "/connectors/c/stop")
+        runner.wait_states("c", "STOPPED")
+        assert runner.ask("DELETE", "/connectors/c/offsets")[0] == 200
+        assert runner.engine.forgotten == [("c", "connect-c")]
+        runner.ask("PUT", "/connectors/c/resume")
+        eventually(lambda: len(runner.engine.jobs) == 3)
+        assert list(runner.engine.jobs[-1].plan.topic_ids) == ["known"]
+        assert runner.engine.jobs[-1].plan.topic_ids != before
 
 
 def test_group_of_java_workers_is_refused(node: Node) -> None:

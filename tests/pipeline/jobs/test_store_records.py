@@ -16,6 +16,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     OffsetRecord,
     RestartRecord,
     SessionKeyRecord,
+    SourceTopicRecord,
     StatusRecord,
     TargetRecord,
     TaskRecord,
@@ -133,3 +134,22 @@ properties = st.dictionaries(texts, texts | st.none(), max_size=4)
 def test_task_record_survives_the_round_trip(name: str, task: int, found: dict[str, str]) -> None:
     record = TaskRecord(name, task, found)
     assert decode_config(*encode_config(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("record", "value"),
+    [
+        (
+            SourceTopicRecord("c", "t", "AAAAAAAAAAEAAAAAAAAAAg"),
+            b'{"topic_id":"AAAAAAAAAAEAAAAAAAAAAg"}',
+        ),
+        (SourceTopicRecord("c", "t", None), None),
+    ],
+)
+def test_source_topic_is_a_record_of_the_offsets_topic(
+    record: SourceTopicRecord, value: bytes | None
+) -> None:
+    """The key is a list of the connector and a map, as Java's workers demand of all keys."""
+    key = b'["c",{"barnabas.topic":"t"}]'
+    assert encode_offset(record) == (key, value)
+    assert decode_offset(key, value) == record

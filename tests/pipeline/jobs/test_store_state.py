@@ -6,6 +6,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     CommitRecord,
     ConnectorRecord,
     OffsetRecord,
+    SourceTopicRecord,
     StatusRecord,
     TargetRecord,
     TaskRecord,
@@ -70,3 +71,12 @@ def test_offsets_of_equal_partitions_replace_each_other() -> None:
     assert [each.offset for each in state.offsets["c"].values()] == [{"position": 2}]
     state.replay_offset(OffsetRecord("c", {"a": 1, "b": 2}, None))
     assert state.offsets["c"] == {}
+
+
+def test_source_topics_are_not_offsets() -> None:
+    state = StoreState()
+    state.replay_offset(SourceTopicRecord("c", "t", "id-1"))
+    state.replay_offset(SourceTopicRecord("c", "u", "id-2"))
+    state.replay_offset(SourceTopicRecord("c", "u", None))
+    assert state.source_topics == {"c": {"t": "id-1"}}
+    assert state.offsets == {}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
@@ -21,6 +22,13 @@ FAST = RestartPolicy(first_delay_s=0.02, longest_delay_s=0.1, stop_grace_s=0.5)
 COMPANION = """
 import os, signal, sys, time
 path, address, what = sys.argv[1:]
+def end_slowly(*_):
+    time.sleep(1)
+    with open(path, "a") as file:
+        print("ended", file=file)
+    sys.exit(0)
+if what == "slow":
+    signal.signal(signal.SIGTERM, end_slowly)
 with open(path, "a") as file:
     print(os.getpid(), os.getpriority(os.PRIO_PROCESS, 0), address, file=file)
 if what == "ignore":
@@ -79,6 +87,13 @@ def test_companion_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "starts"
     supervise(plan(path, "ignore"), lambda: len(starts(path)) == 1)
     assert not is_alive(int(starts(path)[0][0]))
+
+
+def test_companion_with_its_own_grace_ends_its_work(tmp_path: Path) -> None:
+    """With the policy's grace it would be killed before it has written the second line."""
+    path = tmp_path / "starts"
+    supervise(attrs.evolve(plan(path, "slow"), stop_grace_s=30.0), lambda: len(starts(path)) == 1)
+    assert len(starts(path)) == 2
 
 
 def test_companion_that_ends_restarts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

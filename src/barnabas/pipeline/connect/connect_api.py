@@ -17,7 +17,8 @@ from barnabas.http.asgi import Receive, Scope, Send
 from barnabas.pipeline.connect import connector_handlers, runner_handlers, view_handlers
 from barnabas.pipeline.connect.connect_calls import ROUTES, Answer, ConnectCall
 from barnabas.pipeline.connect.connector_service import ConnectorService
-from barnabas.pipeline.connect.rest_errors import ConnectRestError, bad_request
+from barnabas.pipeline.connect.request_forwarding import RequestForwarding
+from barnabas.pipeline.connect.rest_errors import ConnectRestError, NotActiveError, bad_request
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
 from barnabas.protocol.errors import KafkaError
 
@@ -67,6 +68,7 @@ class ConnectContext:
     views: "Callable[[], Mapping[str, LiveView]]"
     """Returns the views that run here, by the names of their jobs."""
     base_url: str
+    forwarding: RequestForwarding
     store_errors: tuple[type[Exception], ...] = ()
     """What the store raises when it cannot write."""
     tracks_topics: bool = True
@@ -84,8 +86,14 @@ class ConnectApi:
         return Router(default=self._serve, redirect_slashes=False)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         try:
-            answer = await self._answer(Request(scope, receive))
+            try:
+                answer = await self._answer(request)
+            except NotActiveError as error:
+                response = await self._forwarded(request, error)
+                await response(scope, receive, send)
+                return
         except ConnectRestError as error:
             answer = _refusal(error.status, error.message)
         except (*self._context.store_errors, ClientError, KafkaError) as error:
@@ -94,9 +102,20 @@ class ConnectApi:
         response = _response(answer)
         await response(scope, receive, send)
 
+    async def _forwarded(self, request: Request, error: NotActiveError) -> Response:
+        """Return the active runner's answer. Raises ConnectRestError."""
+        found = await self._context.forwarding.send(
+            error,
+            request.method,
+            _raw_path(request),
+            request.url.query,
+            request.headers,
+            await _read_body(request),
+        )
+        return Response(found.body, found.status, found.headers)
+
     async def _answer(self, request: Request) -> Answer:
-        raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        segments = _segments(raw_path.partition(b"?")[0].decode("latin-1"))
+        segments = _segments(_raw_path(request))
         method = "GET" if request.method == "HEAD" else request.method
         found = [(each, each.places(segments)) for each in ROUTES]
         matching = [(each, places) for each, places in found if places is not None]
@@ -114,6 +133,12 @@ class ConnectApi:
 
 def _refusal(status: int, message: str) -> Answer:
     return Answer(status, {"error_code": status, "message": message})
+
+
+def _raw_path(request: Request) -> str:
+    """Return the path as the client sent it, with escapes."""
+    raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw_path.partition(b"?")[0].decode("latin-1")
 
 
 def _segments(raw_path: str) -> list[str]:

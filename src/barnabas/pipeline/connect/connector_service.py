@@ -1,7 +1,7 @@
 """Operations on connectors for REST: read the store, check, and write to it.
 
 Messages and statuses of errors are those of Apache Kafka 4.3. A runner on standby answers reads
-from its own replay and refuses writes with the URL of the active runner.
+from its own replay; writes are passed on to the active runner.
 """
 
 import logging
@@ -21,6 +21,7 @@ from barnabas.pipeline.connect.connector_validation import (
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind, PluginRegistry
 from barnabas.pipeline.connect.rest_errors import (
     ConnectRestError,
+    NotActiveError,
     bad_request,
     conflict,
     not_found,
@@ -101,14 +102,9 @@ class ConnectorService:
             raise ConnectRestError(503, self.view.starting)
 
     def check_active(self) -> None:
-        """Raise ConnectRestError (409) unless this runner is the one that writes."""
-        if self.view.is_active:
-            return
-        url = self.view.active_url()
-        where = f"; the active one is {url}" if url else ""
-        raise conflict(
-            "Cannot complete request momentarily because this runner is on standby" + where
-        )
+        """Raise NotActiveError (409) unless this runner is the one that writes."""
+        if not self.view.is_active:
+            raise NotActiveError(self.view.active_url())
 
     def entry(self, name: str, message: str = "Connector {name} not found") -> ConnectorEntry:
         """Return a connector. Raises ConnectRestError (404)."""

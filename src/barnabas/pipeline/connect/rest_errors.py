@@ -10,6 +10,16 @@ class ConnectRestError(Exception):
         self.message = message
 
 
+class NotActiveError(ConnectRestError):
+    """Only the active runner can carry a request out (409); its URL, empty while there is none."""
+
+    def __init__(self, active_url: str) -> None:
+        where = f"; the active one is {active_url}" if active_url else ""
+        message = "Cannot complete request momentarily because this runner is on standby"
+        super().__init__(409, message + where)
+        self.active_url = active_url
+
+
 def bad_request(message: str) -> ConnectRestError:
     """Return the error for a request that cannot be carried out as it is (400)."""
     return ConnectRestError(400, message)

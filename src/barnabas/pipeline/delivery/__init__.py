@@ -11,6 +11,9 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     forward_job             start a forward job; query_job watches it
     slices_job              run a source connector slice by slice
     epochs_job              start a job with state; epoch_markers decides what a task repeats
+    marker_records          the markers in a topic, where they do not expire
+    offset_refresh          commit the offsets of idle partitions before they expire
+    epochs_removal          forget all that a job with state has stored
     start_positions         the first offset of each partition (a decision, without I/O)
     cluster_state           topics, offsets and limits, as the driver reads them
     kafka_properties        client properties for librdkafka and for Spark

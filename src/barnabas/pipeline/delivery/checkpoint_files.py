@@ -5,15 +5,23 @@ syncs the input of its epoch before it commits the epoch's marker: after a power
 not name an epoch whose input is lost.
 """
 
+import contextlib
 import importlib
 import json
 import os
+import shutil
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.task_failures import refused
+
+
+def checkpoint_of(directory: str, job: str) -> str:
+    """Return the place of a job's checkpoint below `checkpoint.dir`."""
+    return f"{directory.rstrip('/')}/{urllib.parse.quote(job, safe='')}"
 
 
 class CheckpointFiles:
@@ -34,7 +42,22 @@ class CheckpointFiles:
 
     def newest_epoch(self) -> int:
         """Return the number of the newest epoch whose input is written, -1 without one."""
-        return max((int(name) for name in self._names("offsets") if name.isdecimal()), default=-1)
+        return self._newest("offsets")
+
+    def damaged_file(self) -> str | None:
+        """Return the newest input or commit when it is not whole, None otherwise.
+
+        Spark does not sync them, so a power cut may leave a part of a file.
+        """
+        for directory, lines_min in (("offsets", 3), ("commits", 2)):
+            newest = self._newest(directory)
+            name = f"{directory}/{newest}"
+            if newest >= 0 and not _is_whole(self._read(name) or b"", lines_min):
+                return name
+        return None
+
+    def _newest(self, directory: str) -> int:
+        return max((int(name) for name in self._names(directory) if name.isdecimal()), default=-1)
 
     def input_of(self, epoch: int) -> bytes | None:
         """Return the input of an epoch as Spark wrote it, synced to disk; None without one."""
@@ -42,6 +65,16 @@ class CheckpointFiles:
         if self.is_local:
             self._sync(name)
         return self._read(name)
+
+    def remove(self) -> None:
+        """Remove the checkpoint, if there is one. Raises OSError."""
+        if self.is_local:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self._location)
+            return
+        files, root = self._remote()
+        if files.get_file_info(root).type != _filesystem().FileType.NotFound:
+            files.delete_dir(root)
 
     def _sync(self, name: str) -> None:
         path = Path(self._location) / name
@@ -81,16 +114,36 @@ class CheckpointFiles:
         return files, str(root)
 
 
+def _is_whole(content: bytes, lines_min: int) -> bool:
+    """True for a file of Spark's logs: a version, then a line of JSON, or a dash, for each part."""
+    version, *lines = content.decode(errors="replace").splitlines() or [""]
+    if version != "v1" or len(lines) + 1 < lines_min:
+        return False
+    try:
+        for line in lines:
+            if line != "-":
+                json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
 def _filesystem() -> Any:
     """Return `pyarrow.fs`, which only remote checkpoints need."""
     return importlib.import_module("pyarrow.fs")
 
 
 def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
-    """Raise JobStartError when the checkpoint is not the one that wrote the markers.
+    """Raise JobStartError when the checkpoint is damaged, or did not write the markers.
 
     Tasks check it again; here the answer comes before the first batch.
     """
+    damaged = checkpoint.damaged_file()
+    if damaged is not None:
+        raise refused(
+            f"file {damaged} of the checkpoint is damaged, as after a power cut; run `barnabas job "
+            "rebuild`"
+        )
     if not markers:
         return
     newest = max(markers, key=lambda marker: marker.next_epoch)

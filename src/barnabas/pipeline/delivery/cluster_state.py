@@ -9,10 +9,13 @@ import attrs
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 
 from barnabas.pipeline.delivery import offset_metadata
+from barnabas.pipeline.delivery.job_plan import JobFailure
 from barnabas.pipeline.delivery.start_positions import PartitionState
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.transactional_producer import QUIET, committed, offset_reader
 
 _TIMEOUT_S: Final = 30.0
+_ABSENT: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND"})
 # The package has too few annotations to be type-checked.
 _admin: Final[Any] = importlib.import_module("confluent_kafka.admin")
 
@@ -24,6 +27,31 @@ class Topic:
     name: str
     topic_id: str
     partitions: int
+
+
+def check_topic(topic: Topic, known_id: str | None, remedy: str) -> None:
+    """Raise JobStartError when a topic is not the one that had a known id."""
+    if known_id is not None and known_id != topic.topic_id:
+        raise refused(
+            f"topic {topic.name} was recreated: its id was {known_id}, is {topic.topic_id}; "
+            f"{remedy}"
+        )
+
+
+def changed_topic(
+    cluster: "ClusterState", topic_ids: Mapping[str, str], remedy: str
+) -> JobFailure | None:
+    """Return the failure of a job whose topic was deleted or created again."""
+    now = cluster.topics(list(topic_ids))
+    for name, known_id in topic_ids.items():
+        topic = now.get(name)
+        if topic is None:
+            return JobFailure(f"topic {name} was deleted", is_permanent=True)
+        try:
+            check_topic(topic, known_id, remedy)
+        except JobStartError as error:
+            return error.failure
+    return None
 
 
 class ClusterState:
@@ -49,7 +77,21 @@ class ClusterState:
                     raise
                 found[name] = None
             else:
-                found[name] = Topic(name, str(described.topic_id), len(described.partitions))
+                found[name] = Topic(
+                    name,
+                    offset_metadata.url_safe(str(described.topic_id)),
+                    len(described.partitions),
+                )
+        return found
+
+    def source_topics(self, names: Sequence[str], pattern: str | None) -> list[Topic]:
+        """Return the topics of a subscription. Raises JobStartError when one does not exist."""
+        named = self.names_like(pattern) if pattern is not None else list(names)
+        found: list[Topic] = []
+        for name, topic in self.topics(named).items():
+            if topic is None:
+                raise refused(f"topic {name} does not exist", is_permanent=False)
+            found.append(topic)
         return found
 
     def names_like(self, pattern: str) -> list[str]:
@@ -102,6 +144,21 @@ class ClusterState:
             future.result(_TIMEOUT_S)
         except KafkaException as exception:
             if exception.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, if it exists."""
+        self._remove(self._client.delete_topics([name], operation_timeout=_TIMEOUT_S)[name])
+
+    def delete_group(self, group_id: str) -> None:
+        """Delete a group with its offsets, if it exists."""
+        self._remove(self._client.delete_consumer_groups([group_id])[group_id])
+
+    def _remove(self, future: Any) -> None:
+        try:
+            future.result(_TIMEOUT_S)
+        except KafkaException as exception:
+            if exception.args[0].name() not in _ABSENT:
                 raise
 
     def create_dead_letter_topic(self, properties: Mapping[str, str]) -> None:

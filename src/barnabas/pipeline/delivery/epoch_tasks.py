@@ -1,14 +1,15 @@
 """A task of an epoch: the rows of one shuffle partition, in one transaction with its marker."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 from confluent_kafka import TopicPartition
 
-from barnabas.pipeline.delivery import epoch_markers
+from barnabas.pipeline.delivery import epoch_markers, marker_records
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.epoch_markers import Decision, EpochMismatchError, Marker
+from barnabas.pipeline.delivery.marker_records import MarkerRecord
 from barnabas.pipeline.delivery.produced_records import BY_KEY
 from barnabas.pipeline.delivery.spark_library import pyspark
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
@@ -30,6 +31,8 @@ class EpochPlan:
     epochs_topic: str
     partitions: int
     checkpoint: str
+    topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    """The ids of the source topics, which the markers' records keep."""
 
 
 def run(plan: EpochPlan, batches: Iterator[Any]) -> Figures:
@@ -76,6 +79,7 @@ class _EpochTask:
                     self._write(begun, batch)
                 else:
                     self._figures.skipped += batch.num_rows
+            self._write_record(begun)
             begun.send_offsets([self._position()])
         self._figures.transactions += 1
         self._figures.fenced += begun.fenced
@@ -83,16 +87,25 @@ class _EpochTask:
 
     def _decide(self, begun: Transaction) -> Decision:
         found = begun.positions[self._where]
+        marker = epoch_markers.decode(found.offset, found.metadata)
+        if marker is None:  # the first epoch, or the offset has expired
+            topic, partition = self._where
+            records = marker_records.newest(self._plan.task.consumer, topic, [partition])
+            marker = records[0].marker if records else None
         try:
-            return epoch_markers.decide(
-                epoch_markers.decode(found.offset, found.metadata), self._current
-            )
+            return epoch_markers.decide(marker, self._current)
         except EpochMismatchError as error:
             raise TaskFailureError(str(error), is_permanent=True) from error
 
     def _position(self) -> TopicPartition:
         marker = self._current
         return TopicPartition(*self._where, marker.next_epoch, metadata=marker.encode())
+
+    def _write_record(self, begun: Transaction) -> None:
+        """Write the marker as a record, which does not expire."""
+        topic, partition = self._where
+        value = MarkerRecord(self._current, self._plan.topic_ids).encode()
+        begun.producer.produce(topic, value, str(partition).encode(), partition, 0, None)
 
     def _write(self, begun: Transaction, batch: Any) -> None:
         columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]

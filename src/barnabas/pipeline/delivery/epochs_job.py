@@ -12,9 +12,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery import epoch_markers, worker_tasks
+from barnabas.pipeline.delivery import epoch_markers, marker_records, worker_tasks
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
-from barnabas.pipeline.delivery.cluster_state import ClusterState
+from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic, check_topic
 from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.forward_job import figures_of
@@ -26,10 +26,12 @@ from barnabas.pipeline.delivery.task_failures import refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA
 from barnabas.pipeline.delivery.task_plans import task_plan
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_REMEDY: Final = "run `barnabas job rebuild`"
 # A node of a logical plan that deals rows out in no order that a repeated epoch would keep.
-_ROUND_ROBIN: Final = re.compile(r"^[ :+-]*Repartition \d+, ", re.MULTILINE)
+_ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition \d+, ", re.MULTILINE)
 
 
 def start(
@@ -41,42 +43,83 @@ def start(
     `timestamp_ms` are optional: without them a row goes to the plan's target topic, to the
     partition of its key, with the present time.
     """
-    if _ROUND_ROBIN.search(str(frame._jdf.queryExecution().analyzed().toString())):
+    _check_repeatable(frame)
+    session = frame.sparkSession
+    try:
+        task = task_plan(plan, topic_ids={})
+        epoch_plan = _prepared(plan, task, int(session.conf.get(_SHUFFLE_PARTITIONS)), checkpoint)
+    except ConfigError as error:
+        raise refused(str(error)) from error
+    except (KafkaException, TimeoutError) as error:
+        raise refused(str(error), is_permanent=False) from error
+    session.conf.set(_SHUFFLE_PARTITIONS, str(epoch_plan.partitions))
+    query = _query(plan, frame, epoch_plan, output_mode)
+    positions = GroupPositions(plan.group_id, task.consumer)
+    topics = ClusterState(task.consumer)
+    return QueryJob(
+        plan,
+        query,
+        progress=JobProgress(topic_ids=epoch_plan.topic_ids),
+        watch=functools.partial(changed_topic, topics, epoch_plan.topic_ids, _REMEDY),
+        on_batch=positions.commit,
+    )
+
+
+def _check_repeatable(frame: DataFrame) -> None:
+    """Raise JobStartError when a repeated epoch would deal its rows out differently.
+
+    Tasks that have committed skip their rows then: others must not get those rows.
+    """
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    if _ROUND_ROBIN.search(str(plan.toString())):
         raise refused(
             "repartition() without columns deals rows out differently when an epoch is repeated: "
             "name the columns"
         )
-    topic = f"{plan.name}-epochs"
-    session = frame.sparkSession
-    try:
-        task = task_plan(plan, topic_ids={})
-        cluster = ClusterState(task.consumer)
-        cluster.create_topic(
-            topic, int(session.conf.get(_SHUFFLE_PARTITIONS)), {"cleanup.policy": "compact"}
+    if not plan.deterministic():
+        raise refused(
+            "the query has an expression with another result when an epoch is repeated, such as "
+            "rand(), uuid() or a user function that is marked as non-deterministic"
         )
-        found = cluster.topics([topic])[topic]
-        partitions = found.partitions if found is not None else 0
-        check(
-            CheckpointFiles(checkpoint), _markers(task.consumer, plan.group_id, topic, partitions)
-        )
-    except ConfigError as error:
-        raise refused(str(error)) from error
-    except KafkaException as error:
-        raise refused(str(error), is_permanent=False) from error
-    session.conf.set(_SHUFFLE_PARTITIONS, str(partitions))
-    epoch_plan = EpochPlan(task, topic, partitions, checkpoint)
-    query = _query(plan, frame, epoch_plan, output_mode)
-    positions = GroupPositions(plan.group_id, task.consumer)
-    return QueryJob(plan, query, progress=JobProgress(), on_batch=positions.commit)
 
 
-def _markers(
+def _prepared(plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str) -> EpochPlan:
+    """Create the topic of the markers, and check that they belong to the checkpoint.
+
+    Raises JobStartError, KafkaException, TimeoutError.
+    """
+    topic = epochs_topic(plan.name)
+    cluster = ClusterState(task.consumer)
+    cluster.create_topic(topic, partitions, marker_records.TOPIC_CONFIG)
+    found = cluster.topics([topic])[topic]
+    partitions = found.partitions if found is not None else 0
+    records = marker_records.newest(task.consumer, topic, range(partitions))
+    markers = [record.marker for record in records]
+    markers += _offset_markers(task.consumer, plan.group_id, topic, partitions)
+    known = dict(plan.topic_ids)
+    for record in records:
+        known |= record.topic_ids
+    topics = cluster.source_topics(plan.topics, plan.topics_pattern)
+    for each in topics:
+        check_topic(each, known.get(each.name), _REMEDY)
+    check(CheckpointFiles(checkpoint), markers)
+    return EpochPlan(
+        task, topic, partitions, checkpoint, {each.name: each.topic_id for each in topics}
+    )
+
+
+def _offset_markers(
     consumer: Mapping[str, Any], group_id: str, topic: str, partitions: int
 ) -> list[Marker]:
     pairs = [(topic, number) for number in range(partitions)]
     found = committed(offset_reader(group_id, consumer), pairs)
     markers = (epoch_markers.decode(entry.offset, entry.metadata) for entry in found)
     return [marker for marker in markers if marker is not None]
+
+
+def epochs_topic(job: str) -> str:
+    """Return the topic of a job's markers."""
+    return f"{job}-epochs"
 
 
 def _query(plan: JobPlan, frame: DataFrame, epochs: EpochPlan, output_mode: str) -> Any:

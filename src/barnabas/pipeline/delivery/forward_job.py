@@ -21,7 +21,12 @@ from barnabas.pipeline.delivery import (
     start_positions,
     worker_tasks,
 )
-from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic
+from barnabas.pipeline.delivery.cluster_state import (
+    ClusterState,
+    Topic,
+    changed_topic,
+    check_topic,
+)
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.job_plan import (
     Guarantee,
@@ -48,6 +53,7 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 # Small batches must not wait in the consumer for more data to come.
 _FETCH_MAX_WAIT_MS: Final = 20
+_REMEDY: Final = "reset the offsets of the job"
 
 
 def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJob:
@@ -69,7 +75,7 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
     is_at_least_once = plan.kind is JobKind.COPY and plan.guarantee is Guarantee.AT_LEAST_ONCE
     topic_ids = {topic.name: topic.topic_id for topic in topics}
     task = task_plan(
-        plan, topic_ids=topic_ids, record_bytes_max=bytes_max, is_single_task=_is_single_task(plan)
+        plan, topic_ids=topic_ids, record_bytes_max=bytes_max, is_single_task=is_single_task(plan)
     )
     try:
         rows = _rows(session, plan, positions)
@@ -84,7 +90,7 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
         plan,
         query,
         progress=JobProgress(trimmed=positions.trimmed, topic_ids=topic_ids),
-        watch=functools.partial(_changed_topic, cluster, topics),
+        watch=functools.partial(changed_topic, cluster, topic_ids, _REMEDY),
         on_batch=(
             GroupPositions(plan.group_id, properties, topic_ids).commit
             if is_at_least_once
@@ -169,38 +175,16 @@ def _started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
     )
 
 
-def _is_single_task(plan: JobPlan) -> bool:
+def is_single_task(plan: JobPlan) -> bool:
     """True when one task must write the records of all partitions, as to one file."""
     return plan.kind is JobKind.SINK and sink_task_class(plan.connector_class).needs_all_partitions
 
 
 def _topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:
     """Return the source topics. Raises JobStartError when one does not exist."""
-    names = cluster.names_like(plan.topics_pattern) if plan.topics_pattern else list(plan.topics)
-    found: list[Topic] = []
-    for name, topic in cluster.topics(names).items():
-        if topic is None:
-            raise refused(f"topic {name} does not exist", is_permanent=False)
-        known = plan.topic_ids.get(name)
-        if known is not None and known != topic.topic_id:
-            raise refused(f"topic {name} was recreated: its id was {known}, is {topic.topic_id}")
-        found.append(topic)
+    found = cluster.source_topics(plan.topics, plan.topics_pattern)
+    for topic in found:
+        check_topic(topic, plan.topic_ids.get(topic.name), _REMEDY)
     if not found:
         raise refused("no topic matches the subscription", is_permanent=False)
     return found
-
-
-def _changed_topic(cluster: ClusterState, topics: list[Topic]) -> JobFailure | None:
-    """Return the failure of a job whose topic was deleted or created again."""
-    now = cluster.topics([topic.name for topic in topics])
-    for topic in topics:
-        found = now.get(topic.name)
-        if found is None:
-            return JobFailure(f"topic {topic.name} was deleted", is_permanent=True)
-        if found.topic_id != topic.topic_id:
-            return JobFailure(
-                f"topic {topic.name} was recreated: its id was {topic.topic_id}, is "
-                f"{found.topic_id}; reset the offsets of the job",
-                is_permanent=True,
-            )
-    return None

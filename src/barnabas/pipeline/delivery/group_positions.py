@@ -4,6 +4,7 @@ The positions of an epochs job are in its checkpoint, those of an at-least-once 
 starts behind them, so they are committed after the batch.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -34,5 +35,6 @@ class GroupPositions:
             self._consumer.commit(offsets=offsets, asynchronous=False)
 
     def _offset(self, at: PartitionLag) -> TopicPartition:
-        metadata = OffsetMetadata(self._topic_ids.get(at.topic)).encode()
+        now_ms = int(time.time() * 1000)
+        metadata = OffsetMetadata(self._topic_ids.get(at.topic), "", now_ms).encode()
         return TopicPartition(at.topic, at.partition, at.position, metadata=metadata)

@@ -5,7 +5,7 @@ A plan holds strings and numbers only, because it travels to Spark's Python work
 
 import enum
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -35,6 +35,10 @@ class OnTrim(enum.StrEnum):
 
     FAIL = "fail"
     SKIP = "skip"
+
+
+FORWARD_KINDS: Final = (JobKind.SINK, JobKind.COPY)
+"""The jobs whose positions are committed offsets of a group."""
 
 
 def _plain(properties: Mapping[str, str]) -> dict[str, str]:

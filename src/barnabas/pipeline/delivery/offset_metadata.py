@@ -1,4 +1,4 @@
-"""The metadata string that a job commits with an offset: the topic's id and a sink's note.
+"""The metadata string of a committed offset: the topic's id, a sink's note, and the time.
 
 The topic id shows after a restart that the topic is still the one that was read: a topic that was
 deleted and created again has the same name, and the committed offset means nothing in it.
@@ -11,6 +11,8 @@ import attrs
 
 _TOPIC_ID: Final = "topic_id"
 _NOTE: Final = "note"
+_COMMITTED_MS: Final = "ms"
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 @attrs.frozen
@@ -19,10 +21,12 @@ class OffsetMetadata:
 
     topic_id: str | None = None
     note: str = ""
+    committed_ms: int = 0
+    """When the offset was committed, in ms since 1970; 0 when that is unknown."""
 
     def encode(self) -> str:
         """Return the metadata string."""
-        fields = {_TOPIC_ID: self.topic_id, _NOTE: self.note}
+        fields = {_TOPIC_ID: self.topic_id, _NOTE: self.note, _COMMITTED_MS: self.committed_ms}
         return json.dumps({name: value for name, value in fields.items() if value})
 
 
@@ -35,7 +39,18 @@ def decode(text: str | None) -> OffsetMetadata:
     if not isinstance(fields, dict):
         return OffsetMetadata()
     found: dict[str, Any] = {**fields}
-    return OffsetMetadata(_text(found.get(_TOPIC_ID)) or None, _text(found.get(_NOTE)))
+    topic_id = url_safe(_text(found.get(_TOPIC_ID)))
+    committed_ms = found.get(_COMMITTED_MS)
+    return OffsetMetadata(
+        topic_id or None,
+        _text(found.get(_NOTE)),
+        committed_ms if isinstance(committed_ms, int) else 0,
+    )
+
+
+def url_safe(topic_id: str) -> str:
+    """Return a topic id as Kafka's tools write it: librdkafka uses the other base64 alphabet."""
+    return topic_id.translate(_URL_SAFE)
 
 
 def _text(value: Any) -> str:

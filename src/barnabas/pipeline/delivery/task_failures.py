@@ -21,6 +21,11 @@ _PERMANENT: Final = (
     ("GROUP_AUTHORIZATION_FAILED", "the job may not use its group"),
     ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "the job may not use its transactional ids"),
     ("SaslAuthenticationException", "the broker refused the credentials"),
+    (
+        "CANNOT_LOAD_STATE_STORE",
+        "the state in the checkpoint cannot be loaded: restart the job when its storage answers "
+        "again, or run `barnabas job rebuild` when a file is damaged",
+    ),
 )
 
 

@@ -26,3 +26,10 @@ class TaskPlan:
     offsets_topic: str = ""
     slice_ms: int = 0
     records_max: int = 0
+
+
+def transactional_id(plan: TaskPlan, topic: str, partition: int) -> str:
+    """Return the transactional id of a forward task."""
+    if plan.is_single_task:
+        return f"{plan.transactional_id}-all"
+    return f"{plan.transactional_id}-{topic}-{partition}"

@@ -5,6 +5,7 @@ offset behind the last row. It trusts the group's committed offset, not Spark's 
 that an earlier transaction has committed are dropped.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from barnabas.pipeline.delivery.transactional_producer import (
     partitions_of,
     transaction,
 )
-from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.worker_plan import TaskPlan, transactional_id
 
 
 def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
@@ -74,9 +75,10 @@ class _ForwardTask:
         """Write all rows and commit; return what was done."""
         plan = self._plan
         settings = TransactionSettings(plan.group_id, plan.generation, plan.producer, plan.consumer)
+        name = transactional_id(plan, self._first.topic, self._first.partition)
         with (
             WRITERS.borrowed(plan) as writer,
-            transaction(settings, self._transactional_id(), self._partitions()) as begun,
+            transaction(settings, name, self._partitions()) as begun,
         ):
             writer.open(begun.producer, begun.positions, self._figures)
             self._write(begun, writer, self._first)
@@ -87,12 +89,6 @@ class _ForwardTask:
         self._figures.transactions += 1
         self._figures.fenced += begun.fenced
         return self._figures
-
-    def _transactional_id(self) -> str:
-        prefix = self._plan.transactional_id
-        if self._plan.is_single_task:
-            return f"{prefix}-all"
-        return f"{prefix}-{self._first.topic}-{self._first.partition}"
 
     def _partitions(self) -> list[tuple[str, int]]:
         """Return the partitions whose committed offsets the writer must know."""
@@ -122,7 +118,8 @@ class _ForwardTask:
 
     def _commit(self, where: tuple[str, int], offset: int, note: str) -> TopicPartition:
         topic, partition = where
-        metadata = OffsetMetadata(self._plan.topic_ids.get(topic), note).encode()
+        now_ms = int(time.time() * 1000)
+        metadata = OffsetMetadata(self._plan.topic_ids.get(topic), note, now_ms).encode()
         return TopicPartition(topic, partition, offset, metadata=metadata)
 
 

@@ -6,14 +6,19 @@ and the engine are stopped, and no state is written for that: the next active ru
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
+from barnabas.pipeline.delivery.job_plan import (
+    FORWARD_KINDS,
+    JobFailure,
+    JobProgress,
+    RunningJob,
+)
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_fleet import FleetEffect, Forget, JobFleet, WantedJob
 from barnabas.pipeline.jobs.core.job_supervision import (
@@ -33,8 +38,10 @@ from barnabas.pipeline.jobs.core.store_records import (
 from barnabas.pipeline.jobs.job_failures import failure_of_error, failure_of_job
 from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec, PlannedJob
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
+from barnabas.pipeline.jobs.offset_keeper import keep_offsets
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
+from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.streams.views.live_view import LiveView
 from barnabas.pipeline.streams.views.view_job import ViewJob
 
@@ -74,22 +81,24 @@ class ActiveRunner:
         planner: JobPlanner,
         policy: RestartPolicy,
         statuses: JobStatuses,
-        prepare_topics: Callable[[JobPlan], Awaitable[None]],
+        topics: SourceTopics,
     ) -> None:
         self.fleet = JobFleet(policy)
         self.progress: dict[str, JobProgress] = {}
         """The progress of the newest run of each job."""
-        self.engine_problem: str | None = "Spark starts"
-        """Why no job can run now, None while the engine runs."""
+        self.engine_problem: str | None = None
+        """Why no job can run now, None while the engine runs or no job needs it."""
         self._store = store
         self._engine = engine
         self._planner = planner
         self._statuses = statuses
-        self._prepare_topics = prepare_topics
+        self._topics = topics
         self._runs: dict[str, _Run] = {}
         self._generation = 0
         self._woken = trio.Event()
+        self._engine_needed = trio.Event()
         self._engine_lost = trio.Event()
+        self._engine_runs = False
 
     async def run(self) -> None:
         """Run jobs until cancelled. Raises ConfigsWriteError when another runner takes over."""
@@ -103,6 +112,7 @@ class ActiveRunner:
                 nursery.start_soon(self._wake_in_time)
                 nursery.start_soon(self._watch_jobs)
                 nursery.start_soon(self._statuses.write_queued)
+                nursery.start_soon(keep_offsets, self._store, self._planner)
         finally:
             self._store.on_restart = lambda record: None
             with trio.CancelScope(shield=True):
@@ -114,8 +124,13 @@ class ActiveRunner:
         return {name: job.view for name, job in jobs.items() if isinstance(job, ViewJob)}
 
     async def _keep_engine(self) -> None:
-        """Start the engine, and start it again when it ends by itself."""
+        """Start the engine with the first job, and start it again when it ends by itself.
+
+        It stays when the last job ends: the next one need not wait for it then.
+        """
         delay_s, longest_s = _ENGINE_BACKOFF_S
+        await self._engine_needed.wait()
+        self.engine_problem = "Spark starts"
         while True:
             started = trio.current_time()
             try:
@@ -128,6 +143,7 @@ class ActiveRunner:
                 continue
             logger.info("Spark started seconds=%.1f", trio.current_time() - started)
             self.engine_problem, delay_s = None, _ENGINE_BACKOFF_S[0]
+            self._engine_runs = True
             self._engine_lost = trio.Event()
             self._carry_out(self.fleet.engine_up(trio.current_time()))
             await self._engine_lost.wait()
@@ -146,6 +162,8 @@ class ActiveRunner:
                 for name, entry in self._store.state.connectors.items()
             }
             self._carry_out(self.fleet.desire(wanted, trio.current_time()))
+            if self.fleet.needs_engine:
+                self._engine_needed.set()
             await changed.wait()
 
     async def _wake_in_time(self) -> None:
@@ -184,8 +202,8 @@ class ActiveRunner:
         try:
             planned = await trio.to_thread.run_sync(plan)
             await self._write_tasks(planned)
-            await self._prepare_topics(planned.plan)
-            job = await trio.to_thread.run_sync(self._engine.start_job, planned.plan)
+            ready = await self._topics.prepare(planned.plan)
+            job = await trio.to_thread.run_sync(self._engine.start_job, ready)
         except ConfigsWriteError as error:
             if error.is_fenced:
                 raise
@@ -234,9 +252,10 @@ class ActiveRunner:
         """Look at all running jobs every second."""
         while True:
             await trio.sleep(_POLL_S)
-            if self.engine_problem is not None:
+            if not self._engine_runs:
                 continue
             if not await trio.to_thread.run_sync(self._engine.is_alive):
+                self._engine_runs = False
                 self._engine_lost.set()
                 self.engine_problem = "Spark ended"
                 continue
@@ -249,7 +268,11 @@ class ActiveRunner:
             return  # stopped meanwhile
         if seen.progress is not None:
             self.progress[seen.name] = seen.progress
-            self._statuses.track_topics(seen.name, seen.run.job.plan, seen.progress)
+            plan = seen.run.job.plan
+            self._statuses.track_topics(seen.name, plan, seen.progress)
+            new = {each.topic for each in seen.progress.lag} - plan.topic_ids.keys()
+            if new and plan.kind in FORWARD_KINDS:
+                self._nursery.start_soon(self._topics.learn, plan, new)
         if seen.failure is None and seen.is_running:
             return
         del self._runs[seen.name]

@@ -12,6 +12,7 @@ from barnabas.pipeline.jobs.core.store_records import JsonObject, OffsetRecord
 from barnabas.pipeline.jobs.group_offsets import GroupOffsets, GroupOffsetsError
 from barnabas.pipeline.jobs.job_config import group_of, job_kind
 from barnabas.pipeline.jobs.runner_store import RunnerStore
+from barnabas.pipeline.jobs.source_topics import SourceTopics
 
 T = TypeVar("T")
 
@@ -25,10 +26,23 @@ Alteration = tuple[JsonObject, JsonObject | None]
 class StoredOffsets:
     """Reads and changes positions."""
 
-    def __init__(self, service: ConnectorService, store: RunnerStore, groups: GroupOffsets) -> None:
+    def __init__(
+        self,
+        service: ConnectorService,
+        store: RunnerStore,
+        groups: GroupOffsets,
+        topics: SourceTopics,
+        forget_state: Callable[[str, str], None],
+    ) -> None:
+        """`forget_state` removes the state of a job, by its name and its group, where it has any.
+
+        It blocks, and raises any error.
+        """
         self._service = service
         self._store = store
         self._groups = groups
+        self._topics = topics
+        self._forget_state = forget_state
 
     async def read(self, name: str) -> list[dict[str, Any]]:
         """Return partitions with their offsets. Raises ConnectRestError."""
@@ -55,19 +69,29 @@ class StoredOffsets:
             return
         positions = {_topic_partition(each): _offset(each) for each in changes}
         await self._in_thread(self._groups.alter, self._group(name), positions)
+        await self._topics.forget(name, {topic for topic, _ in positions})
 
     async def reset(self, name: str) -> None:
-        """Remove all positions of a stopped connector. Raises ConnectRestError."""
+        """Remove all positions of a stopped connector, and its state. Raises ConnectRestError."""
         self._service.check_stopped(name)
+        group = self._group(name)
         if not self._service.is_source(name):
-            await self._in_thread(self._groups.reset, self._group(name))
-            return
+            await self._in_thread(self._groups.reset, group)
+        await self._in_thread(self._forget, name, group)
+        await self._topics.forget(name)
         await self._store.catch_up_offsets()
         records = list(self._store.state.offsets.get(name, {}).values())
         if records:
             await self._store.write_offsets(
                 [OffsetRecord(name, each.partition, None) for each in records]
             )
+
+    def _forget(self, name: str, group: str) -> None:
+        """Remove the state of a job. Raises GroupOffsetsError."""
+        try:
+            self._forget_state(name, group)
+        except Exception as error:
+            raise GroupOffsetsError(f"the state of {name} was not removed: {error}") from error
 
     def _check_source(self, name: str, changes: Sequence[Alteration]) -> None:
         """Raise ConnectRestError (400) for positions that the connector does not understand."""

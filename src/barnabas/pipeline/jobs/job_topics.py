@@ -8,7 +8,7 @@ name; others are left to the broker.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -34,14 +34,14 @@ class TopicCreation:
     configs: Mapping[str, str]
 
 
-async def prepare_topics(client: KafkaClient, plan: JobPlan) -> None:
-    """Create the topics of a job, or have the broker do it.
+async def prepare_topics(client: KafkaClient, plan: JobPlan, known: Collection[str]) -> None:
+    """Create the topics of a job, or have the broker do it, except those that the job has read.
 
     Raises ClientError when no broker answers, KafkaError when the broker refuses a topic, and
     ConfigValueError for bad settings.
     """
     if plan.kind is not JobKind.SOURCE:
-        await _request_topics(client, plan.topics)
+        await _request_topics(client, [name for name in plan.topics if name not in known])
         return
     for topic in source_topics(plan):
         settings = creation_of(topic, plan.properties)
@@ -49,7 +49,7 @@ async def prepare_topics(client: KafkaClient, plan: JobPlan) -> None:
             await _create(client, topic, settings)
 
 
-async def _request_topics(client: KafkaClient, topics: tuple[str, ...]) -> None:
+async def _request_topics(client: KafkaClient, topics: Sequence[str]) -> None:
     wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     if wanted:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True)

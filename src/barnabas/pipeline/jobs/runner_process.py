@@ -16,6 +16,7 @@ from barnabas.http import (
     HttpOptions,
     HttpSettings,
     HttpStartError,
+    HttpTls,
     ListenAddress,
     bind_listener,
     serve_app,
@@ -26,6 +27,7 @@ from barnabas.pipeline.connect.connect_api import ConnectApi, ConnectContext
 from barnabas.pipeline.connect.connector_service import ConnectorService, RunnerView
 from barnabas.pipeline.connect.connector_validation import ConnectorValidator
 from barnabas.pipeline.connect.plugin_registry import plugin_registry
+from barnabas.pipeline.connect.request_forwarding import RequestForwarding
 from barnabas.pipeline.connect.runner_loggers import RunnerLoggers
 from barnabas.pipeline.delivery.kafka_properties import for_librdkafka
 from barnabas.pipeline.jobs.active_runner import ActiveRunner
@@ -38,10 +40,10 @@ from barnabas.pipeline.jobs.job_logs import JobLogs
 from barnabas.pipeline.jobs.job_planning import JobPlanner
 from barnabas.pipeline.jobs.job_progress import add_job_metrics, progress_json
 from barnabas.pipeline.jobs.job_statuses import JobStatuses
-from barnabas.pipeline.jobs.job_topics import prepare_topics
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from barnabas.pipeline.jobs.runner_store import RunnerStore
 from barnabas.pipeline.jobs.running_engine import JobEngine
+from barnabas.pipeline.jobs.source_topics import SourceTopics
 from barnabas.pipeline.streams.views.live_view import LiveView
 
 logger = logging.getLogger(__name__)
@@ -76,14 +78,21 @@ class Runner:
     """Wires the parts of one runner."""
 
     def __init__(
-        self, client: KafkaClient, settings: RunnerSettings, engine: JobEngine, url: str
+        self,
+        client: KafkaClient,
+        settings: RunnerSettings,
+        engine: JobEngine,
+        url: str,
+        tls: HttpTls | None,
     ) -> None:
         registry = plugin_registry()
+        self._forwarding = RequestForwarding(tls)
         self._settings = settings
         self._engine = engine
         self._view = RunnerView(url)
         self._providers = ConfigProviders(settings.providers)
         self._store = RunnerStore(client, settings)
+        self._topics = SourceTopics(client, self._store)
         self._activity = Activity(client, settings.group_id, settings.configs.name, url)
         self._view.active_url = lambda: self._activity.role.active_url
         self._client = client
@@ -101,17 +110,25 @@ class Runner:
 
     def api(self, base_url: str) -> ConnectApi:
         """Return the REST API."""
-        groups = GroupOffsets(for_librdkafka(self._settings.client_properties))
+        properties = for_librdkafka(self._settings.client_properties)
+        offsets = StoredOffsets(
+            self._service,
+            self._store,
+            GroupOffsets(properties),
+            self._topics,
+            partial(self._engine.forget_state, properties=properties),
+        )
         return ConnectApi(
             ConnectContext(
                 self._service,
-                StoredOffsets(self._service, self._store, groups),
+                offsets,
                 self._loggers,
                 self.progress,
                 self._logs.lines,
                 self.engine_problem,
                 self.views,
                 base_url,
+                self._forwarding,
                 (ConfigsWriteError,),
                 self._settings.tracks_topics,
                 self._settings.allows_topics_reset,
@@ -182,7 +199,7 @@ class Runner:
             self._planner,
             self._settings.restarts,
             statuses,
-            partial(prepare_topics, self._client),
+            self._topics,
         )
         self._active = active
         try:
@@ -217,7 +234,7 @@ async def run_runner(
         address = ListenAddress(listen.address.host, port)
         url = listen.advertised_url or f"{listen.http.scheme}://{address}"
         async with open_client(settings.client) as client, trio.open_nursery() as nursery:
-            runner = Runner(client, settings, engine, url)
+            runner = Runner(client, settings, engine, url, listen.http.tls)
 
             async def serve(task_status: "trio.TaskStatus[str]") -> None:
                 await serve_app(

@@ -15,6 +15,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     LoggerRecord,
     OffsetRecord,
     RestartRecord,
+    SourceTopicRecord,
     StatusRecord,
     UnreadableRecordError,
     decode_config,
@@ -112,7 +113,7 @@ class RunnerStore:
         """Write records; return once they are replayed. Raises ClientError or KafkaError."""
         await _opened(self._status).append([encode_status(record) for record in records])
 
-    async def write_offsets(self, records: Sequence[OffsetRecord]) -> None:
+    async def write_offsets(self, records: Sequence[OffsetRecord | SourceTopicRecord]) -> None:
         """Write records; return once they are replayed. Raises ClientError or KafkaError."""
         await _opened(self._offsets).append([encode_offset(record) for record in records])
 

@@ -1,6 +1,7 @@
 """The engine as the runner sees it. Calls block for seconds; the runner makes them in threads."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from barnabas.pipeline.delivery.job_plan import JobPlan, RunningJob
 
@@ -22,4 +23,11 @@ class JobEngine(Protocol):
 
     def start_job(self, plan: JobPlan) -> RunningJob:
         """Start a job. Raises an exception that says why it cannot."""
+        ...
+
+    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
+        """Remove the state of a job that is stopped, if it has any; the engine need not run.
+
+        `properties` are librdkafka's. Raises an exception when the state may be left.
+        """
         ...

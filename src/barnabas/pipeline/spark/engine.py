@@ -4,14 +4,18 @@ All calls block, for seconds when the session starts; call them from threads of 
 """
 
 import threading
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from barnabas.pipeline.delivery.checkpoint_files import checkpoint_of
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.delivery.spark_library import SparkSession
 from barnabas.pipeline.spark.session import SessionSettings, SparkProcess
 
-_STOP_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 20.0
+"""All jobs together; the driver JVM has its own time to exit."""
 
 
 class EngineStoppedError(Exception):
@@ -42,8 +46,7 @@ class Engine:
         if process is None:
             return
         if process.is_alive():
-            for job in jobs:
-                job.stop(_STOP_TIMEOUT_S)
+            _stop_all(jobs)
         process.stop()
 
     def is_alive(self) -> bool:
@@ -58,6 +61,20 @@ class Engine:
         if process is None or not process.is_alive():
             raise EngineStoppedError("the Spark session is not running")
         return process.session
+
+    def checkpoint_of(self, job: str) -> str:
+        """Return the place of the checkpoint of a job with state."""
+        directory = self._settings.checkpoint_directory
+        return checkpoint_of(directory or str(self._settings.work_directory / "state"), job)
+
+    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
+        """Remove the checkpoint and the markers of a stopped job, if it has any.
+
+        Raises KafkaException, TimeoutError, OSError.
+        """
+        from barnabas.pipeline.delivery import epochs_removal
+
+        epochs_removal.forget(job, group_id, properties, self.checkpoint_of(job))
 
     def start_job(self, plan: JobPlan) -> RunningJob:
         """Start a job.
@@ -78,3 +95,15 @@ class Engine:
         with self._lock:
             self._jobs = [other for other in self._jobs if other.is_running()] + [job]
         return job
+
+
+def _stop_all(jobs: Sequence[RunningJob]) -> None:
+    """Stop jobs at the same time: each ends its transaction first."""
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    threads = [
+        threading.Thread(target=job.stop, args=(_STOP_TIMEOUT_S,), daemon=True) for job in jobs
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))

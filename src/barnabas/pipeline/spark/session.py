@@ -25,7 +25,7 @@ _JVM_OPTIONS: Final = (
     "-Xlog:all=error:stderr",
     f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
 )
-_EXIT_TIMEOUT_S: Final = 60.0
+_EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 )

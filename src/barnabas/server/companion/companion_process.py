@@ -18,10 +18,14 @@ _POLICY: Final = RestartPolicy()
 
 @attrs.frozen
 class CompanionPlan:
-    """A companion to run: its name in log lines, and its command line for a bootstrap address."""
+    """A companion to run: its name in log lines, and its command line for a bootstrap address.
+
+    It is killed when it has not ended `stop_grace_s` seconds after SIGTERM (None: as the policy).
+    """
 
     name: str
     command: Callable[[str], Sequence[str]]
+    stop_grace_s: float | None = None
 
 
 class Companions:
@@ -43,7 +47,7 @@ class Companions:
                     kind="companion",
                     name=plan.name,
                     command=plan.command(bootstrap),
-                    policy=self._policy,
+                    policy=_policy_of(plan, self._policy),
                     niceness=_NICENESS,
                 )
                 nursery.start_soon(SupervisedProcess(companion).run, self._stopping)
@@ -53,3 +57,9 @@ class Companions:
         """End the companions; return when they have ended."""
         self._stopping.set()
         await self._stopped.wait()
+
+
+def _policy_of(plan: CompanionPlan, policy: RestartPolicy) -> RestartPolicy:
+    if plan.stop_grace_s is None:
+        return policy
+    return attrs.evolve(policy, stop_grace_s=plan.stop_grace_s)

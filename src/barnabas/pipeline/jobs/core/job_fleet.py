@@ -57,6 +57,11 @@ class JobFleet:
         """When `wake` must be called."""
         return min((job.wake_at for job in self.jobs.values()), default=float("inf"))
 
+    @property
+    def needs_engine(self) -> bool:
+        """True when a job is to run."""
+        return any(job.wants_to_run for job in self.jobs.values())
+
     def desire(self, wanted: Mapping[str, WantedJob], now: float) -> list[FleetEffect]:
         """Take in all jobs that are wanted; jobs that are missing are stopped and removed."""
         effects: list[FleetEffect] = []

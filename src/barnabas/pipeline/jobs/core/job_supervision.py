@@ -128,6 +128,11 @@ class JobSupervision:
         return self._spec is None and self.phase is Phase.IDLE
 
     @property
+    def wants_to_run(self) -> bool:
+        """True for a job that a person wants to run."""
+        return self._spec is not None and self._target is TargetState.STARTED
+
+    @property
     def target(self) -> TargetState:
         """The state that is wanted of the job."""
         return self._target
@@ -218,8 +223,7 @@ class JobSupervision:
 
     def _must_stop(self) -> bool:
         """True when the current run is not the one that is wanted."""
-        is_wanted = self._spec is not None and self._target is TargetState.STARTED
-        return not is_wanted or self._spec != self._run_spec or self._restart_wanted
+        return not self.wants_to_run or self._spec != self._run_spec or self._restart_wanted
 
     def _reconcile(self, now: float) -> list[Effect]:
         """Bring what runs closer to what is wanted."""

@@ -26,6 +26,8 @@ _STATUS_CONNECTOR: Final = "status-connector-"
 _STATUS_TASK: Final = "status-task-"
 _STATUS_TOPIC: Final = "status-topic-"
 _TOPIC_SEPARATOR: Final = ":connector-"
+_SOURCE_TOPIC: Final = "barnabas.topic"
+_TOPIC_ID: Final = "topic_id"
 
 
 class UnreadableRecordError(Exception):
@@ -137,6 +139,19 @@ class OffsetRecord:
     connector: str
     partition: JsonObject
     offset: JsonObject | None
+
+
+@attrs.frozen
+class SourceTopicRecord:
+    """The id of a topic that a job reads, as it was when the job read it first; None removes it.
+
+    It is a record of the offsets topic. Java's workers take it for the position of a source that
+    they do not run.
+    """
+
+    connector: str
+    topic: str
+    topic_id: str | None
 
 
 def write_json(value: Any) -> bytes:
@@ -281,13 +296,17 @@ def _status(connector: str, task: int | None, fields: JsonObject | None) -> Stat
     )
 
 
-def encode_offset(record: OffsetRecord) -> tuple[bytes, bytes | None]:
+def encode_offset(record: OffsetRecord | SourceTopicRecord) -> tuple[bytes, bytes | None]:
     """Return key and value of a record of the offsets topic."""
-    value = None if record.offset is None else write_json(record.offset)
-    return write_json([record.connector, record.partition]), value
+    if isinstance(record, SourceTopicRecord):
+        partition, value = {_SOURCE_TOPIC: record.topic}, _wrapped(_TOPIC_ID, record.topic_id)
+    else:
+        partition, value = record.partition, record.offset
+    key = write_json([record.connector, partition])
+    return key, None if value is None else write_json(value)
 
 
-def decode_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
+def decode_offset(key: bytes, value: bytes | None) -> OffsetRecord | SourceTopicRecord | None:
     """Return a record of the offsets topic, None for a key that names no connector's partition.
 
     Raises UnreadableRecordError.
@@ -298,7 +317,11 @@ def decode_offset(key: bytes, value: bytes | None) -> OffsetRecord | None:
     parts = cast(list[Any], found)
     if len(parts) != 2 or not isinstance(parts[0], str) or not isinstance(parts[1], dict):
         return None
-    return OffsetRecord(parts[0], cast(JsonObject, parts[1]), _object(value))
+    partition, fields = cast(JsonObject, parts[1]), _object(value)
+    topic: object = partition.get(_SOURCE_TOPIC)
+    if isinstance(topic, str):
+        return SourceTopicRecord(parts[0], topic, _field(fields, _TOPIC_ID, str))
+    return OffsetRecord(parts[0], partition, fields)
 
 
 def _text(key: bytes) -> str:

@@ -23,6 +23,7 @@ from barnabas.pipeline.jobs.core.store_records import (
     OffsetRecord,
     RestartRecord,
     SessionKeyRecord,
+    SourceTopicRecord,
     StatusRecord,
     TargetRecord,
     TaskRecord,
@@ -67,6 +68,8 @@ class StoreState:
         """The active topics of each connector."""
         self.offsets: dict[str, dict[str, OffsetRecord]] = {}
         """The offsets of each source connector, by their partition as sorted JSON."""
+        self.source_topics: dict[str, dict[str, str]] = {}
+        """The ids of the topics that each job reads, by name."""
         self.fencing: dict[str, int] = {}
         self.loggers: dict[str, str] = {}
         self._targets: dict[str, TargetState] = {}
@@ -155,8 +158,15 @@ class StoreState:
         if found.connector is None and not found.tasks:
             del self.statuses[record.connector]
 
-    def replay_offset(self, record: OffsetRecord) -> None:
+    def replay_offset(self, record: OffsetRecord | SourceTopicRecord) -> None:
         """Take in a record of the offsets topic."""
+        if isinstance(record, SourceTopicRecord):
+            topics = self.source_topics.setdefault(record.connector, {})
+            if record.topic_id is None:
+                topics.pop(record.topic, None)
+            else:
+                topics[record.topic] = record.topic_id
+            return
         offsets = self.offsets.setdefault(record.connector, {})
         key = partition_key(record.partition)
         if record.offset is None:

@@ -1,0 +1,37 @@
+"""Keeps the committed offsets of jobs from expiring, those of stopped and idle jobs included."""
+
+import logging
+from typing import Final
+
+import trio
+
+from barnabas.pipeline.delivery import offset_refresh
+from barnabas.pipeline.jobs.job_planning import JobPlanner, JobSpec
+from barnabas.pipeline.jobs.runner_store import RunnerStore
+
+logger = logging.getLogger(__name__)
+
+_FIRST_S: Final = 60.0
+_EVERY_S: Final = 3_600.0
+_GENERATION: Final = 0
+
+
+async def keep_offsets(store: RunnerStore, planner: JobPlanner) -> None:
+    """Look at all jobs every hour, for as long as the task runs."""
+    pause_s = _FIRST_S
+    while True:
+        await trio.sleep(pause_s)
+        pause_s = _EVERY_S
+        for name, entry in list(store.state.connectors.items()):
+            await trio.to_thread.run_sync(_refresh, planner, JobSpec(name, entry.config))
+
+
+def _refresh(planner: JobPlanner, spec: JobSpec) -> None:
+    """Commit the old offsets of one job again; a job that cannot run now is left for later."""
+    try:
+        count = offset_refresh.refresh(planner.plan(spec, _GENERATION).plan)
+    except Exception as error:
+        logger.warning("cannot commit idle offsets again job=%s error=%s", spec.name, error)
+    else:
+        if count:
+            logger.info("committed idle offsets again job=%s partitions=%d", spec.name, count)

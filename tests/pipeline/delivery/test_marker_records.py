@@ -1,0 +1,85 @@
+"""Markers in the epochs topic, against a node."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.pipeline.delivery import epochs_removal, marker_records
+from barnabas.pipeline.delivery.epoch_markers import Marker
+from barnabas.pipeline.delivery.marker_records import MarkerRecord, decode, newest
+from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.testing import Node
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+def record(epoch: int) -> MarkerRecord:
+    return MarkerRecord(Marker(epoch + 1, "query", f"digest-{epoch}"), {"t": "id"})
+
+
+def create(node: Node, topic: str, partitions: int = 2) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    new = NewTopic(topic, partitions, 1, config=marker_records.TOPIC_CONFIG)
+    admin.create_topics([new])[topic].result(30)
+    return admin
+
+
+def write(node: Node, topic: str, epochs: range, aborted: int = 0) -> None:
+    """Write markers to partition 1, each in a transaction, and then transactions that abort."""
+    producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for epoch in epochs:
+        producer.begin_transaction()
+        producer.produce(topic, record(epoch).encode(), b"1", 1)
+        producer.commit_transaction(30)
+    for _ in range(aborted):
+        producer.begin_transaction()
+        producer.produce(topic, record(99).encode(), b"1", 1)
+        producer.flush(30)
+        producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize("aborted", [0, 30])
+def test_newest_committed_marker_is_found(node: Node, aborted: int) -> None:
+    topic = f"job-{aborted}-epochs"
+    create(node, topic)
+    properties = {"bootstrap.servers": node.bootstrap}
+    assert newest(properties, topic, range(2)) == []
+    write(node, topic, range(20), aborted)
+    assert newest(properties, topic, range(2)) == [record(19)]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b"{", b'{"next_epoch":"x"}', b"7"])
+def test_value_without_a_marker_is_ignored(value: bytes | None) -> None:
+    assert decode(value) is None
+
+
+def test_forget_removes_markers_offsets_and_checkpoint(node: Node, tmp_path) -> None:
+    admin = create(node, "counts-epochs")
+    create(node, "counts-source")
+    write(node, "counts-epochs", range(3))
+    properties = {"bootstrap.servers": node.bootstrap}
+    reader = offset_reader("counts", properties)
+    reader.commit(offsets=[TopicPartition("counts-source", 0, 5)], asynchronous=False)
+    (tmp_path / "counts" / "offsets").mkdir(parents=True)
+    for _ in range(2):  # a second time there is nothing to remove
+        epochs_removal.forget("counts", "counts", properties, str(tmp_path / "counts"))
+    assert not (tmp_path / "counts").exists()
+    assert "counts-epochs" not in admin.list_topics(timeout=10).topics
+    assert committed(reader, [("counts-source", 0)])[0].offset < 0
+
+
+def test_forget_keeps_a_topic_that_has_no_markers(node: Node) -> None:
+    admin = create(node, "orders-epochs")
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("orders-epochs", b'{"order":1}')
+    producer.flush(30)
+    epochs_removal.forget("orders", "orders", {"bootstrap.servers": node.bootstrap}, None)
+    assert "orders-epochs" in admin.list_topics(timeout=10).topics
