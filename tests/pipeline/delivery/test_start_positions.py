@@ -10,6 +10,7 @@ from barnabas.pipeline.delivery.start_positions import (
     PartitionState,
     StartPositions,
     decide,
+    resolved,
 )
 
 STATE = PartitionState(
@@ -66,3 +67,9 @@ def test_offset_of_another_topic_id_fails_even_inside_the_log() -> None:
 
 def test_offset_without_a_topic_id_is_accepted() -> None:
     assert decided(attrs.evolve(STATE, committed_topic_id=None)) == StartPositions({"t": {3: 20}})
+
+
+def test_resolved_positions_have_numbers_in_place_of_earliest_and_latest() -> None:
+    states = [PartitionState("t", number, 5, 9, None, None, None) for number in range(3)]
+    found = resolved({"t": {0: EARLIEST, 1: LATEST, 2: 7}}, states)
+    assert found == {"t": {0: 5, 1: 9, 2: 7}}

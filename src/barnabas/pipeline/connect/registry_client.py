@@ -70,6 +70,12 @@ class RegistryClient:
             self._schemas[schema_id] = found
         return found
 
+    def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
+        """Return the newest schema of a subject with its id. Raises DataError, RetriableError."""
+        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest"
+        schema_id = int(self._call("GET", path)["id"])
+        return schema_id, self.schema_of(schema_id)
+
     def id_of(self, subject: str, schema: RegisteredSchema, *, registers: bool) -> int:
         """Return the id of a schema in a subject; register it if needed and allowed."""
         found = self._ids.get((subject, schema))

@@ -9,6 +9,8 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
 
     job_plan                a job to run, its progress, its failure: plain data
     forward_job             start a forward job; query_job watches it
+    frame_job               start a job that forwards the rows of a user's query
+    frame_sources           the sources of a user's query
     slices_job              run a source connector slice by slice
     epochs_job              start a job with state; epoch_markers decides what a task repeats
     marker_records          the markers in a topic, where they do not expire
@@ -19,11 +21,12 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     kafka_properties        client properties for librdkafka and for Spark
     worker_plan             the part of a plan that travels to the tasks
     worker_tasks            the functions that Spark's Python workers call
-    record_writers          what happens to rows inside a transaction: topic_writers, sink_writer
+    record_writers          what happens to rows inside a transaction: topic_writers, sink_writer,
+                            frame_writer
     slice_tasks             polls of a connector's task; source_offsets has its positions
     epoch_tasks             the rows of a shuffle partition with their marker
     transactional_producer  transactions, and the producers that a worker keeps
-    arrow_rows, task_figures   rows in, figures out
+    arrow_rows, frame_rows, task_figures   rows in, figures out
     task_failures           failures on their way from a task to the driver
 
 A worker imports `worker_tasks` and what it needs; none of these imports trio or an HTTP library.

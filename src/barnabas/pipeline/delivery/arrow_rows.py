@@ -5,7 +5,7 @@ those cost less to walk than rows. The columns are those of Spark's Kafka source
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
@@ -20,6 +20,8 @@ Headers: TypeAlias = list[tuple[str, bytes | None]]
 class PartitionRows:
     """Consecutive rows of one partition, in the order of their offsets."""
 
+    repeats_offsets: ClassVar[bool] = False
+
     topic: str
     partition: int
     offsets: list[int]
@@ -32,6 +34,21 @@ class PartitionRows:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def first_offset(self) -> int:
+        """Return the offset of the first row."""
+        return self.offsets[0]
+
+    @property
+    def last_offset(self) -> int:
+        """Return the offset of the last row."""
+        return self.offsets[-1]
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Return the lowest timestamp."""
+        return min(self.timestamps_ms)
 
     def after(self, offset: int) -> "PartitionRows":
         """Return the rows at `offset` and behind."""
@@ -57,14 +74,15 @@ class PartitionRows:
 def runs(batch: Any) -> Iterator[PartitionRows]:
     """Yield the rows of an Arrow batch, cut where the topic or the partition changes."""
     start = 0
-    for end in _ends(batch):
+    for end in ends_of_runs(batch, "topic", "partition"):
         if end > start:
             yield _rows(batch.slice(start, end - start))
         start = end
 
 
-def _ends(batch: Any) -> list[int]:
-    topics, partitions = batch.column("topic"), batch.column("partition")
+def ends_of_runs(batch: Any, topic: str, partition: str) -> list[int]:
+    """Return where the topic or the partition changes, and the number of rows."""
+    topics, partitions = batch.column(topic), batch.column(partition)
     if pc.count_distinct(topics).as_py() <= 1 >= pc.count_distinct(partitions).as_py():
         return [batch.num_rows]
     pairs = list(zip(topics.to_pylist(), partitions.to_pylist(), strict=True))
@@ -82,11 +100,12 @@ def _rows(batch: Any) -> PartitionRows:
         batch.column("value").to_pylist(),
         pc.divide(microseconds, 1000).to_pylist(),
         batch.column("timestampType").to_pylist(),
-        _headers(batch.column("headers")),
+        headers_of(batch.column("headers")),
     )
 
 
-def _headers(column: Any) -> list[Headers] | None:
+def headers_of(column: Any) -> list[Headers] | None:
+    """Return the headers of each row, None when no row has some."""
     if column.null_count == len(column):
         return None
     pairs = column.flatten()

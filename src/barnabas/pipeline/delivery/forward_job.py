@@ -53,7 +53,7 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 # Small batches must not wait in the consumer for more data to come.
 _FETCH_MAX_WAIT_MS: Final = 20
-_REMEDY: Final = "reset the offsets of the job"
+OFFSETS_REMEDY: Final = "reset the offsets of the job"
 
 
 def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJob:
@@ -61,7 +61,7 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
     try:
         properties = kafka_properties.for_librdkafka(consumer_properties(plan))
         cluster = ClusterState(properties)
-        topics = _topics(cluster, plan)
+        topics = existing_topics(cluster, plan)
         states = cluster.partition_states(plan.group_id, topics)
         cluster.create_dead_letter_topic(plan.properties)
         bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
@@ -90,7 +90,7 @@ def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> QueryJo
         plan,
         query,
         progress=JobProgress(trimmed=positions.trimmed, topic_ids=topic_ids),
-        watch=functools.partial(changed_topic, cluster, topic_ids, _REMEDY),
+        watch=functools.partial(changed_topic, cluster, topic_ids, OFFSETS_REMEDY),
         on_batch=(
             GroupPositions(plan.group_id, properties, topic_ids).commit
             if is_at_least_once
@@ -140,7 +140,7 @@ def _exactly_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path)
         rows = rows.coalesce(1)
     write: Any = functools.partial(worker_tasks.forward, task)
     written = figures_of(rows.mapInArrow(write, SCHEMA))
-    return _started(written.writeStream.format("noop"), plan, scratch)
+    return started(written.writeStream.format("noop"), plan, scratch)
 
 
 def _at_least_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path) -> StreamingQuery:
@@ -163,10 +163,11 @@ def _at_least_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path
         "bootstrap.servers": plan.bootstrap,
     }
     options = {**kafka_properties.for_spark(producer), "includeHeaders": "true"}
-    return _started(outputs.writeStream.format("kafka").options(**options), plan, scratch)
+    return started(outputs.writeStream.format("kafka").options(**options), plan, scratch)
 
 
-def _started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
+def started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
+    """Start a query with its checkpoint in `scratch`."""
     return (
         writer.queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
         .option("checkpointLocation", str(scratch))
@@ -180,11 +181,11 @@ def is_single_task(plan: JobPlan) -> bool:
     return plan.kind is JobKind.SINK and sink_task_class(plan.connector_class).needs_all_partitions
 
 
-def _topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:
+def existing_topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:
     """Return the source topics. Raises JobStartError when one does not exist."""
     found = cluster.source_topics(plan.topics, plan.topics_pattern)
     for topic in found:
-        check_topic(topic, plan.topic_ids.get(topic.name), _REMEDY)
+        check_topic(topic, plan.topic_ids.get(topic.name), OFFSETS_REMEDY)
     if not found:
         raise refused("no topic matches the subscription", is_permanent=False)
     return found

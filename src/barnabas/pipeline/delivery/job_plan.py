@@ -21,6 +21,8 @@ class JobKind(enum.StrEnum):
     """Records of topics go to topics, through converters and transformations (forward)."""
     VIEW = "view"
     """The rows of a table's topic are kept for look-ups, in the runner."""
+    STREAM = "stream"
+    """Rows of a user's query go to topics (forward, or epochs with state)."""
 
 
 class Guarantee(enum.StrEnum):

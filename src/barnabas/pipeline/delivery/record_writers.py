@@ -6,9 +6,9 @@ task. One that raised is thrown away.
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows
+from barnabas.pipeline.delivery.frame_writer import FrameWriter
 from barnabas.pipeline.delivery.job_plan import JobKind
 from barnabas.pipeline.delivery.produced_records import RecordTarget, connector_errors
 from barnabas.pipeline.delivery.sink_writer import SinkWriter
@@ -25,8 +25,8 @@ class RecordWriter(Protocol):
         """Begin a transaction behind its committed positions."""
         ...
 
-    def write(self, rows: PartitionRows) -> None:
-        """Write rows of one partition."""
+    def write(self, rows: Any) -> None:
+        """Write rows of one partition, in the form of the job's kind."""
         ...
 
     def flush(self, offsets: Mapping[tuple[str, int], int]) -> str | None:
@@ -78,6 +78,8 @@ def create_writer(plan: TaskPlan) -> RecordWriter:
     with connector_errors("START"):
         if plan.kind == JobKind.SINK:
             return SinkWriter(plan)
+        if plan.kind == JobKind.STREAM:
+            return FrameWriter()
         if is_bytes_copy(plan.properties):
             return BytesCopy(plan)
         return ChainCopy(plan)

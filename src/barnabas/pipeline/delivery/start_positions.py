@@ -55,6 +55,18 @@ def decide(
     return StartPositions(offsets, trimmed)
 
 
+def resolved(
+    offsets: Mapping[str, Mapping[int, int]], states: Iterable[PartitionState]
+) -> dict[str, dict[int, int]]:
+    """Return the offsets with the numbers of EARLIEST and LATEST."""
+    found: dict[str, dict[int, int]] = {}
+    for state in states:
+        offset = offsets[state.topic][state.partition]
+        number = {EARLIEST: state.start, LATEST: state.end}.get(offset, offset)
+        found.setdefault(state.topic, {})[state.partition] = number
+    return found
+
+
 def _start(state: PartitionState, offset_reset: str, on_trim: OnTrim) -> int | JobFailure:
     where = f"{state.topic}-{state.partition}"
     if state.committed is None:

@@ -8,10 +8,12 @@ import json
 import re
 from typing import Final
 
+import attrs
+
 from barnabas.pipeline.delivery.job_plan import JobFailure, RecordPosition
 
-_MARK: Final = "barnabas-task-failure"
-_LINE: Final = re.compile(rf"{_MARK} (\{{.*\}})")
+MARK: Final = "barnabas-task-failure"
+_LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
 _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
 # Texts of Spark and of librdkafka that a restart does not change, with what to report.
@@ -41,7 +43,7 @@ class TaskFailureError(Exception):
         stage: str = "",
     ) -> None:
         self.failure = JobFailure(message[:_MESSAGE_CHARS_MAX], is_permanent, record, stage)
-        super().__init__(f"{_MARK} {_encode(self.failure)}")
+        super().__init__(f"{MARK} {_encode(self.failure)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self.failure,)
@@ -81,11 +83,10 @@ def from_text(text: str) -> JobFailure:
 
 
 def _encode(failure: JobFailure) -> str:
-    record = failure.record
     fields = {
         "message": failure.message,
         "permanent": failure.is_permanent,
-        "record": [record.topic, record.partition, record.offset] if record else None,
+        "record": attrs.asdict(failure.record) if failure.record else None,
         "stage": failure.stage,
     }
     return json.dumps(fields)
@@ -94,7 +95,7 @@ def _encode(failure: JobFailure) -> str:
 def _decode(line: str, trace: str) -> JobFailure:
     try:
         fields = json.loads(line)
-        record = RecordPosition(*fields["record"]) if fields["record"] else None
+        record = RecordPosition(**fields["record"]) if fields["record"] else None
         return JobFailure(fields["message"], fields["permanent"], record, fields["stage"], trace)
     except (ValueError, KeyError, TypeError):
         return JobFailure(line, False, trace=trace)

@@ -7,14 +7,15 @@ that an earlier transaction has committed are dropped.
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
 from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery import epoch_tasks, slice_tasks
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows, runs
+from barnabas.pipeline.delivery.arrow_rows import runs
 from barnabas.pipeline.delivery.collected_rows import CollectedRows
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
+from barnabas.pipeline.delivery.frame_rows import frame_runs
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
@@ -32,12 +33,12 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan, transactional_id
 
 def forward(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the rows of a task in one transaction; yield one row of figures."""
-    rows = (run for batch in batches for run in runs(batch))
-    first = next(rows, None)
-    if first is None:
-        return
-    figures = _ForwardTask(plan, first).run(rows)
-    yield figures.as_batch()
+    yield from _forward(plan, (run for batch in batches for run in runs(batch)))
+
+
+def forward_frame(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Write the rows of a user's query in one transaction; yield one row of figures."""
+    yield from _forward(plan, (run for batch in batches for run in frame_runs(batch)))
 
 
 def converted(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
@@ -62,16 +63,60 @@ def source_slice(plan: TaskPlan, indexes: Iterator[int]) -> Iterator[Figures]:
         yield slice_tasks.run(plan, index)
 
 
+class SourceRows(Protocol):
+    """Consecutive rows of one source partition, in the order of their offsets."""
+
+    repeats_offsets: ClassVar[bool]
+    """True when a record may have several rows."""
+
+    @property
+    def topic(self) -> str:
+        """Return the topic of the records."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """Return the partition of the records."""
+        ...
+
+    @property
+    def first_offset(self) -> int:
+        """Return the offset of the first row's record."""
+        ...
+
+    @property
+    def last_offset(self) -> int:
+        """Return the offset of the last row's record."""
+        ...
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Return the lowest timestamp, None without one."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def after(self, offset: int) -> Self:
+        """Return the rows at `offset` and behind."""
+        ...
+
+
+def _forward(plan: TaskPlan, rows: Iterator[SourceRows]) -> Iterator[Any]:
+    first = next(rows, None)
+    if first is not None:
+        yield _ForwardTask(plan, first).run(rows).as_batch()
+
+
 class _ForwardTask:
     """One transaction over the rows of one partition, or of all when the sink needs one task."""
 
-    def __init__(self, plan: TaskPlan, first: PartitionRows) -> None:
+    def __init__(self, plan: TaskPlan, first: SourceRows) -> None:
         self._plan = plan
         self._first = first
         self._figures = Figures()
         self._next: dict[tuple[str, int], int] = {}
 
-    def run(self, others: Iterable[PartitionRows]) -> Figures:
+    def run(self, others: Iterable[SourceRows]) -> Figures:
         """Write all rows and commit; return what was done."""
         plan = self._plan
         settings = TransactionSettings(plan.group_id, plan.generation, plan.producer, plan.consumer)
@@ -96,7 +141,7 @@ class _ForwardTask:
             return partitions_of(self._plan.group_id, self._plan.consumer, self._plan.topic_ids)
         return [(self._first.topic, self._first.partition)]
 
-    def _write(self, begun: Transaction, writer: RecordWriter, rows: PartitionRows) -> None:
+    def _write(self, begun: Transaction, writer: RecordWriter, rows: SourceRows) -> None:
         where = (rows.topic, rows.partition)
         if where not in begun.positions:
             if not self._plan.is_single_task:
@@ -106,7 +151,7 @@ class _ForwardTask:
                     is_permanent=True,
                 )
             begun.positions[where] = committed(begun.reader, [where])[0]
-        following = rows.offsets[-1] + 1
+        following = rows.last_offset + 1
         _check_order(rows, self._next.get(where))
         left = rows.after(begun.positions[where].offset)
         self._figures.records += len(rows)
@@ -114,7 +159,8 @@ class _ForwardTask:
         self._next[where] = following
         if len(left):
             writer.write(left)
-            self._figures.see_timestamp(min(left.timestamps_ms))
+            if left.oldest_ms is not None:
+                self._figures.see_timestamp(left.oldest_ms)
 
     def _commit(self, where: tuple[str, int], offset: int, note: str) -> TopicPartition:
         topic, partition = where
@@ -123,9 +169,11 @@ class _ForwardTask:
         return TopicPartition(topic, partition, offset, metadata=metadata)
 
 
-def _check_order(rows: PartitionRows, following: int | None) -> None:
+def _check_order(rows: SourceRows, following: int | None) -> None:
     """Raise TaskFailureError when rows of a partition come out of order."""
-    if following is not None and rows.offsets[0] < following:
-        first = RecordPosition(rows.topic, rows.partition, rows.offsets[0])
+    if following is None:
+        return
+    if rows.first_offset < following - rows.repeats_offsets:
+        first = RecordPosition(rows.topic, rows.partition, rows.first_offset)
         message = f"rows of a task are not in the order of offsets: {first} behind {following}"
         raise TaskFailureError(message, is_permanent=True, record=first)

@@ -6,5 +6,11 @@ What lives here: the operators that Spark does not have, as kernels, and what th
 How data passes: a topic is a DataFrame, an operator makes a DataFrame of a DataFrame, and the
 delivery `epochs` or `forward` writes the last one.
 
-    kernels     operators with state as pure functions, and the query that runs them on Spark
+    stream_app          topics in, queries out, one Spark session; stream_queries watches them
+    topic_reading       a topic as a DataFrame; serdes: bytes and columns; stream_columns: names
+    record_stream, record_table, grouped_stream     operators without state, and aggregates
+    interval_joins, window_specs                    joins of streams; windows as values
+    output_frames       rows in the columns of the deliveries
+    state_directory     checkpoints of an app
+    kernels             operators with state as pure functions, and the query that runs them
 """

@@ -1,0 +1,252 @@
+"""Apps of `barnabas.streams` on a real node with real Spark: operators, deliveries, bad input."""
+
+import json
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from barnabas import streams as ks
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import eventually
+from compat_tests.pipeline.killed_job import read_committed
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(300),
+]
+
+CLICK = ks.Json("user STRING, url STRING, ms BIGINT")
+
+
+@pytest.fixture
+def app(engine, bootstrap, unique, tmp_path) -> Iterator[Callable[..., ks.App]]:
+    """Return apps in the session of the module, which are stopped at the end."""
+    made: list[ks.App] = []
+
+    def make(name: str | None = None, **options: Any) -> ks.App:
+        named = name or unique("app")
+        found = ks.App.attach(
+            engine.session, named, bootstrap, state=tmp_path / named, trigger_ms=20, **options
+        )
+        made.append(found)
+        return found
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+class Records:
+    """Produces records to a topic, and reads what an app wrote."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def send(self, topic: str, *records: tuple[Any, ...], partition: int = 0) -> None:
+        """Send (key, value) or (key, value, timestamp)."""
+        producer = Producer({"bootstrap.servers": self._bootstrap})
+        for key, value, *time_ms in records:
+            extra = {"timestamp": time_ms[0]} if time_ms else {}
+            producer.produce(topic, _bytes(value), _bytes(key), partition=partition, **extra)
+        assert producer.flush(60) == 0
+
+    def await_count(self, topic: str, count: int, query: Any = None) -> list[Any]:
+        """Return the records of a topic when there are enough of them."""
+        found: list[Any] = []
+
+        def has_all() -> bool:
+            found[:] = self.all(topic)
+            return len(found) >= count
+
+        deadline = time.monotonic() + 90
+        while not has_all():
+            shown = [(each.key(), each.value()) for each in found]
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records: {shown[:20]}"
+            time.sleep(0.1)
+        return found
+
+    def all(self, topic: str) -> list[Any]:
+        """Return the committed records of a topic, partition by partition."""
+        return read_committed(self._bootstrap, topic)
+
+    def position(self, group: str, topic: str) -> int:
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 30)
+        consumer.close()
+        return found.offset
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def pairs(messages: list[Any]) -> list[tuple[Any, Any]]:
+    return [(each.key(), each.value()) for each in messages]
+
+
+@pytest.fixture
+def records(bootstrap) -> Records:
+    return Records(bootstrap)
+
+
+def test_stateless_app_filters_and_maps_each_record_once(app, records, topics) -> None:
+    source, target = topics.create("clicks"), topics.create("out", partitions=2)
+    clicks = [
+        (f"k{number}", {"user": f"u{number % 3}", "url": f"/{number}", "ms": number}, 1000 + number)
+        for number in range(30)
+    ]
+    records.send(source, *clicks)
+    first = app("filtering")
+    stream = first.topic(source, key=ks.String(), value=CLICK)
+    odd = stream.filter("ms % 2 = 1 AND value.user <> 'u2'").map_values(
+        who="upper(user)", where="url", key="key"
+    )
+    query = first.write(odd.select_key("value.who"), target, name=f"{source}-copy")
+    with first:
+        found = records.await_count(target, 10)
+        eventually(lambda: records.position(query.name, source) == 30)
+    expected = [each for each in clicks if each[1]["ms"] % 2 and each[1]["user"] != "u2"]
+    assert sorted(json.loads(each.value())["where"] for each in found) == sorted(
+        each[1]["url"] for each in expected
+    )
+    assert {each.key() for each in found} == {b"U0", b"U1"}
+    assert json.loads(found[0].value()).keys() == {"who", "where", "key"}
+    assert {each.timestamp()[1] for each in found} == {each[2] for each in expected}
+
+
+SERDES = [
+    (ks.String(), "STRING", ["", "äö", None], [b"", "äö".encode(), None]),
+    (ks.Bytes(), "BINARY", [b"\xff\x00", None], [b"\xff\x00", None]),
+    (ks.Uuid(), "STRING", [f"{7:032x}"[:8] + "-0000-4000-8000-00000000000a"] * 2, None),
+    (ks.Short(), "SMALLINT", [0, 1, -1, 32767, -32768, None], "h"),
+    (ks.Integer(), "INT", [0, 1, -1, 2**31 - 1, -(2**31), None], "i"),
+    (ks.Long(), "BIGINT", [0, 1, -1, 2**63 - 1, -(2**63), None], "q"),
+    (ks.Float(), "FLOAT", [0.0, -1.5, 3.4028234663852886e38, 1e-45, float("inf"), None], "f"),
+    (ks.Double(), "DOUBLE", [0.0, -1.5, 5e-324, 1.7976931348623157e308, 0.1, None], "d"),
+]
+
+
+@pytest.mark.parametrize(
+    ("serde", "kind", "values", "data"), SERDES, ids=lambda each: str(each)[:9]
+)
+def test_serde_writes_and_reads_the_bytes_of_java(engine, serde, kind, values, data) -> None:
+    if isinstance(data, str):
+        data = [None if each is None else struct.pack(f">{data}", each) for each in values]
+    elif data is None:
+        data = [each.encode() for each in values]
+    rows = [(n, value, raw) for n, (value, raw) in enumerate(zip(values, data, strict=True))]
+    frame = engine.session.createDataFrame(rows, f"n INT, value {kind}, raw BINARY")
+    parsed = frame.withColumn("parsed", serde.parse(frame["raw"]))
+    found = parsed.select(
+        "n",
+        serde.encode(parsed["value"]).alias("raw"),
+        serde.value(parsed["parsed"]).alias("value"),
+    ).sort("n")
+    assert (
+        found.schema["value"].dataType.simpleString()
+        == frame.schema["value"].dataType.simpleString()
+    )
+    rows = found.collect()
+    assert [None if row.raw is None else bytes(row.raw) for row in rows] == data
+    assert [row.value for row in rows] == [
+        struct.unpack(">f", raw)[0] if kind == "FLOAT" and raw else value
+        for value, raw in zip(values, data, strict=True)
+    ]
+
+
+def is_even(key: str, value: str | None) -> bool:
+    return value is not None and int(value) % 2 == 0
+
+
+BAD = [
+    (ks.Short(), b"x"),
+    (ks.Long(), b"123456789"),
+    (ks.Double(), b""),
+    (ks.Uuid(), b"7"),
+    (CLICK, b"{bad"),
+    (CLICK, b""),
+    (CLICK, b"[1]"),
+    (CLICK, b'{"user": "u", "ms": "text"}'),
+    (ks.Json("ARRAY<INT>"), b"{}"),
+]
+
+
+@pytest.mark.parametrize(("serde", "data"), BAD, ids=lambda each: str(each)[:20])
+def test_serde_of_other_bytes_reports_an_error(engine, serde, data) -> None:
+    frame = engine.session.createDataFrame([(data,), (None,)], "raw BINARY")
+    parsed = frame.withColumn("parsed", serde.parse(frame["raw"]))
+    found = parsed.select(serde.error(parsed["raw"], parsed["parsed"])).collect()
+    assert [row[0] is not None for row in found] == [True, False]
+
+
+def test_branches_and_merges_divide_and_unite_records(app, records, topics) -> None:
+    sources, target = [topics.create("in"), topics.create("in")], topics.create("out")
+    for source in sources:
+        records.send(source, *[(f"k{n}", str(n)) for n in range(6)], (None, None))
+    both = app()
+    left, right = (both.topic(each, key=ks.String(), value=ks.String()) for each in sources)
+    small, even, _ = left.branch(
+        "int(value) < 2", lambda key, value: value and int(value) % 2 == 0, "true"
+    )
+    merged = small.merge(right.filter_not("value IS NULL OR int(value) > 0"))
+    words = merged.flat_map_values("split(concat(value, ' x'), ' ')")
+    both.write(words, target)
+    both.write(even, target, name=f"{target}-even", value=ks.Custom("STRING", encode=str.encode))
+    with both:
+        found = records.await_count(target, 8)
+    assert sorted(value for _, value in pairs(found)) == sorted(
+        [b"0", b"x", b"1", b"x", b"0", b"x", b"2", b"4"]
+    )
+
+
+def test_undecodable_record_ends_the_app_and_is_named(app, records, topics) -> None:
+    source, target = topics.create("in"), topics.create("out")
+    records.send(source, ("k", {"user": "a"}), ("k", "{bad"), ("k", {"user": "b"}))
+    failing = app()
+    failing.write(failing.topic(source, value=CLICK), target)
+    failing.start()
+    with pytest.raises(
+        ks.StreamFailedError, match=f"record {source}-0@1: the value is not"
+    ) as info:
+        failing.wait(90)
+    assert info.value.failure.is_permanent
+    assert str(info.value.failure.record) == f"{source}-0@1"
+    assert records.all(target) == []
+
+
+def test_undecodable_records_are_dead_letters_once_or_skipped(app, records, topics) -> None:
+    source, target, letters = topics.create("in"), topics.create("out"), topics.create("letters")
+    records.send(source, ("k", {"user": "a"}), ("bad", "{bad", 77), ("k", None))
+    tolerant = app()
+    stream = tolerant.topic(source, value=CLICK, on_error="dead-letter", dead_letters=letters)
+    skipping = tolerant.topic(source, value=CLICK, on_error="skip")
+    tolerant.write(stream.filter("user IS NULL OR user <> 'z'"), target)
+    tolerant.write(stream, target, name=f"{target}-again")
+    tolerant.write(skipping, target, name=f"{target}-skipping")
+    counted = stream.group_by("user").count()
+    tolerant.write(counted, target, name=f"{target}-counts", key=ks.String())
+    with tolerant:
+        found = records.await_count(target, 7)
+        (letter,) = records.await_count(letters, 1)
+    values = sorted(str(value) for _, value in pairs(found))
+    assert values.count("None") == 3
+    assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"bad", b"{bad", 77)
+    headers = dict(letter.headers())
+    assert headers["__connect.errors.offset"] == b"1"
+    assert b"is not JSON" in headers["__connect.errors.exception.message"]
+
+
+def test_function_that_raises_ends_the_app_and_names_the_record(app, records, topics) -> None:
+    source = topics.create("in")
+    records.send(source, ("k", "1"), ("k", "x"))
+    failing = app()
+    numbers = failing.topic(source, value=ks.String())
+    failing.write(numbers.map_values(lambda key, value: int(value), returns="BIGINT"), source)
+    with pytest.raises(ks.StreamFailedError, match=f"ValueError for record {source}-0@1"), failing:
+        failing.wait(90)

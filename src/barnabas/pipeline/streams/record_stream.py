@@ -1,0 +1,267 @@
+"""Streams: the records of topics, and the operators that need no state.
+
+Each operator returns a new stream. A stream holds a DataFrame of Spark: `df` is the way to anything
+that has no operator here.
+"""
+
+from typing import Final, Self
+
+import attrs
+
+from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.streams.grouped_stream import GroupedStream
+from barnabas.pipeline.streams.interval_joins import JoinKind, joined
+from barnabas.pipeline.streams.serdes import Column, functions
+from barnabas.pipeline.streams.stream_columns import (
+    KEPT,
+    KEY,
+    PLACE,
+    TIMESTAMP,
+    VALUE,
+    Expression,
+    RecordFunction,
+    column,
+    evaluated,
+    is_live,
+    visible,
+)
+from barnabas.pipeline.streams.topic_reading import TopicInput
+from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
+
+_ELEMENT: Final = "_element"
+_POSITION: Final = "_position"
+
+
+class OperatorError(Exception):
+    """An operator cannot be applied here; the message says what to do instead."""
+
+
+@attrs.frozen(eq=False)
+class Stream:
+    """Records with a key, a value and a time; made by `App.topic` and by operators.
+
+    Expressions are SQL text or Columns over `key`, `value`, the names of the value's fields (or
+    `value.name`), `_timestamp`, `_headers`, `_topic`, `_partition` and `_offset`; or functions of
+    key and value. A Python function costs a few microseconds for each record, SQL text does not.
+    """
+
+    frame: DataFrame = attrs.field(repr=False)
+    inputs: tuple[TopicInput, ...]
+    """The topics that the records come from."""
+    output_mode: str | None = None
+    """Spark's output mode that an operator with state needs; None without state."""
+    windows: Window | None = None
+    """The windows of the keys, None for plain keys."""
+
+    @property
+    def df(self) -> DataFrame:
+        """Return the records as a streaming DataFrame of Spark."""
+        return visible(self.frame)
+
+    def filter(self, predicate: Expression) -> Self:
+        """Keep the records for which `predicate` is true."""
+        condition = column(self.frame, predicate, "BOOLEAN")
+        is_true = functions().coalesce(condition, functions().lit(False))
+        if is_live(self.frame) is not None:
+            return self._with(evaluated(self.frame, {KEPT: is_true}))
+        marked = evaluated(self.frame, {KEPT: is_true})
+        return self._with(marked.filter(KEPT).drop(KEPT))
+
+    def filter_not(self, predicate: Expression) -> Self:
+        """Keep the records for which `predicate` is false or null."""
+        condition = column(self.frame, predicate, "BOOLEAN")
+        is_false = ~functions().coalesce(condition, functions().lit(False))
+        return self.filter(is_false)
+
+    def map_values(
+        self,
+        value: Expression | None = None,
+        /,
+        *,
+        returns: str | None = None,
+        **fields: Expression,
+    ) -> Self:
+        """Replace each value by an expression, or by a struct of named fields. A null stays null.
+
+        `returns` is the type of a function's results.
+        """
+        found = self._struct(fields) if value is None else column(self.frame, value, returns)
+        is_value = functions().col(VALUE).isNotNull()
+        return self._with(evaluated(self.frame, {VALUE: functions().when(is_value, found)}))
+
+    def map(self, *, key: Expression, value: Expression, returns: str | None = None) -> Self:
+        """Replace each key and value; `returns` is the type of both when they are functions."""
+        columns = {
+            KEY: column(self.frame, key, returns),
+            VALUE: column(self.frame, value, returns),
+        }
+        return self._rekeyed(evaluated(self.frame, columns))
+
+    def select_key(self, key: Expression, *, returns: str | None = None) -> Self:
+        """Replace each key: `selectKey` of Kafka Streams."""
+        return self._rekeyed(evaluated(self.frame, {KEY: column(self.frame, key, returns)}))
+
+    def flat_map_values(self, values: Expression, *, returns: str | None = None) -> Self:
+        """Replace each record by one for each element of an array, which become values."""
+        return self._exploded(values, returns, {VALUE: functions().col(_ELEMENT)})
+
+    def flat_map(self, records: Expression, *, returns: str | None = None) -> Self:
+        """Replace each record by one for each element of an array of (key, value) structs."""
+        element = functions().col(_ELEMENT)
+        columns = {KEY: element[KEY], VALUE: element[VALUE]}
+        return attrs.evolve(self._exploded(records, returns, columns), windows=None)
+
+    def branch(self, *predicates: Expression) -> list[Self]:
+        """Return a stream for each predicate; a record goes to the first whose predicate is true.
+
+        Add "true" as the last predicate to take all other records.
+        """
+        streams: list[Self] = []
+        before: Column = functions().lit(False)
+        for predicate in predicates:
+            condition = functions().coalesce(
+                column(self.frame, predicate, "BOOLEAN"), functions().lit(False)
+            )
+            streams.append(self.filter(condition & ~before))
+            before = before | condition
+        return streams
+
+    def merge(self, other: "Stream") -> Self:
+        """Return the records of both streams. Raises OperatorError when a topic is in both."""
+        both = {each.topic for each in self.inputs} & {each.topic for each in other.inputs}
+        if both:
+            raise OperatorError(
+                f"both streams read topic {sorted(both)[0]}: combine their conditions in one "
+                "filter, or write both streams to one topic"
+            )
+        modes = {self.output_mode, other.output_mode}
+        if modes != {None}:
+            raise OperatorError(
+                "a stream behind an operator with state cannot be merged: write it to a topic first"
+            )
+        frame = self.frame.unionByName(other.frame, allowMissingColumns=True)
+        return attrs.evolve(self, frame=frame, inputs=self.inputs + other.inputs)
+
+    def peek(self, action: RecordFunction) -> Self:
+        """Call a function for each record, in Spark's workers; a repeated batch calls it again."""
+
+        def call(key: object, value: object) -> bool:
+            action(key, value)
+            return True
+
+        return self.filter(call)
+
+    def dedupe(self, within: Duration, *, by: Expression = KEY) -> Self:
+        """Drop records whose key, or `by`, came within a time before."""
+        self._check_first("dedupe")
+        frame = evaluated(visible(self.frame), {"_by": column(visible(self.frame), by)})
+        watermarked = frame.withWatermark(TIMESTAMP, f"{duration_ms(within)} milliseconds")
+        unique = watermarked.dropDuplicatesWithinWatermark(["_by"]).drop("_by", *PLACE)
+        return attrs.evolve(self, frame=unique, output_mode="append")
+
+    def group_by(self, *keys: Expression) -> GroupedStream:
+        """Group records by an expression, or by a struct of several; records without one drop."""
+        self._check_first("group_by")
+        frame = visible(self.frame)
+        if not keys:
+            raise OperatorError("group_by needs an expression; group_by_key() takes the key")
+        found = [column(frame, each) for each in keys]
+        key = found[0] if len(found) == 1 else functions().struct(*found)
+        return GroupedStream(evaluated(frame, {KEY: key}), self.inputs)
+
+    def group_by_key(self) -> GroupedStream:
+        """Group records by their key; records without a key drop."""
+        self._check_first("group_by_key")
+        return GroupedStream(visible(self.frame), self.inputs)
+
+    def window(self, window: Window) -> GroupedStream:
+        """Group records by their key and by windows of time."""
+        return self.group_by_key().window(window)
+
+    def join(
+        self,
+        other: "Stream",
+        *,
+        within: Duration,
+        grace: Duration = "0 seconds",
+        value: str | None = None,
+    ) -> "Stream":
+        """Join records of two streams with one key whose times differ by `within` at most.
+
+        The value is `struct(left, right)`, or an expression over `left` and `right`. A pair has the
+        greater time of both. Records without a key drop.
+        """
+        return self._joined(JoinKind.INNER, other, within, grace, value)
+
+    def left_join(
+        self,
+        other: "Stream",
+        *,
+        within: Duration,
+        grace: Duration = "0 seconds",
+        value: str | None = None,
+    ) -> "Stream":
+        """Join as `join` does; a record of this stream without a partner comes with null."""
+        return self._joined(JoinKind.LEFT, other, within, grace, value)
+
+    def outer_join(
+        self,
+        other: "Stream",
+        *,
+        within: Duration,
+        grace: Duration = "0 seconds",
+        value: str | None = None,
+    ) -> "Stream":
+        """Join as `join` does; a record of either stream without a partner comes with null."""
+        return self._joined(JoinKind.OUTER, other, within, grace, value)
+
+    def _joined(
+        self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
+    ) -> "Stream":
+        self._check_first(f"{kind.value} join")
+        other._check_first(f"{kind.value} join")
+        frame = joined(
+            kind,
+            visible(self.frame),
+            visible(other.frame),
+            within_ms=duration_ms(within),
+            grace_ms=duration_ms(grace),
+            value=value,
+        )
+        return Stream(frame, self.inputs + other.inputs, "append")
+
+    def _with(self, frame: DataFrame) -> Self:
+        return attrs.evolve(self, frame=frame)
+
+    def _rekeyed(self, frame: DataFrame) -> Self:
+        """Return the stream with other keys, which have no windows."""
+        return attrs.evolve(self, frame=frame, windows=None)
+
+    def _struct(self, fields: dict[str, Expression]) -> Column:
+        if not fields:
+            raise OperatorError(
+                "map_values needs an expression, or fields: map_values(user='user')"
+            )
+        return functions().struct(
+            *[column(self.frame, each).alias(name) for name, each in fields.items()]
+        )
+
+    def _exploded(self, array: Expression, returns: str | None, columns: dict[str, Column]) -> Self:
+        frame = evaluated(self.frame, {_ELEMENT: column(self.frame, array, returns)})
+        elements = functions().posexplode_outer(_ELEMENT).alias(_POSITION, "_each")
+        frame = frame.select("*", elements).withColumn(_ELEMENT, functions().col("_each"))
+        has_element = functions().col(_POSITION).isNotNull()
+        if is_live(frame) is None:
+            frame = frame.filter(has_element)
+        else:
+            columns = columns | {KEPT: functions().col(KEPT) & has_element}
+        kept = [columns.get(name, functions().col(name)).alias(name) for name in self.frame.columns]
+        return self._with(frame.select(*kept))
+
+    def _check_first(self, operator: str) -> None:
+        """Raise OperatorError behind another operator with state."""
+        if self.output_mode is not None:
+            raise OperatorError(
+                f"{operator} comes behind another operator with state: write its result to a "
+                "topic, and read that with App.topic"
+            )

@@ -1,0 +1,389 @@
+"""An app: topics and tables that it reads, queries that it writes, and one Spark session.
+
+`App` describes queries first and starts them together. Each `write` is a query, with a consumer
+group and transactions under its name.
+"""
+
+import contextlib
+import functools
+import signal
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+from confluent_kafka import KafkaException
+
+from barnabas.pipeline.delivery import epochs_job, frame_job, frame_sources, kafka_properties
+from barnabas.pipeline.delivery.cluster_state import ClusterState
+from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
+from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.delivery.task_failures import refused
+from barnabas.pipeline.spark.engine import Engine
+from barnabas.pipeline.spark.session import SessionSettings
+from barnabas.pipeline.streams import output_frames, topic_reading
+from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
+from barnabas.pipeline.streams.record_stream import Stream
+from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.serdes import Bytes, Column, Serde, SerdeContext
+from barnabas.pipeline.streams.state_directory import StateDirectory, check_name, default_root
+from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
+from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
+
+_POLL_S: Final = 0.2
+
+
+@attrs.frozen(eq=False)
+class _Output:
+    """The rows of one query, and the topic that they go to."""
+
+    name: str
+    records: Stream | Table | DataFrame
+    topic: str | None
+    serdes: OutputSerdes
+    guarantee: Guarantee
+    output_mode: str | None
+    """Spark's output mode of a query with state; None without state."""
+
+    @property
+    def inputs(self) -> tuple[TopicInput, ...]:
+        """Return the topics that a stream or a table comes from."""
+        return self.records.inputs if isinstance(self.records, Stream | Table) else ()
+
+
+class App:
+    """A stream processing application on Spark, named like Kafka Streams' `application.id`.
+
+    `properties` are those of all clients, with Java's or librdkafka's names (`security.protocol`,
+    `sasl.*`, `ssl.*`). `state` is the directory of checkpoints, by default below
+    `~/.local/state/barnabas/streams`; it must survive a restart when a query has state. `spark` are
+    properties of Spark. `registry` is the address of a schema registry, for `Avro`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str = "127.0.0.1:9092",
+        *,
+        properties: Mapping[str, str] | None = None,
+        state: str | Path | None = None,
+        master: str = "local[*]",
+        spark: Mapping[str, str] | None = None,
+        registry: str = "",
+        on_trim: str = "fail",
+        trigger_ms: int = 100,
+    ) -> None:
+        check_name(name)
+        self.name = name
+        self._bootstrap = bootstrap
+        self._properties = dict(properties or {})
+        self._state = StateDirectory(Path(state) if state is not None else default_root() / name)
+        self._registry = registry
+        self._on_trim = OnTrim(on_trim)
+        self._trigger_ms = trigger_ms
+        self._session: SparkSession | None = None
+        self._engine: Engine | None = Engine(
+            SessionSettings(
+                self._state.work,
+                master=master,
+                checkpoint_directory=self._state.checkpoints,
+                application=name,
+                properties=dict(spark or {}),
+            )
+        )
+        self._outputs: dict[str, _Output] = {}
+        self._queries: dict[str, StreamQuery] = {}
+        self._letters: dict[TopicInput, str] = {}
+        self._watcher: QueryWatcher | None = None
+
+    @classmethod
+    def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:
+        """Return an app in a Spark session of the caller, with the arguments of `App`.
+
+        The session needs Spark's Kafka connector; `master` and `spark` have no meaning here.
+        """
+        app = cls(name, *args, **options)
+        app._session, app._engine = session, None
+        return app
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the Spark session, which starts with the first call (3 to 10 seconds).
+
+        Raises SparkUnavailableError, StateInUseError.
+        """
+        self._state.lock()
+        if self._engine is None:
+            return self._session
+        self._engine.start()
+        return self._engine.session
+
+    def topic(
+        self,
+        name: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        time: str | Column | None = None,
+        on_error: str = "fail",
+        dead_letters: str | None = None,
+        start: str = "earliest",
+        max_records: int = 100_000,
+    ) -> Stream:
+        """Return the records of a topic.
+
+        `key` and `value` are serdes, bytes by default. `time` is an expression for the time of a
+        record, a timestamp or milliseconds since 1970; by default the record's timestamp.
+        `on_error` is the outcome of a record that does not decode: `fail` ends the app with the
+        record's place, `skip` drops it, `dead-letter` writes it to the topic `dead_letters`
+        (APP-dead-letters). `start` is the first position without a committed offset. `max_records`
+        limits a batch.
+        """
+        if start not in ("earliest", "latest"):
+            raise ValueError(f"start is earliest or latest, not '{start}'")
+        given = TopicInput(
+            name,
+            self._prepared(key, name, "key"),
+            self._prepared(value, name, "value"),
+            time,
+            OnError(on_error),
+            dead_letters or f"{self.name}-dead-letters",
+            start,
+            max_records,
+        )
+        return Stream(topic_reading.read(self.spark, self._client, given), (given,))
+
+    def table(
+        self,
+        name: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        time: str | Column | None = None,
+        on_error: str = "fail",
+        dead_letters: str | None = None,
+        max_records: int = 100_000,
+    ) -> Table:
+        """Return the table of a compacted topic: the newest value of each key, null deletes it.
+
+        The arguments are those of `topic`. Records without a key drop.
+        """
+        stream = self.topic(
+            name,
+            key=key,
+            value=value,
+            time=time,
+            on_error=on_error,
+            dead_letters=dead_letters,
+            max_records=max_records,
+        )
+        return Table(stream.filter("key IS NOT NULL").frame, stream.inputs)
+
+    def write(
+        self,
+        records: Stream | Table | DataFrame,
+        topic: str | None = None,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        delivery: str = "exactly-once",
+        name: str | None = None,
+        output_mode: str | None = None,
+    ) -> StreamQuery:
+        """Describe a query that writes a stream, a table or a streaming DataFrame to a topic.
+
+        A DataFrame has the columns `value`, and optionally `key`, `headers`, `topic`, `partition`
+        and `timestamp`; keep `_topic`, `_partition` and `_offset` where a row comes from one
+        record. Keys choose partitions as Java's clients do. `key` and `value` are the serdes of a
+        stream's columns, by default those of their types. `delivery` is `exactly-once` or
+        `at-least-once`. `name` is the query's name, APP-TOPIC by default. `output_mode` is Spark's,
+        for a DataFrame with state.
+
+        Raises OutputError for columns that cannot be written, ValueError for other arguments.
+        """
+        named = name or (f"{self.name}-{topic}" if topic else self.name)
+        check_name(named)
+        if named in self._outputs:
+            raise ValueError(f"the app has a query {named} already: name this one with name=")
+        output = _Output(
+            named,
+            records,
+            topic,
+            OutputSerdes(
+                self._for_output(key, topic, "key"), self._for_output(value, topic, "value")
+            ),
+            Guarantee(delivery),
+            _output_mode(records, output_mode),
+        )
+        if output.output_mode is not None and output.guarantee is Guarantee.AT_LEAST_ONCE:
+            raise ValueError(
+                f"query {named} has state, so it is delivered exactly once: at-least-once is for "
+                "queries without state"
+            )
+        self._rows(output)
+        self._outputs[named] = output
+        query = StreamQuery(named, functools.partial(self._start_job, output))
+        self._queries[named] = query
+        return query
+
+    def start(self) -> None:
+        """Start all queries and return. Raises StreamFailedError, StateInUseError."""
+        if self._watcher is not None:
+            raise RuntimeError(f"app {self.name} was started already")
+        if not self._outputs:
+            raise RuntimeError(f"app {self.name} has nothing to run: call write() first")
+        self._assign_letters()
+        self._watcher = QueryWatcher(list(self._queries.values()))
+        self._watcher.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the app stops; return False when the time is over before.
+
+        Raises StreamFailedError when a query failed and a restart would not help.
+        """
+        if self._watcher is None:
+            raise RuntimeError(f"app {self.name} was not started")
+        return self._watcher.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Stop all queries after their running transactions, then the app's Spark session."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        if self._engine is not None:
+            self._engine.stop()
+        self._state.release()
+
+    def run(self) -> None:
+        """Start the app, and stop it at SIGINT, SIGTERM or a failure. Raises StreamFailedError."""
+        try:
+            self.start()
+            with _signals() as is_requested:
+                while not is_requested.is_set() and not self.wait(_POLL_S):
+                    pass
+        finally:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    @property
+    def _client(self) -> dict[str, str]:
+        return {**self._properties, "bootstrap.servers": self._bootstrap}
+
+    def _prepared(self, serde: Serde | None, topic: str, side: str) -> Serde:
+        return (serde or Bytes()).prepared(SerdeContext(topic, side, self._registry))
+
+    def _for_output(self, serde: Serde | None, topic: str | None, side: str) -> Serde | None:
+        return None if serde is None else self._prepared(serde, topic or "", side)
+
+    def _assign_letters(self) -> None:
+        """Choose the query that writes the dead letters of each topic, once.
+
+        The first query that forwards records of the topic writes them in its transactions. Where
+        all queries have state, a query is added.
+        """
+        waiting: dict[TopicInput, None] = {}
+        for output in list(self._outputs.values()):
+            for each in output.inputs:
+                if each.on_error is OnError.DEAD_LETTER and each not in self._letters:
+                    if output.output_mode is None:
+                        self._letters[each] = output.name
+                        waiting.pop(each, None)
+                    else:
+                        waiting[each] = None
+        for each in waiting:
+            stream = Stream(topic_reading.read(self.spark, self._client, each), (each,))
+            name = f"{self.name}-{each.topic}-letters"
+            query = self.write(stream.filter("false"), each.dead_letters, name=name)
+            self._letters[each] = query.name
+
+    def _rows(self, output: _Output) -> DataFrame:
+        """Return the rows of a query in the columns of the deliveries. Raises OutputError."""
+        if not isinstance(output.records, Stream | Table):
+            return output_frames.of_frame(output.records, output.topic)
+        if output.topic is None:
+            raise OutputError("write() needs the topic of a stream or a table")
+        topics = [each.topic for each in output.inputs if self._writes_letters(output, each)]
+        letters = Letters(tuple(topics), self.name)
+        return output_frames.of_records(output.records, output.topic, output.serdes, letters)
+
+    def _start_job(self, output: _Output, generation: int) -> RunningJob:
+        """Start the job of a query. Raises JobStartError."""
+        rows = self._rows(output)
+        plan = self._plan(output, rows, generation)
+        self._create_letter_topics(output)
+        if output.output_mode is None and output_frames.has_place(rows):
+            return frame_job.start(plan, rows, self._state.work)
+        if not frame_sources.has_state(rows):
+            rows = rows.repartition("key")
+        checkpoint = self._state.checkpoint(output.name)
+        return epochs_job.start(plan, rows, checkpoint, output.output_mode or "update")
+
+    def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
+        topics = tuple(dict.fromkeys(each.topic for each in output.inputs))
+        return JobPlan(
+            output.name,
+            generation,
+            JobKind.STREAM,
+            self._bootstrap,
+            group_id=output.name,
+            transactional_id=output.name,
+            topics=topics or frame_sources.kafka_topics(rows),
+            target_topic=output.topic,
+            guarantee=output.guarantee,
+            client_properties=self._properties,
+            on_trim=self._on_trim,
+            trigger_ms=self._trigger_ms,
+        )
+
+    def _create_letter_topics(self, output: _Output) -> None:
+        """Create the topics of the dead letters that a query writes. Raises JobStartError."""
+        names = {each.dead_letters for each in output.inputs if self._writes_letters(output, each)}
+        if not names:
+            return
+        try:
+            cluster = ClusterState(kafka_properties.for_librdkafka(self._client))
+            for name in sorted(names):
+                cluster.create_topic(name, 1, {})
+        except KafkaException as error:
+            raise refused(str(error), is_permanent=False) from error
+
+    def _writes_letters(self, output: _Output, each: TopicInput) -> bool:
+        return self._letters.get(each) == output.name
+
+
+def _output_mode(records: Stream | Table | DataFrame, given: str | None) -> str | None:
+    """Return Spark's output mode of a query, None for one whose rows stay in their task."""
+    if isinstance(records, Stream | Table):
+        if given is not None:
+            raise ValueError("output_mode is for DataFrames; use final() for a table")
+        return records.output_mode
+    if not records.isStreaming:
+        raise OutputError("the DataFrame is not streaming: write it with df.write.format('kafka')")
+    if output_frames.has_place(records) and frame_sources.is_narrow(records):
+        return None
+    return given or "update"
+
+
+@contextlib.contextmanager
+def _signals() -> Generator[threading.Event]:
+    """Set the event at SIGINT and SIGTERM; only the main thread can take signals."""
+    requested = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield requested
+        return
+
+    def request(number: int, frame: object) -> None:
+        requested.set()
+
+    before = {each: signal.signal(each, request) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield requested
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,153 @@
+"""The queries of an app while it runs: start, watch, restart after a failure, stop.
+
+A query that fails starts again after a second, then after two, and so on up to a minute. A failure
+that would repeat ends the app.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress, RunningJob
+from barnabas.pipeline.delivery.task_failures import JobStartError
+
+_logger: Final = logging.getLogger("barnabas.streams")
+
+_FIRST_DELAY_S: Final = 1.0
+_LONGEST_DELAY_S: Final = 60.0
+_HEALTHY_S: Final = 600.0
+_POLL_S: Final = 0.2
+
+
+class StreamFailedError(Exception):
+    """A query of an app failed, and would fail again."""
+
+    def __init__(self, query: str, failure: JobFailure) -> None:
+        super().__init__(f"query {query} failed: {failure.message}")
+        self.query = query
+        self.failure = failure
+
+
+@attrs.define(eq=False)
+class StreamQuery:
+    """A query that `App.write` described; it runs while the app runs."""
+
+    name: str
+    """The name of the query, of its consumer group and the prefix of its transactional ids."""
+    start_job: Callable[[int], RunningJob] = attrs.field(repr=False)
+    """Starts the job of a generation. Raises JobStartError."""
+    _job: RunningJob | None = attrs.field(default=None, init=False, repr=False)
+    _generation: int = attrs.field(default=0, init=False, repr=False)
+    _failures: int = attrs.field(default=0, init=False, repr=False)
+    _started_s: float = attrs.field(default=0.0, init=False, repr=False)
+    _due_s: float | None = attrs.field(default=None, init=False, repr=False)
+
+    def progress(self) -> JobProgress:
+        """Return the figures since the query started: records, rows written, lag."""
+        return JobProgress() if self._job is None else self._job.progress()
+
+    def is_running(self) -> bool:
+        """True while the query processes records."""
+        return self._job is not None and self._job.is_running()
+
+    def start(self) -> None:
+        """Start the job. Raises StreamFailedError when a restart would not help."""
+        self._generation += 1
+        self._due_s = None
+        self._started_s = time.monotonic()
+        try:
+            self._job = self.start_job(self._generation)
+        except JobStartError as error:
+            self._failed(error.failure)
+        else:
+            _logger.info("started query %s", self.name)
+
+    def watch(self) -> None:
+        """Start a failed job again when its time has come. Raises StreamFailedError."""
+        if self._due_s is not None:
+            if time.monotonic() >= self._due_s:
+                self.start()
+            return
+        if self._job is None:
+            return
+        self._job.progress()
+        failure = self._job.failure()
+        if failure is None and not self._job.is_running():
+            failure = JobFailure("the query was stopped from outside", is_permanent=True)
+        if failure is not None:
+            self._job.stop(5)
+            self._failed(failure)
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Stop the job after its running transaction."""
+        self._due_s = None
+        if self._job is not None:
+            self._job.stop(timeout_s)
+
+    def _failed(self, failure: JobFailure) -> None:
+        if failure.is_permanent:
+            raise StreamFailedError(self.name, failure)
+        if time.monotonic() - self._started_s > _HEALTHY_S:
+            self._failures = 0
+        delay_s = min(_FIRST_DELAY_S * 2 ** min(self._failures, 10), _LONGEST_DELAY_S)
+        self._failures += 1
+        self._due_s = time.monotonic() + delay_s
+        _logger.warning(
+            "query %s failed, restarting in %.0f s: %s", self.name, delay_s, failure.message
+        )
+
+
+class QueryWatcher:
+    """A thread that watches the queries of an app until one fails for good or all are stopped."""
+
+    def __init__(self, queries: Sequence[StreamQuery]) -> None:
+        self._queries = queries
+        self._ended = threading.Event()
+        self._stopping = threading.Event()
+        self._error: StreamFailedError | None = None
+        self._thread = threading.Thread(target=self._run, name="barnabas-streams", daemon=True)
+
+    def start(self) -> None:
+        """Start all queries, then watch them. Raises StreamFailedError."""
+        try:
+            for query in self._queries:
+                query.start()
+        except StreamFailedError:
+            self._stop_queries()
+            raise
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the queries end; return False when the time is over before.
+
+        Raises StreamFailedError when one failed for good.
+        """
+        is_over = self._ended.wait(timeout_s)
+        if self._error is not None:
+            raise self._error
+        return is_over
+
+    def stop(self) -> None:
+        """Stop all queries."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(_POLL_S):
+                for query in self._queries:
+                    query.watch()
+        except StreamFailedError as error:
+            self._error = error
+        finally:
+            self._stop_queries()
+            self._ended.set()
+
+    def _stop_queries(self) -> None:
+        for query in self._queries:
+            query.stop()

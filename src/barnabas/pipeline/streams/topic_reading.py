@@ -1,0 +1,201 @@
+"""Topics as DataFrames: Spark's Kafka source, decoded by serdes.
+
+A record that does not decode ends the query, is skipped, or becomes a dead letter: its bytes, and
+headers that name its place and the reason, as Kafka Connect writes them.
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.delivery import kafka_properties, task_failures
+from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.streams.serdes import Column, Serde, functions
+from barnabas.pipeline.streams.stream_columns import (
+    HEADERS,
+    KEPT,
+    KEY,
+    LETTER,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    TIMESTAMP,
+    TOPIC,
+    VALUE,
+    evaluated,
+)
+
+HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+_FETCH_MAX_WAIT_MS: Final = 20
+_HEADER_PREFIX: Final = "__connect.errors."
+_PLACES: Final = ("topic", "partition", "offset")
+
+
+class OnError(enum.StrEnum):
+    """The outcome of a record that does not decode."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+@attrs.frozen(eq=False)
+class TopicInput:
+    """A topic as an app reads it."""
+
+    topic: str
+    key: Serde
+    value: Serde
+    time: str | Column | None
+    """The time of a record instead of its timestamp: a timestamp, or milliseconds since 1970."""
+    on_error: OnError
+    dead_letters: str
+    """The topic of dead letters."""
+    start: str
+    """The first position without a committed one: earliest or latest."""
+    records_max: int
+    """Records of one batch."""
+
+
+def source_options(client: Mapping[str, str], topic: TopicInput) -> dict[str, str]:
+    """Return the options of Spark's source for a topic. Raises ConfigError."""
+    properties = {**client, "isolation.level": "read_committed"}
+    properties.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
+    return {
+        **kafka_properties.for_spark(properties),
+        "subscribe": topic.topic,
+        "startingOffsets": topic.start,
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
+        "maxOffsetsPerTrigger": str(topic.records_max),
+    }
+
+
+def read(session: SparkSession, client: Mapping[str, str], topic: TopicInput) -> DataFrame:
+    """Return the records of a topic, with the columns of `stream_columns`."""
+    source = session.readStream.format("kafka").options(**source_options(client, topic)).load()
+    return decoded(source, topic)
+
+
+def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:
+    """Return the rows of a Kafka source with key and value decoded."""
+    col = functions().col
+    parsed = source.select(
+        *[col(name).alias(f"_raw_{name}") for name in (KEY, VALUE)],
+        *[col(name).alias(f"_{name}") for name in (*_PLACES, "timestamp", "headers")],
+        topic.key.parse(col(KEY)).alias("_parsed_key"),
+        topic.value.parse(col(VALUE)).alias("_parsed_value"),
+    )
+    key_error = _error(topic.key, KEY)
+    value_error = _error(topic.value, VALUE)
+    frame = parsed.select(
+        topic.key.value(col("_parsed_key")).alias(KEY),
+        topic.value.value(col("_parsed_value")).alias(VALUE),
+        *(TOPIC, PARTITION, OFFSET, TIMESTAMP, HEADERS),
+        "_raw_key",
+        "_raw_value",
+        functions().coalesce(key_error, value_error).alias("_error"),
+    )
+    return _marked(_timed(frame, topic), topic)
+
+
+def _error(serde: Serde, side: str) -> Column:
+    """Return the text that says why the bytes of one side do not decode, null where they do."""
+    data, parsed = functions().col(f"_raw_{side}"), functions().col(f"_parsed_{side}")
+    error = serde.error(data, parsed)
+    if error is None:
+        return functions().lit(None).cast("string")
+    return functions().concat(functions().lit(f"the {side} "), error)
+
+
+def _timed(frame: DataFrame, topic: TopicInput) -> DataFrame:
+    """Return the frame with the times that the user's expression has for records with a value."""
+    if topic.time is None:
+        return frame
+    given = functions().expr(topic.time) if isinstance(topic.time, str) else topic.time
+    kind = evaluated(frame, {"_time": given}).schema["_time"].dataType.typeName()
+    time = functions().timestamp_millis(given.cast("bigint")) if _is_number(kind) else given
+    col = functions().col
+    has_value = col(VALUE).isNotNull() & col("_error").isNull()
+    text = functions().lit(f"the time ({topic.time}) is null")
+    return evaluated(
+        frame,
+        {
+            TIMESTAMP: functions().when(has_value, time.cast("timestamp")).otherwise(
+                col(TIMESTAMP)
+            ),
+            "_error": functions().when(has_value & time.isNull(), text).otherwise(col("_error")),
+        },
+    )  # fmt: skip
+
+
+def _is_number(type_name: str) -> bool:
+    return type_name in ("long", "integer", "short")
+
+
+def _marked(frame: DataFrame, topic: TopicInput) -> DataFrame:
+    """Return the frame with the marks of rows, without the bytes of records that decoded."""
+    col = functions().col
+    error = col("_error")
+    is_good = error.isNull()
+    if topic.on_error is OnError.FAIL:
+        kept = functions().when(is_good, True).otherwise(functions().raise_error(_failure(error)))
+    else:
+        kept = is_good
+    marks = [kept.cast("boolean").alias(KEPT)]
+    if topic.on_error is OnError.DEAD_LETTER:
+        letter = functions().struct(
+            functions().lit(topic.dead_letters).alias("topic"),
+            error.alias("error"),
+            col("_raw_key").alias("key"),
+            col("_raw_value").alias("value"),
+        )
+        marks.append(functions().when(~is_good, letter).alias(LETTER))
+    cleaned = [functions().when(is_good, col(name)).alias(name) for name in (KEY, VALUE)]
+    return frame.select(*cleaned, TOPIC, PARTITION, OFFSET, TIMESTAMP, HEADERS, *marks)
+
+
+def _failure(error: Column) -> Column:
+    """Return the line that `task_failures` reads: the error with the record's place."""
+    col, lit, concat = functions().col, functions().lit, functions().concat
+    names = (col(TOPIC), lit("-"), col(PARTITION).cast("string"), lit("@"))
+    message = concat(lit("record "), *names, col(OFFSET).cast("string"), lit(": "), error)
+    places = zip(PLACE, _PLACES, strict=True)
+    fields = functions().struct(
+        message.alias("message"),
+        lit(True).alias("permanent"),
+        functions().struct(*[col(name).alias(field) for name, field in places]).alias("record"),
+        _stage(error).alias("stage"),
+    )
+    return concat(lit(f"{task_failures.MARK} "), functions().to_json(fields))
+
+
+def _stage(error: Column) -> Column:
+    """Return the stage that failed, by Connect's names."""
+    is_key = error.startswith(f"the {KEY} ")
+    return functions().when(is_key, "KEY_CONVERTER").otherwise("VALUE_CONVERTER")
+
+
+def letter_headers(app: str) -> Column:
+    """Return the headers of dead letters: the record's own, then where and why it failed."""
+    col, lit = functions().col, functions().lit
+    described: list[tuple[str, Any]] = [
+        ("topic", col(TOPIC)),
+        ("partition", col(PARTITION).cast("string")),
+        ("offset", col(OFFSET).cast("string")),
+        ("connector.name", lit(app)),
+        ("stage", _stage(col(LETTER)["error"])),
+        ("exception.message", col(LETTER)["error"]),
+    ]
+    added = functions().array(
+        *[
+            functions().struct(
+                lit(_HEADER_PREFIX + name).alias("key"), text.cast("binary").alias("value")
+            )
+            for name, text in described
+        ]
+    )
+    none = functions().array().cast(HEADERS_TYPE)
+    return functions().concat(functions().coalesce(col(HEADERS), none), added)

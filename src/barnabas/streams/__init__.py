@@ -1,0 +1,69 @@
+"""Stream processing on topics, with Spark: what Kafka Streams does, as PySpark.
+
+    from barnabas import streams as ks
+
+    app = ks.App("clicks")
+    clicks = app.topic("clicks", key=ks.String(), value=ks.Json("user STRING, ms LONG"), time="ms")
+    app.write(clicks.group_by("user").window(ks.tumbling("1 minute")).count(), "clicks-by-user")
+    app.run()
+
+An `App` reads topics as `Stream` and tables as `Table`, and writes either, or any streaming
+DataFrame, to topics. Serdes and windows have the names of Kafka Streams. docs/streams.md is the
+guide. It needs `pip install 'barnabas[spark]'` and a JDK.
+"""
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
+from barnabas.pipeline.spark.session import SparkUnavailableError
+from barnabas.pipeline.streams.avro_serde import Avro, AvroSchemaError
+from barnabas.pipeline.streams.grouped_stream import GroupedStream
+from barnabas.pipeline.streams.output_frames import OutputError
+from barnabas.pipeline.streams.python_serdes import Custom
+from barnabas.pipeline.streams.record_stream import OperatorError, Stream
+from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.serdes import (
+    Bytes,
+    Double,
+    Float,
+    Integer,
+    Json,
+    Long,
+    Serde,
+    Short,
+    String,
+    Uuid,
+)
+from barnabas.pipeline.streams.state_directory import StateInUseError
+from barnabas.pipeline.streams.stream_app import App
+from barnabas.pipeline.streams.stream_queries import StreamFailedError, StreamQuery
+from barnabas.pipeline.streams.window_specs import Window, hopping, tumbling
+
+__all__ = [
+    "App",
+    "Avro",
+    "AvroSchemaError",
+    "Bytes",
+    "Custom",
+    "Double",
+    "Float",
+    "GroupedStream",
+    "Integer",
+    "JobFailure",
+    "JobProgress",
+    "Json",
+    "Long",
+    "OperatorError",
+    "OutputError",
+    "Serde",
+    "Short",
+    "SparkUnavailableError",
+    "StateInUseError",
+    "Stream",
+    "StreamFailedError",
+    "StreamQuery",
+    "String",
+    "Table",
+    "Uuid",
+    "Window",
+    "hopping",
+    "tumbling",
+]

@@ -1,0 +1,47 @@
+"""The directory of an app: one process at a time, scratch files of the last one removed."""
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.pipeline.streams.state_directory import (
+    StateDirectory,
+    StateInUseError,
+    check_name,
+    default_root,
+)
+
+
+def test_directory_of_a_running_app_is_refused_to_another(tmp_path: Path) -> None:
+    first, second = StateDirectory(tmp_path / "app"), StateDirectory(tmp_path / "app")
+    first.lock()
+    first.lock()
+    with pytest.raises(StateInUseError, match=str(tmp_path / "app")):
+        second.lock()
+    first.release()
+    second.lock()
+    second.release()
+
+
+def test_lock_keeps_checkpoints_and_removes_scratch_files(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path)
+    state.lock()
+    state.release()
+    checkpoint = Path(state.checkpoint("query"))
+    checkpoint.mkdir(parents=True)
+    (state.work / "left").touch()
+    state.lock()
+    assert checkpoint.is_dir()
+    assert list(state.work.iterdir()) == []
+    state.release()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 201])
+def test_name_that_cannot_name_files_and_groups_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not a valid name"):
+        check_name(name)
+
+
+def test_state_is_below_the_users_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    assert default_root() == Path("/var/state/barnabas/streams")

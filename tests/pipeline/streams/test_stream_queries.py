@@ -1,0 +1,132 @@
+"""Queries of an app: restarts with a delay, and the end of the app at a permanent failure."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
+from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.streams import stream_queries
+from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamFailedError, StreamQuery
+
+PASSING = JobFailure("the broker does not answer", is_permanent=False)
+PERMANENT = JobFailure("record t-0@7 does not decode", is_permanent=True)
+
+
+class FakeJob:
+    plan: Any = None
+
+    def __init__(self, failure: JobFailure | None = None) -> None:
+        self.found = failure
+        self.stops = 0
+
+    def is_running(self) -> bool:
+        return self.found is None and not self.stops
+
+    def progress(self) -> JobProgress:
+        return JobProgress(records=5)
+
+    def failure(self) -> JobFailure | None:
+        return self.found
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        self.stops += 1
+
+
+class FakeJobs:
+    """Starts jobs that fail as planned; the last one runs."""
+
+    def __init__(self, *failures: JobFailure | None) -> None:
+        self.failures: Iterator[JobFailure | None] = iter((*failures, None))
+        self.started: list[FakeJob] = []
+        self.generations: list[int] = []
+
+    def start(self, generation: int) -> FakeJob:
+        self.generations.append(generation)
+        self.started.append(FakeJob(next(self.failures)))
+        return self.started[-1]
+
+
+@pytest.fixture(autouse=True)
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_queries, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(stream_queries, "_POLL_S", 0.005)
+
+
+def eventually(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_query_that_fails_for_now_starts_again_with_the_next_generation() -> None:
+    jobs = FakeJobs(PASSING, PASSING)
+    query = StreamQuery("q", jobs.start)
+    watcher = QueryWatcher([query])
+    watcher.start()
+    eventually(lambda: len(jobs.started) == 3)
+    assert query.is_running()
+    assert query.progress().records == 5
+    assert jobs.generations == [1, 2, 3]
+    assert [job.stops for job in jobs.started] == [1, 1, 0]
+    watcher.stop()
+    assert watcher.wait(60)
+    assert jobs.started[-1].stops == 1
+
+
+def test_query_that_cannot_start_for_now_starts_again() -> None:
+    jobs = FakeJobs()
+    attempts: list[int] = []
+
+    def start(generation: int) -> FakeJob:
+        attempts.append(generation)
+        if len(attempts) < 3:
+            raise JobStartError(PASSING)
+        return jobs.start(generation)
+
+    watcher = QueryWatcher([StreamQuery("q", start)])
+    watcher.start()
+    eventually(lambda: len(jobs.started) == 1)
+    watcher.stop()
+
+
+def test_query_that_fails_for_good_stops_all_queries_and_names_the_record() -> None:
+    others = FakeJobs()
+    failing = FakeJobs(PERMANENT)
+    watcher = QueryWatcher([StreamQuery("other", others.start), StreamQuery("bad", failing.start)])
+    watcher.start()
+    with pytest.raises(StreamFailedError, match="query bad failed: record t-0@7") as info:
+        watcher.wait(60)
+    assert info.value.query == "bad"
+    assert [job.stops for job in others.started] == [1]
+
+
+def test_query_that_cannot_start_at_all_stops_those_before_it() -> None:
+    others = FakeJobs()
+
+    def start(generation: int) -> FakeJob:
+        raise JobStartError(PERMANENT)
+
+    watcher = QueryWatcher([StreamQuery("other", others.start), StreamQuery("bad", start)])
+    with pytest.raises(StreamFailedError):
+        watcher.start()
+    assert [job.stops for job in others.started] == [1]
+
+
+def test_query_stopped_from_outside_ends_the_app() -> None:
+    jobs = FakeJobs()
+    watcher = QueryWatcher([StreamQuery("q", jobs.start)])
+    watcher.start()
+    jobs.started[0].stops = 1
+    with pytest.raises(StreamFailedError, match="stopped from outside"):
+        watcher.wait(60)
+
+
+def test_wait_returns_false_while_queries_run() -> None:
+    watcher = QueryWatcher([StreamQuery("q", FakeJobs().start)])
+    watcher.start()
+    assert not watcher.wait(0.02)
+    watcher.stop()
