@@ -11,7 +11,7 @@ from barnabas.pipeline.connect.connectors.jdbc_sink import JdbcSinkConnector, Jd
 from barnabas.pipeline.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
 from barnabas.pipeline.connect.plugin_api import CommittedPosition, SinkTask, SourceTask
 from barnabas.pipeline.data import connect_schema as s
-from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError
 from barnabas.pipeline.data.records import CREATE_TIME, SinkRecord
 
 OPEN: list[SourceTask | SinkTask] = []
@@ -121,7 +121,7 @@ def test_jdbc_source_bulk_reads_a_query_each_time(url: str):
     ("props", "message"),
     [
         ({"mode": "incrementing"}, "needs incrementing.column.name"),
-        ({"mode": "bulk", "connection.url": "jdbc:oracle:x"}, "no driver"),
+        ({"mode": "bulk", "connection.url": "jdbc:oracle:x"}, "not supported"),
         ({"mode": "bulk", "table.blacklist": "people"}, "no table"),
     ],
 )
@@ -182,6 +182,30 @@ def test_jdbc_sink_batch_that_kafka_did_not_commit_is_not_written_twice(url: str
     assert note == "2"
 
 
+def test_jdbc_sink_first_batch_that_kafka_did_not_commit_is_not_written_twice(url: str):
+    first = sink(url)
+    first.open({})
+    first.put([record(0, 1, "a")])
+    first.flush({("t", 0): 1})
+    first.stop()
+    again = sink(url)
+    again.open({})
+    again.put([record(0, 1, "a"), record(1, 2, "b")])
+    again.flush({("t", 0): 2})
+    assert run(url, "SELECT count(*) FROM t") == [(2,)]
+
+
+def test_jdbc_sink_reads_again_after_a_reset_behind_its_first_batch(url: str):
+    for expected in (1, 2):
+        task = sink(url)
+        task.open({})
+        task.put([record(0, 1, "a")])
+        task.flush({("t", 0): 1})
+        task.close(is_committed=True)
+        task.stop()
+        assert run(url, "SELECT count(*) FROM t") == [(expected,)]
+
+
 def test_jdbc_sink_batch_that_was_not_flushed_is_rolled_back(url: str):
     task = sink(url)
     task.open(position(0))
@@ -224,6 +248,16 @@ def test_jdbc_sink_evolves_a_table(url: str):
     task.put([record(0, 1, "a"), record(1, 2, "b", schema=wider)])
     task.flush({("t", 0): 2})
     assert run(url, "SELECT * FROM t ORDER BY id") == [(1, "a", None), (2, "b", None)]
+
+
+def test_jdbc_sink_field_that_no_column_holds_is_refused(url: str):
+    nested = s.struct_schema([("id", s.INT64), ("name", ROW)])
+    task = sink(url)
+    task.open({})
+    value = s.Struct.of(nested, {"id": 1, "name": s.Struct.of(ROW, {"id": 1})})
+    place = ("t", 0, 0)
+    with pytest.raises(DataError, match="field name is of type STRUCT"):
+        task.put([SinkRecord("t", 0, 0, None, None, nested, value, (), 0, CREATE_TIME, place)])
 
 
 @pytest.mark.parametrize(

@@ -1,107 +1,205 @@
 """Databases as the JDBC connectors see them: connections by JDBC address, tables, types.
 
 Tasks run in Python processes without a JVM, so an address is opened by the Python driver of its
-database. SQLite is the one that is supported: `jdbc:sqlite:/path`.
+database: SQLite by Python's own (`sqlite_database`), PostgreSQL by psycopg (`postgres_database`).
+Another database is refused.
+
+How data passes: a connector builds statements of names that `quoted` and `reference` return and of
+the parameter mark of the database; `parameter` and `value` convert between Connect's values and the
+driver's.
 """
 
-import sqlite3
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, Protocol
 
 import attrs
 
-from barnabas.pipeline.data import connect_schema as s
+from barnabas.pipeline.connect.config_types import ParsedValue, Password
 from barnabas.pipeline.data.connect_errors import ConnectError
-from barnabas.pipeline.data.connect_schema import DECIMAL_NAME, Schema, Type
+from barnabas.pipeline.data.connect_schema import Schema
 
-_PREFIX: Final = "jdbc:sqlite:"
-_BUSY_WAIT_S: Final = 30.0
+Parameters = Sequence[Any]
+
+SQLITE_PREFIX: Final = "jdbc:sqlite:"
+POSTGRES_PREFIX: Final = "jdbc:postgresql:"
+_NO_PARAMETERS: Final[Parameters] = ()
+
+
+class NumericMapping(StrEnum):
+    """The reading of NUMERIC columns: as decimals, or as numbers where these fit."""
+
+    NONE = "none"
+    PRECISION_ONLY = "precision_only"
+    BEST_FIT = "best_fit"
+    BEST_FIT_EAGER_DOUBLE = "best_fit_eager_double"
+
+
+@attrs.frozen(order=True)
+class TableName:
+    """The name of a table; its schema is empty where the database has none."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        """Return the name as offsets have it."""
+        return f"{self.schema}.{self.table}" if self.schema else self.table
 
 
 @attrs.frozen
 class Column:
-    """A column of a table, or of a query's result."""
+    """A column of a table or of a query's result; `expression` is what a SELECT has for it."""
 
     name: str
     schema: Schema
+    expression: str
+    is_required: bool = False
+    kind: int = 0
+    """The number of the column's type, where the database has one."""
 
 
-_TYPES: Final[Mapping[Type, str]] = {
-    Type.INT8: "INTEGER",
-    Type.INT16: "INTEGER",
-    Type.INT32: "INTEGER",
-    Type.INT64: "INTEGER",
-    Type.FLOAT32: "REAL",
-    Type.FLOAT64: "REAL",
-    Type.BOOLEAN: "INTEGER",
-    Type.STRING: "TEXT",
-    Type.BYTES: "BLOB",
-}
+@attrs.frozen
+class Moment:
+    """The time of a row's change: its expression, and the driver's values as nanoseconds."""
+
+    expression: str
+    parameter: Callable[[int], Any]
+    nanos: Callable[[Any], int]
 
 
-def connect(url: str) -> sqlite3.Connection:
-    """Return an open connection without implicit transactions. Raises ConnectError."""
-    if not url.startswith(_PREFIX):
-        raise ConnectError(f"no driver for {url.partition('?')[0]}: use {_PREFIX}/path/of/file")
-    path = url.removeprefix(_PREFIX).partition("?")[0]
-    if not path:
-        raise ConnectError(f"{url} must name a file: {_PREFIX}/path/of/file")
-    try:
-        return sqlite3.connect(path, timeout=_BUSY_WAIT_S, isolation_level=None)
-    except sqlite3.Error as error:
-        raise ConnectError(f"cannot open {url}: {error}") from error
+@attrs.frozen
+class DatabaseSettings:
+    """The values of a configuration that open a connection and read columns."""
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    numeric_mapping: NumericMapping = NumericMapping.NONE
+
+    @classmethod
+    def of(cls, values: Mapping[str, ParsedValue]) -> "DatabaseSettings":
+        """Return the settings of a parsed configuration."""
+        user, password = values["connection.user"], values["connection.password"]
+        return cls(
+            str(values["connection.url"]),
+            None if user is None else str(user),
+            password.value if isinstance(password, Password) else None,
+            NumericMapping(str(values.get("numeric.mapping", NumericMapping.NONE))),
+        )
 
 
-def execute(
-    connection: sqlite3.Connection, statement: str, parameters: tuple[Any, ...] = ()
-) -> sqlite3.Cursor:
-    """Run a statement. Raises ConnectError with the statement."""
-    try:
-        return connection.execute(statement, parameters)
-    except sqlite3.Error as error:
-        raise ConnectError(f"{error} in: {statement}") from error
+class Database(Protocol):
+    """One open connection. Every method raises ConnectError, RetriableError when it may pass."""
+
+    mark: str
+    """What stands for a parameter in a statement."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the given types, such as TABLE or VIEW."""
+        ...
+
+    def table(self, text: str) -> TableName:
+        """Return the table that a configuration or a topic names."""
+        ...
+
+    def columns(self, table: TableName) -> list[Column]:
+        """Return the columns of a table; none when it does not exist."""
+        ...
+
+    def columns_of_query(self, query: str) -> list[Column]:
+        """Return the columns of a query's result."""
+        ...
+
+    def fetch(self, statement: str, parameters: Parameters = _NO_PARAMETERS) -> list[Any]:
+        """Run a query and return all rows."""
+        ...
+
+    def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
+        """Run a query and yield its rows, `size` of them in memory."""
+        ...
+
+    def execute(self, statement: str, parameters: Parameters = _NO_PARAMETERS) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        ...
+
+    def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
+        """Run a statement with one set of parameters after the other."""
+        ...
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        ...
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        ...
+
+    def rollback(self) -> None:
+        """Roll the transaction back."""
+        ...
+
+    def lock_definitions(self) -> None:
+        """Keep other tasks from creating and changing tables until the transaction ends."""
+        ...
+
+    def escaped(self, text: str) -> str:
+        """Return a part of a statement that a user wrote, without parameter marks."""
+        ...
+
+    def quoted(self, name: str) -> str:
+        """Return an identifier in quotes."""
+        ...
+
+    def reference(self, table: TableName) -> str:
+        """Return the quoted name of a table."""
+        ...
+
+    def type_name(self, schema: Schema) -> str:
+        """Return the type of a column for a schema. Raises DataError."""
+        ...
+
+    def parameter(self, schema: Schema, value: Any) -> Any:
+        """Return a value of a record as the driver takes it. Raises DataError."""
+        ...
+
+    def value(self, column: Column, value: Any) -> Any:
+        """Return a value of the driver as a value of the column's schema. Raises DataError."""
+        ...
+
+    def moment(self, columns: Sequence[Column]) -> Moment:
+        """Return the first of timestamp columns that has a value. Raises ConnectError."""
+        ...
+
+    def now_nanos(self) -> int:
+        """Return the database's time."""
+        ...
 
 
-def columns_of(connection: sqlite3.Connection, table: str) -> list[Column]:
-    """Return the columns of a table; none when it does not exist."""
-    rows = execute(connection, f"PRAGMA table_info({quoted(table)})").fetchall()
-    return [
-        Column(name, _schema_of(kind, is_optional=not (is_required or is_key)))
-        for _, name, kind, is_required, _, is_key in rows
-    ]
+def connect(settings: DatabaseSettings) -> Database:
+    """Return an open connection. Raises ConnectError."""
+    if settings.url.startswith(SQLITE_PREFIX):
+        from barnabas.pipeline.connect.connectors.sqlite_database import SqliteDatabase
 
-
-def tables_of(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of all tables."""
-    rows = execute(
-        connection,
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+        return SqliteDatabase(settings.url.removeprefix(SQLITE_PREFIX))
+    if settings.url.startswith(POSTGRES_PREFIX):
+        try:
+            from barnabas.pipeline.connect.connectors.postgres_database import PostgresDatabase
+        except ImportError as error:
+            raise ConnectError(
+                f"the driver of PostgreSQL is missing ({error}): pip install 'barnabas[jdbc]'"
+            ) from error
+        return PostgresDatabase(settings)
+    raise ConnectError(
+        f"connection.url={settings.url.partition('?')[0]}: this database is not supported; use "
+        f"{SQLITE_PREFIX}/path/of/file or {POSTGRES_PREFIX}//host:5432/database"
     )
-    return sorted(row[0] for row in rows.fetchall())
 
 
-def type_name(schema: Schema) -> str:
-    """Return the type of a column for a schema; decimals are texts. Raises ConnectError."""
-    if schema.name == DECIMAL_NAME:
-        return "TEXT"
-    found = _TYPES.get(schema.type)
-    if found is None:
-        raise ConnectError(f"{schema} has no type of a column")
-    return found
-
-
-def _schema_of(declared: str, *, is_optional: bool) -> Schema:
-    """Return the schema of a declared type, by SQLite's rules of affinity."""
-    upper = declared.upper()
-    if "INT" in upper:
-        return s.OPTIONAL_INT64 if is_optional else s.INT64
-    if "BLOB" in upper:
-        return s.OPTIONAL_BYTES if is_optional else s.BYTES
-    if any(part in upper for part in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
-        return s.OPTIONAL_FLOAT64 if is_optional else s.FLOAT64
-    return s.OPTIONAL_STRING if is_optional else s.STRING
-
-
-def quoted(name: str) -> str:
-    """Return an identifier in quotes."""
-    return f'"{name.replace(chr(34), chr(34) * 2)}"'
+def listed(names: Iterable[str]) -> str:
+    """Return names as a part of a statement."""
+    return ", ".join(names)

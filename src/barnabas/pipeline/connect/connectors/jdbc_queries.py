@@ -1,0 +1,173 @@
+"""The queries of a JDBC source: which rows come after a position, and the position of a row.
+
+Offsets are those of Confluent's JDBC source: `incrementing`, `timestamp` in milliseconds, and
+`timestamp_nanos`, the nanoseconds within the timestamp's second.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.connect.connectors.database_access import (
+    Column,
+    Database,
+    Moment,
+    TableName,
+    listed,
+)
+from barnabas.pipeline.data.connect_errors import ConnectError
+
+_NANOS_PER_MS: Final = 1_000_000
+_NANOS_PER_S: Final = 1_000_000_000
+_MS_PER_S: Final = 1_000
+
+
+@attrs.frozen
+class RowPosition:
+    """The row that was read last."""
+
+    incrementing: int | None = None
+    nanos: int | None = None
+
+    @classmethod
+    def of(cls, offset: Mapping[str, Any]) -> "RowPosition":
+        """Return the position of an offset; nothing when there is none."""
+        ms, rest = offset.get("timestamp"), offset.get("timestamp_nanos")
+        if ms is None:
+            return cls(offset.get("incrementing"))
+        nanos = ms * _NANOS_PER_MS if rest is None else ms // _MS_PER_S * _NANOS_PER_S + rest
+        return cls(offset.get("incrementing"), nanos)
+
+    def offset(self) -> dict[str, Any]:
+        """Return the offset of the position."""
+        found: dict[str, Any] = {}
+        if self.incrementing is not None:
+            found["incrementing"] = self.incrementing
+        if self.nanos is not None:
+            found["timestamp"] = self.nanos // _NANOS_PER_MS
+            found["timestamp_nanos"] = self.nanos % _NANOS_PER_S
+        return found
+
+
+@attrs.frozen
+class ReadMode:
+    """The columns that find new rows; both are missing in mode bulk."""
+
+    incrementing: str = ""
+    timestamps: tuple[str, ...] = ()
+    delay_ms: int = 0
+
+
+@attrs.frozen
+class RowQuery:
+    """A query of a table or of a user's query, with the columns of its rows.
+
+    The timestamp of a row comes behind its columns.
+    """
+
+    columns: Sequence[Column]
+    statement: str
+    parameters: tuple[Any, ...]
+    moment: Moment | None
+    incrementing_at: int | None
+
+    def position(self, row: Sequence[Any]) -> RowPosition:
+        """Return the position of a row."""
+        at = self.incrementing_at
+        return RowPosition(
+            None if at is None else int(row[at]),
+            None if self.moment is None else self.moment.nanos(row[-1]),
+        )
+
+
+def row_query(
+    database: Database, source: TableName | str, mode: ReadMode, position: RowPosition
+) -> RowQuery:
+    """Return the query of the rows behind a position. Raises ConnectError."""
+    if isinstance(source, TableName):
+        columns, place = database.columns(source), database.reference(source)
+        if not columns:
+            raise ConnectError(f"the table {source} does not exist")
+    else:
+        columns, place = database.columns_of_query(source), f"({database.escaped(source)}) q"
+    stamps = [_column(columns, name, place) for name in mode.timestamps]
+    moment = database.moment(stamps) if stamps else None
+    number = _column(columns, mode.incrementing, place) if mode.incrementing else None
+    selected = [column.expression for column in columns]
+    order: list[str] = []
+    if moment is not None:
+        selected.append(moment.expression)
+        order.append(moment.expression)
+    if number is not None:
+        order.append(number.expression)
+    conditions, parameters = _conditions(database, moment, number, mode.delay_ms, position)
+    statement = f"SELECT {listed(selected)} FROM {place}"
+    if conditions:
+        statement += f" WHERE {' AND '.join(conditions)}"
+    if order:
+        statement += f" ORDER BY {listed(order)}"
+    at = None if number is None else columns.index(number)
+    return RowQuery(columns, statement, tuple(parameters), moment, at)
+
+
+def check_required(database: Database, table: TableName, mode: ReadMode) -> None:
+    """Raise ConnectError when a column of the mode may have no value (validate.non.null)."""
+    columns = database.columns(table)
+    if not columns:
+        raise ConnectError(f"the table {table} does not exist")
+    names = [mode.incrementing] if mode.incrementing else []
+    for name in names:
+        if not _column(columns, name, str(table)).is_required:
+            raise ConnectError(_may_be_null(table, "incrementing.column.name", name))
+    stamps = [_column(columns, name, str(table)) for name in mode.timestamps]
+    if stamps and not any(column.is_required for column in stamps):
+        shown = listed(mode.timestamps)
+        raise ConnectError(_may_be_null(table, "timestamp.column.name", shown))
+
+
+def _may_be_null(table: TableName, name: str, value: str) -> str:
+    return (
+        f"{name}={value}: the column of {table} may be NULL, and such rows would not be read; "
+        "declare it NOT NULL, or set validate.non.null=false"
+    )
+
+
+def _conditions(
+    database: Database,
+    moment: Moment | None,
+    number: Column | None,
+    delay_ms: int,
+    position: RowPosition,
+) -> tuple[list[str], list[Any]]:
+    """Return the conditions of rows behind the position, and their parameters."""
+    mark, last = database.mark, position.incrementing
+    if moment is None:
+        if number is None:
+            return [], []
+        if last is None:
+            return [f"{number.expression} IS NOT NULL"], []
+        return [f"{number.expression} > {mark}"], [last]
+    end = moment.parameter(database.now_nanos() - delay_ms * _NANOS_PER_MS)
+    conditions, parameters = [f"{moment.expression} < {mark}"], [end]
+    if number is not None:
+        conditions.append(f"{number.expression} IS NOT NULL")
+    if position.nanos is None:
+        return conditions, parameters
+    reached = moment.parameter(position.nanos)
+    after = f"{moment.expression} > {mark}"
+    if number is None or last is None:
+        return [*conditions, after], [*parameters, reached]
+    same = f"({moment.expression} = {mark} AND {number.expression} > {mark})"
+    return [*conditions, f"({same} OR {after})"], [*parameters, reached, last, reached]
+
+
+def _column(columns: Sequence[Column], name: str, place: str) -> Column:
+    for column in columns:
+        if column.name == name:
+            return column
+    raise ConnectError(f"{place} has no column {name}: its columns are {_names(columns)}")
+
+
+def _names(columns: Sequence[Column]) -> str:
+    return listed(column.name for column in columns)

@@ -1,0 +1,202 @@
+"""Records as rows, and the statements that write rows: pure functions of a job's settings."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.connect.config_types import ParsedValue
+from barnabas.pipeline.connect.connectors.database_access import Database, TableName, listed
+from barnabas.pipeline.connect.connectors.jdbc_config import texts
+from barnabas.pipeline.data import connect_schema as s
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type
+from barnabas.pipeline.data.records import SinkRecord
+
+_KAFKA_KEY: Final = (
+    ("__connect_topic", s.STRING),
+    ("__connect_partition", s.INT32),
+    ("__connect_offset", s.INT64),
+)
+_COMPOUND: Final = frozenset({Type.ARRAY, Type.MAP, Type.STRUCT})
+
+
+@attrs.frozen
+class Cell:
+    """The value of a column, with its schema."""
+
+    name: str
+    schema: Schema
+    value: Any
+
+
+@attrs.frozen
+class Row:
+    """The cells of a row: those of the key, and the others."""
+
+    keys: tuple[Cell, ...]
+    values: tuple[Cell, ...]
+    is_deletion: bool = False
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, the key's first."""
+        return (*self.keys, *self.values)
+
+
+@attrs.frozen
+class SinkSettings:
+    """The properties of a job that decide on rows and statements."""
+
+    job: str
+    mode: str
+    pk_mode: str
+    pk_fields: list[str]
+    table: str
+    fields: frozenset[str]
+    creates: bool
+    evolves: bool
+    deletes: bool
+
+    @classmethod
+    def of(cls, values: Mapping[str, ParsedValue], job: str) -> "SinkSettings":
+        """Return the settings. Raises ConnectError when they do not fit together."""
+        keys = texts(values, "pk.fields")
+        mode, pk_mode = str(values["insert.mode"]), str(values["pk.mode"])
+        if mode != "insert" and pk_mode == "none":
+            raise ConnectError(f"insert.mode={mode} needs a primary key: set pk.mode")
+        if values["delete.enabled"] is True and pk_mode != "record_key":
+            raise ConnectError(
+                f"delete.enabled needs pk.mode=record_key: pk.mode={pk_mode}, and a record without "
+                "a value has no other key"
+            )
+        if pk_mode == "kafka" and keys and len(keys) != len(_KAFKA_KEY):
+            raise ConnectError(
+                f"pk.fields={listed(keys)}: pk.mode=kafka needs three columns, for topic, "
+                "partition and offset, or none"
+            )
+        return cls(
+            job,
+            mode,
+            pk_mode,
+            keys,
+            str(values["table.name.format"]),
+            frozenset(texts(values, "fields.whitelist")),
+            values["auto.create"] is True,
+            values["auto.evolve"] is True,
+            values["delete.enabled"] is True,
+        )
+
+
+def row_of(settings: SinkSettings, record: SinkRecord) -> Row:
+    """Return the row of a record. Raises DataError."""
+    keys = _keys(settings, record)
+    if record.value is None:
+        if settings.deletes:
+            return Row(keys, (), is_deletion=True)
+        raise DataError(f"{_place(record)} has no value and delete.enabled is false")
+    if not isinstance(record.value, Struct):
+        raise DataError(
+            f"{_place(record)} has no struct as its value: use a converter with schemas"
+        )
+    names = {cell.name for cell in keys}
+    fields = [
+        field
+        for field in record.value.schema.fields
+        if field.name not in names and (not settings.fields or field.name in settings.fields)
+    ]
+    return Row(keys, tuple(_cell(record.value, field, record) for field in fields))
+
+
+def _keys(settings: SinkSettings, record: SinkRecord) -> tuple[Cell, ...]:
+    if settings.pk_mode == "none":
+        return ()
+    if settings.pk_mode == "kafka":
+        names = settings.pk_fields or [name for name, _ in _KAFKA_KEY]
+        pairs = zip(names, _KAFKA_KEY, record.original, strict=True)
+        return tuple(Cell(name, schema, value) for name, (_, schema), value in pairs)
+    is_key = settings.pk_mode == "record_key"
+    found = record.key if is_key else record.value
+    if isinstance(found, Struct):
+        names = settings.pk_fields or [field.name for field in found.schema.fields]
+        return tuple(_cell(found, _field(found, name, record), record) for name in names)
+    if is_key and found is not None and len(settings.pk_fields) == 1:
+        schema = record.key_schema or _schema_of(found, record)
+        return (Cell(settings.pk_fields[0], schema, found),)
+    raise DataError(
+        f"{_place(record)} has no primary key in its {settings.pk_mode}: it must be a struct, or a "
+        "key of one value with one name in pk.fields"
+    )
+
+
+def _place(record: SinkRecord) -> str:
+    topic, partition, offset = record.original
+    return f"{topic}-{partition}@{offset}"
+
+
+def _field(struct: Struct, name: str, record: SinkRecord) -> Field:
+    field = struct.schema.field(name)
+    if field is None:
+        raise DataError(f"{_place(record)} has no field {name} for the primary key")
+    return field
+
+
+def _cell(struct: Struct, field: Field, record: SinkRecord) -> Cell:
+    if field.schema.type in _COMPOUND:
+        raise DataError(
+            f"{_place(record)}: field {field.name} is of type {field.schema.type}, which no column "
+            "has: flatten it, or leave it out by fields.whitelist"
+        )
+    return Cell(field.name, field.schema, struct.value_of(field))
+
+
+def _schema_of(value: Any, record: SinkRecord) -> Schema:
+    kind = s.type_of_value(value)
+    if kind is None or kind in _COMPOUND:
+        raise DataError(f"{_place(record)} has a key that is not a primitive value")
+    return Schema(kind)
+
+
+def statement_of(database: Database, mode: str, table: TableName, row: Row) -> str:
+    """Return the statement that writes rows with the columns of this one."""
+    place = database.reference(table)
+    if row.is_deletion:
+        return f"DELETE FROM {place} WHERE {_equals(database, row.keys, ' AND ')}"
+    if mode == "update":
+        if not row.values:
+            raise DataError(f"insert.mode=update: a record of {table} has no field to set")
+        changes = _equals(database, row.values, ", ")
+        return f"UPDATE {place} SET {changes} WHERE {_equals(database, row.keys, ' AND ')}"
+    names = listed(database.quoted(cell.name) for cell in row.cells)
+    marks = listed(database.mark for _ in row.cells)
+    text = f"INSERT INTO {place} ({names}) VALUES ({marks})"
+    if mode == "upsert":
+        target = listed(database.quoted(cell.name) for cell in row.keys)
+        quoted = [database.quoted(cell.name) for cell in row.values]
+        changes = listed(f"{name} = excluded.{name}" for name in quoted)
+        text += f" ON CONFLICT ({target}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+    return text
+
+
+def _equals(database: Database, cells: tuple[Cell, ...], separator: str) -> str:
+    return separator.join(f"{database.quoted(cell.name)} = {database.mark}" for cell in cells)
+
+
+def parameters_of(database: Database, mode: str, row: Row) -> list[Any]:
+    """Return the parameters of a row's statement."""
+    is_update = mode == "update" and not row.is_deletion
+    cells = (*row.values, *row.keys) if is_update else row.cells
+    return [database.parameter(cell.schema, cell.value) for cell in cells]
+
+
+def creation_of(database: Database, table: TableName, row: Row) -> str:
+    """Return the statement that creates a table for rows like this one."""
+    keys = {cell.name for cell in row.keys}
+    columns = [
+        f"{database.quoted(cell.name)} {database.type_name(cell.schema)}"
+        + ("" if cell.schema.optional and cell.name not in keys else " NOT NULL")
+        for cell in row.cells
+    ]
+    if row.keys:
+        columns.append(f"PRIMARY KEY ({listed(database.quoted(cell.name) for cell in row.keys)})")
+    return f"CREATE TABLE {database.reference(table)} ({listed(columns)})"

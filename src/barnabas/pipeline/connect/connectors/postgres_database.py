@@ -1,0 +1,300 @@
+"""PostgreSQL for the JDBC connectors: `jdbc:postgresql://host:5432/database`, by psycopg.
+
+The parameters of an address are those of PostgreSQL's JDBC driver that matter here. A session that
+stays in a transaction without a statement is ended by the server, and a wait for a lock ends too:
+a task that was suspended within a batch does not block its successor without limit.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import TupleRow
+
+from barnabas.pipeline.connect.connectors.database_access import (
+    POSTGRES_PREFIX,
+    Column,
+    DatabaseSettings,
+    Moment,
+    NumericMapping,
+    Parameters,
+    TableName,
+    listed,
+)
+from barnabas.pipeline.connect.connectors.postgres_types import (
+    DATE_OID,
+    TIMESTAMP_OID,
+    TIMESTAMPTZ_OID,
+    ColumnType,
+    column_type,
+    connect_value,
+    driver_value,
+    nanos_of,
+    schema_of,
+    timestamp_of,
+    timestamptz_of,
+)
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
+from barnabas.pipeline.data.connect_schema import Schema
+
+_URL_PARAMETERS: Final = {
+    "user": "user",
+    "password": "password",
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "connectTimeout": "connect_timeout",
+    "ApplicationName": "application_name",
+}
+_SCHEMA_PARAMETER: Final = "currentSchema"
+_SESSION: Final = (
+    "SET TimeZone = 'UTC'",
+    "SET DateStyle = 'ISO'",
+    "SET lock_timeout = '60s'",
+    "SET idle_in_transaction_session_timeout = '120s'",
+)
+_KINDS: Final = {
+    "TABLE": "r",
+    "PARTITIONED TABLE": "p",
+    "VIEW": "v",
+    "MATERIALIZED VIEW": "m",
+    "FOREIGN TABLE": "f",
+}
+_TABLES: Final = (
+    "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE c.relkind::text = ANY(%s) AND n.nspname <> 'information_schema' "
+    "AND n.nspname NOT LIKE 'pg\\_%%' AND n.nspname LIKE %s ORDER BY 1, 2"
+)
+# Reading a table makes the session see tables that others have just committed.
+_REQUIRED: Final = (
+    "SELECT attname, attnotnull FROM pg_attribute WHERE attrelid = to_regclass(%s) "
+    "AND attnum > 0 AND NOT attisdropped"
+)
+_NAME_PARTS_MAX: Final = 2
+_DEFINITIONS_LOCK: Final = 7_166_218
+"""The number of the advisory lock that tasks hold while they change tables."""
+
+
+class PostgresDatabase:
+    """A connection to a database."""
+
+    mark: str = "%s"
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        self._mapping: NumericMapping = settings.numeric_mapping
+        address, parameters, schema = _address(settings)
+        with _errors(address):
+            self._connection: psycopg.Connection[TupleRow] = psycopg.connect(
+                make_conninfo(address, **parameters), autocommit=True
+            )
+        for statement in _SESSION:
+            self.execute(statement)
+        if schema:
+            self.execute("SELECT set_config('search_path', %s, false)", [schema])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
+        """Return the tables of the given types outside of system schemas. Raises ConnectError."""
+        unknown = [each for each in types if each.upper() not in _KINDS]
+        if unknown:
+            raise ConnectError(f"table.types={listed(unknown)}: known types: {listed(_KINDS)}")
+        kinds = [_KINDS[each.upper()] for each in types]
+        return [TableName(*row) for row in self.fetch(_TABLES, [kinds, schema_pattern or "%"])]
+
+    def table(self, text: str) -> TableName:
+        """Return the table of "table" or "schema.table". Raises ConnectError."""
+        parts = text.split(".")
+        if len(parts) > _NAME_PARTS_MAX or not all(parts):
+            raise ConnectError(
+                f"{text!r} is not the name of a table: use table or schema.table (see "
+                "table.name.format)"
+            )
+        return TableName(*parts) if len(parts) == _NAME_PARTS_MAX else TableName("", text)
+
+    def columns(self, table: TableName) -> list[Column]:
+        """Return the columns of a table; none when it does not exist."""
+        reference = self.reference(table)
+        # `reference` is doubled for statements with parameters; a parameter has the name itself.
+        name = reference.replace("%%", "%")
+        found = self.fetch(_REQUIRED, [name])
+        if not found:
+            return []
+        required = {column for column, is_required in found if is_required}
+        return self._described(reference, required)
+
+    def columns_of_query(self, query: str) -> list[Column]:
+        """Return the columns of a query's result."""
+        return self._described(f"({self.escaped(query)}) q", set())
+
+    def _described(self, source: str, required: set[str]) -> list[Column]:
+        statement = f"SELECT * FROM {source} LIMIT 0"
+        with _errors(statement):
+            cursor = self._connection.execute(statement.encode(), ())
+        result = cursor.pgresult
+        names = [column.name for column in cursor.description or ()]
+        types = [
+            ColumnType(name, result.ftype(at), result.fmod(at), name in required)
+            for at, name in enumerate(names)
+            if result is not None
+        ]
+        return [self._column(each) for each in types]
+
+    def _column(self, kind: ColumnType) -> Column:
+        name = self.quoted(kind.name)
+        expression = name if kind.is_known else f"{name}::text"
+        schema = schema_of(kind, self._mapping)
+        return Column(kind.name, schema, expression, kind.is_required, kind.oid)
+
+    def fetch(self, statement: str, parameters: Parameters = ()) -> list[Any]:
+        """Run a query and return all rows."""
+        with _errors(statement):
+            return self._connection.execute(statement.encode(), parameters).fetchall()
+
+    def rows(self, statement: str, parameters: Parameters, size: int) -> Iterator[Sequence[Any]]:
+        """Run a query and yield its rows, from a cursor of the server in one transaction."""
+        self.begin()
+        with _errors(statement):
+            cursor = self._connection.cursor(name="barnabas_rows")
+            cursor.execute(statement.encode(), parameters)
+        while True:
+            with _errors(statement):
+                found = cursor.fetchmany(size)
+            if not found:
+                break
+            yield from found
+        with _errors(statement):
+            cursor.close()
+        self.commit()
+
+    def execute(self, statement: str, parameters: Parameters = ()) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        with _errors(statement):
+            return self._connection.execute(statement.encode(), parameters).rowcount
+
+    def execute_each(self, statement: str, parameters: Sequence[Parameters]) -> None:
+        """Run a statement with one set of parameters after the other, without waiting between."""
+        with _errors(statement), self._connection.cursor() as cursor:
+            cursor.executemany(statement.encode(), parameters)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll the transaction back; the server does so itself when the connection is lost."""
+        with suppress(RetriableError):
+            self.execute("ROLLBACK")
+
+    def lock_definitions(self) -> None:
+        """Keep other tasks from creating and changing tables until the transaction ends."""
+        self.execute("SELECT pg_advisory_xact_lock(%s)", [_DEFINITIONS_LOCK])
+
+    def escaped(self, text: str) -> str:
+        """Return a part of a statement whose percent signs are not parameters."""
+        return text.replace("%", "%%")
+
+    def quoted(self, name: str) -> str:
+        """Return an identifier in quotes."""
+        return self.escaped(f'"{name.replace(chr(34), chr(34) * 2)}"')
+
+    def reference(self, table: TableName) -> str:
+        """Return the quoted name of a table."""
+        return ".".join(self.quoted(part) for part in (table.schema, table.table) if part)
+
+    def type_name(self, schema: Schema) -> str:
+        """Return the type of a column for a schema. Raises DataError."""
+        return column_type(schema)
+
+    def parameter(self, schema: Schema, value: Any) -> Any:
+        """Return a value of a record as the driver takes it. Raises DataError."""
+        return driver_value(schema, value)
+
+    def value(self, column: Column, value: Any) -> Any:
+        """Return a value of the driver as one of the column's schema. Raises DataError."""
+        try:
+            return connect_value(column.schema, value)
+        except DataError as error:
+            raise DataError(f"column {column.name}: {error}") from error
+
+    def moment(self, columns: Sequence[Column]) -> Moment:
+        """Return the first timestamp that has a value. Raises ConnectError."""
+        kinds = {column.kind for column in columns}
+        if kinds == {TIMESTAMPTZ_OID}:
+            return Moment(_first([each.expression for each in columns]), timestamptz_of, nanos_of)
+        if kinds <= {TIMESTAMP_OID, DATE_OID}:
+            casts = [f"{each.expression}::timestamp" for each in columns]
+            return Moment(_first(casts), timestamp_of, nanos_of)
+        raise ConnectError(
+            f"timestamp.column.name={listed(each.name for each in columns)}: the columns must all "
+            "be timestamps without time zone, or all with it"
+        )
+
+    def now_nanos(self) -> int:
+        """Return the database's time."""
+        return nanos_of(self.fetch("SELECT clock_timestamp()")[0][0])
+
+
+def _first(expressions: Sequence[str]) -> str:
+    return expressions[0] if len(expressions) == 1 else f"COALESCE({listed(expressions)})"
+
+
+def _address(settings: DatabaseSettings) -> tuple[str, dict[str, str], str]:
+    """Return psycopg's address and parameters, and the schema to look tables up in.
+
+    Raises ConnectError.
+    """
+    parts = urlsplit(f"postgresql:{settings.url.removeprefix(POSTGRES_PREFIX)}")
+    given = dict(parse_qsl(parts.query))
+    schema = given.pop(_SCHEMA_PARAMETER, "")
+    unknown = sorted(given.keys() - _URL_PARAMETERS.keys())
+    if unknown:
+        known = listed(sorted({*_URL_PARAMETERS, _SCHEMA_PARAMETER}))
+        raise ConnectError(
+            f"connection.url has the parameter {listed(unknown)}, which is not supported; known "
+            f"parameters: {known}"
+        )
+    parameters = {_URL_PARAMETERS[name]: value for name, value in given.items()}
+    if not parts.netloc:
+        parameters["host"] = "localhost"
+    if settings.user is not None:
+        parameters["user"] = settings.user
+    if settings.password is not None:
+        parameters["password"] = settings.password
+    if "@" in parts.netloc:
+        raise ConnectError("connection.url has a user: set connection.user and connection.password")
+    parameters["dbname"] = unquote(parts.path.strip("/")) or parameters.get("user", "postgres")
+    return f"postgresql://{parts.netloc}", parameters, schema
+
+
+@contextmanager
+def _errors(statement: str) -> Generator[None]:
+    """Raise the driver's errors as Connect's, with the statement.
+
+    A lost connection, a deadlock and a timeout may pass. A value that a column or a constraint
+    does not accept is refused again; a missing row of a foreign key may still come.
+    """
+    try:
+        yield
+    except psycopg.errors.ForeignKeyViolation as error:
+        raise ConnectError(_shown(error, statement)) from error
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise DataError(_shown(error, statement)) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise RetriableError(_shown(error, statement)) from error
+    except psycopg.Error as error:
+        raise ConnectError(_shown(error, statement)) from error
+
+
+def _shown(error: psycopg.Error, statement: str) -> str:
+    return f"{str(error).strip()} in: {statement}"
