@@ -250,3 +250,102 @@ def test_function_that_raises_ends_the_app_and_names_the_record(app, records, to
     failing.write(numbers.map_values(lambda key, value: int(value), returns="BIGINT"), source)
     with pytest.raises(ks.StreamFailedError, match=f"ValueError for record {source}-0@1"), failing:
         failing.wait(90)
+
+
+def test_windowed_count_has_keys_and_times_of_kafka_streams(app, records, topics) -> None:
+    source, updates, final = (topics.create(each) for each in ("in", "updates", "final"))
+    counting = app()
+    stream = counting.topic(source, value=CLICK, time="ms")
+    windows = stream.group_by("user").window(ks.tumbling("1 minute", grace="5 seconds"))
+    counting.write(windows.count(), updates)
+    counting.write(windows.count().final().to_stream(), final, value=ks.String())
+    minute = [{"user": "a", "ms": ms} for ms in (1_000, 59_999, 60_000)]
+    records.send(
+        source, *[("k", each) for each in minute], ("k", None), ("k", {"user": None, "ms": 1})
+    )
+    with counting:
+        newest = {each.key(): each for each in records.await_count(updates, 2)}
+        # 60 s is behind the end of the first window, its grace ends at 65 s.
+        records.send(source, ("k", {"user": "a", "ms": 65_000}))
+        records.send(source, ("k", {"user": "b", "ms": 130_000}))
+        closed = sorted(records.await_count(final, 2), key=lambda each: each.key())
+    first, second = (b"a" + struct.pack(">q", start_ms) for start_ms in (0, 60_000))
+    assert newest.keys() == {first, second}
+    assert struct.unpack(">q", newest[first].value()) == (2,)
+    assert newest[first].timestamp()[1] == 59_999
+    assert pairs(closed) == [(first, b"2"), (second, b"2")]
+    assert [each.timestamp()[1] for each in closed] == [59_999, 65_000]
+
+
+def test_aggregates_and_tables_write_structs_and_tombstones(app, records, topics) -> None:
+    source, totals, names = (topics.create(each) for each in ("in", "totals", "names"))
+    records.send(source, ("a", {"user": "u", "ms": 5}, 10), ("a", {"user": "v", "ms": 7}, 9))
+    records.send(source, (None, {"user": "x", "ms": 0}), ("b", {"user": "w", "ms": 1}), ("b", None))
+    tables = app()
+    groups = tables.topic(source, key=ks.String(), value=CLICK).group_by_key()
+    tables.write(groups.aggregate(n="count(*)", most="max(ms)"), totals)
+    table = tables.table(source, key=ks.String(), value=CLICK)
+    tables.write(table.filter("ms <> 7").map_values("upper(user)"), names)
+    with tables:
+        found = records.await_count(totals, 2)
+        changes = records.await_count(names, 4)
+    newest = {key: json.loads(value) for key, value in pairs(found)}
+    assert newest == {b"a": {"n": 2, "most": 7}, b"b": {"n": 1, "most": 1}}
+    assert {each.timestamp()[1] for each in found if each.key() == b"a"} == {10}
+    assert pairs(changes) == [(b"a", b"U"), (b"a", None), (b"b", b"W"), (b"b", None)]
+
+
+def test_streams_join_within_a_time(app, records, topics) -> None:
+    left, right, inner, outer = (topics.create(each) for each in ("l", "r", "inner", "outer"))
+    joining = app()
+    sides = [joining.topic(each, key=ks.String(), value=ks.String()) for each in (left, right)]
+    pair = "struct(left AS l, right AS r)"
+    joining.write(sides[0].join(sides[1], within="10 seconds", value=pair), inner)
+    joining.write(sides[0].outer_join(sides[1], within="10 seconds", value=pair), outer)
+    records.send(left, ("a", "1", 1_000), ("b", "2", 1_000), (None, "3", 1_000), ("a", None, 1_000))
+    records.send(right, ("a", "x", 11_000), ("b", "y", 11_001))
+    with joining:
+        found = records.await_count(inner, 1)
+        records.send(left, ("c", "4", 90_000))
+        records.send(right, ("c", "z", 90_001))
+        both = records.await_count(outer, 5)
+    assert [(each.key(), json.loads(each.value())) for each in found] == [
+        (b"a", {"l": "1", "r": "x"})
+    ]
+    assert found[0].timestamp()[1] == 11_000
+    assert sorted(json.dumps(json.loads(each.value())) for each in both) == [
+        '{"l": "1", "r": "x"}',
+        '{"l": "2", "r": null}',
+        '{"l": "3", "r": null}',
+        '{"l": "4", "r": "z"}',
+        '{"l": null, "r": "y"}',
+    ]
+
+
+def test_dataframes_are_written_once_with_and_without_their_source(app, records, topics) -> None:
+    source, near, far, twice = (topics.create(each) for each in ("in", "near", "far", "twice"))
+    records.send(source, *[(f"k{number}", str(number), number) for number in range(20)])
+    name = f"{source}-plain"
+
+    def described() -> ks.App:
+        plain = app(name)
+        df = plain.topic(source, key=ks.String(), value=ks.String()).df
+        plain.write(df.filter("int(value) >= 5"), near)
+        shuffled = df.selectExpr("key", "value", "_timestamp AS timestamp", "_headers AS headers")
+        plain.write(shuffled, far)
+        plain.write(df.select("value"), twice, delivery="at-least-once")
+        return plain
+
+    with described():
+        records.await_count(near, 15)
+        records.await_count(far, 20)
+        records.await_count(twice, 20)
+    records.send(source, *[(f"k{number}", str(number), number) for number in range(20, 30)])
+    with described():
+        found = records.await_count(near, 25)
+        shuffled = records.await_count(far, 30)
+        records.await_count(twice, 30)
+    assert [int(each.value()) for each in found] == list(range(5, 30))
+    assert [each.timestamp()[1] for each in found] == list(range(5, 30))
+    assert sorted(int(each.value()) for each in shuffled) == list(range(30))
+    assert records.position(f"{name}-{near}", source) == 30

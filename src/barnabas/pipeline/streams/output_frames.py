@@ -91,10 +91,10 @@ def of_frame(frame: DataFrame, topic: str | None) -> DataFrame:
         "topic": functions().col("topic") if "topic" in frame.columns else functions().lit(topic),
         "partition": _optional(frame, "partition", "int"),
         "timestamp_ms": functions().unix_millis(time) if is_time else _null("bigint"),
+        KEPT: functions().lit(True),
     }
     if has_place(frame):
         columns |= {name: functions().col(name) for name in PLACE}
-        columns[KEPT] = functions().lit(True)
     return frame.select(*[column.alias(name) for name, column in columns.items()])
 
 

@@ -214,7 +214,7 @@ class App:
                 self._for_output(key, topic, "key"), self._for_output(value, topic, "value")
             ),
             Guarantee(delivery),
-            _output_mode(records, output_mode),
+            _output_mode(records, output_mode, Guarantee(delivery)),
         )
         if output.output_mode is not None and output.guarantee is Guarantee.AT_LEAST_ONCE:
             raise ValueError(
@@ -317,12 +317,12 @@ class App:
         rows = self._rows(output)
         plan = self._plan(output, rows, generation)
         self._create_letter_topics(output)
-        if output.output_mode is None and output_frames.has_place(rows):
+        if output.output_mode is None:
             return frame_job.start(plan, rows, self._state.work)
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
         checkpoint = self._state.checkpoint(output.name)
-        return epochs_job.start(plan, rows, checkpoint, output.output_mode or "update")
+        return epochs_job.start(plan, rows, checkpoint, output.output_mode)
 
     def _plan(self, output: _Output, rows: DataFrame, generation: int) -> JobPlan:
         topics = tuple(dict.fromkeys(each.topic for each in output.inputs))
@@ -357,7 +357,9 @@ class App:
         return self._letters.get(each) == output.name
 
 
-def _output_mode(records: Stream | Table | DataFrame, given: str | None) -> str | None:
+def _output_mode(
+    records: Stream | Table | DataFrame, given: str | None, guarantee: Guarantee
+) -> str | None:
     """Return Spark's output mode of a query, None for one whose rows stay in their task."""
     if isinstance(records, Stream | Table):
         if given is not None:
@@ -365,7 +367,8 @@ def _output_mode(records: Stream | Table | DataFrame, given: str | None) -> str 
         return records.output_mode
     if not records.isStreaming:
         raise OutputError("the DataFrame is not streaming: write it with df.write.format('kafka')")
-    if output_frames.has_place(records) and frame_sources.is_narrow(records):
+    needs_place = guarantee is Guarantee.EXACTLY_ONCE
+    if frame_sources.is_narrow(records) and (output_frames.has_place(records) or not needs_place):
         return None
     return given or "update"
 
