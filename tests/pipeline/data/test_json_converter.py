@@ -37,6 +37,17 @@ def test_json_schemaless_value_survives(value: Any):
     assert plain.to_connect("t", data) == (None, value)
 
 
+@pytest.mark.parametrize("text", ["-0.0", "-0e5", "-0.000E-3"])
+def test_json_negative_zero_is_zero_as_in_java(text: str):
+    _, found = converter(schemas_enable="false").to_connect("t", text.encode())
+    assert repr(found) == "0.0"
+
+
+def test_json_fraction_that_underflows_keeps_its_sign_as_in_java():
+    _, found = converter(schemas_enable="false").to_connect("t", b"-1e-400")
+    assert repr(found) == "-0.0"
+
+
 def test_json_envelope_of_known_schema_gives_the_same_schema_object():
     json_converter = converter()
     schema = s.struct_schema([("a", s.INT32), ("b", s.OPTIONAL_STRING)])

@@ -56,6 +56,21 @@ def test_transform_schemaless_value_is_changed(
     assert (found.value_schema, found.value) == (None, after)
 
 
+def test_replace_field_of_two_renames_to_one_name_the_last_in_hash_order_counts():
+    schema = s.struct_schema([("d.e", s.INT8)])
+    found = transformed(
+        "ReplaceField$Value", record(s.Struct(schema, [5]), schema), renames="d.e:a,a.b:a"
+    )
+    assert found.value.values == [5]
+
+
+def test_replace_field_value_of_another_type_raises_data_error():
+    schema = s.struct_schema([("b", s.STRING), ("a", s.INT64)])
+    subject = record(s.Struct(schema, ["x", 1]), schema)
+    with pytest.raises(ConnectError, match=r'INT64: class java.lang.String for field: "a"'):
+        transformed("ReplaceField$Value", subject, include="a", renames="b:a")
+
+
 def test_transform_original_record_is_unchanged():
     before = {"a": {"b": 1}}
     transformed("Flatten$Value", record(before))

@@ -7,14 +7,17 @@ integers are plain, since the schema has the type.
 """
 
 import struct
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import attrs
 
 _FLOAT32: Final = struct.Struct(">f")
 _FLOAT32_DIGITS: Final = 9
 _PLAIN_MAX: Final = 1e5
+_HASH_SLOTS: Final = 16
+_Name = TypeVar("_Name", bound=str | None)
 
 
 class Int8(int):
@@ -112,6 +115,28 @@ _JAVA_CLASSES: dict[type, str] = {
     dict: "java.util.HashMap",
     type(None): "null",
 }
+
+
+def hash_order(names: Iterable[_Name]) -> tuple[_Name, ...]:
+    """Return names in the order in which a Java HashMap with these keys iterates.
+
+    Connect's classes keep some settings in hash maps, so this order decides which of two failures
+    is reported, and which of two renames to one name counts.
+    """
+    keys = list(dict.fromkeys(names))
+    slots = _HASH_SLOTS
+    while len(keys) * 4 > slots * 3:
+        slots *= 2
+    return tuple(sorted(keys, key=lambda name: _spread_hash(name) & (slots - 1)))
+
+
+def _spread_hash(name: str | None) -> int:
+    if name is None:
+        return 0
+    code = 0
+    for (unit,) in struct.iter_unpack(">H", name.encode("utf-16-be", "surrogatepass")):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code ^ code >> 16
 
 
 def java_class_name(value: object) -> str:

@@ -64,8 +64,18 @@ def _default(value: Any) -> Any:
     )
 
 
-_PLAIN: Final = json.JSONDecoder(parse_constant=_no_constant)
-_EXACT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal)
+def _exact(text: str) -> Decimal:
+    """Return a fraction; Java's BigDecimal has no negative zero."""
+    return Decimal(text) or Decimal(text).copy_abs()
+
+
+def _rounded(text: str) -> float:
+    """Return a fraction as a double; a text of zero digits is never negative, as in `_exact`."""
+    return float(text) or float(_exact(text))
+
+
+_PLAIN: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_rounded)
+_EXACT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_exact)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default
 )

@@ -27,6 +27,7 @@ from barnabas.pipeline.data.java_values import (
     Int8,
     Int16,
     Int32,
+    hash_order,
     wrapped,
 )
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
@@ -201,7 +202,8 @@ class Cast(FieldsTransform):
 
     def accept(self, values: Mapping[str, ParsedValue]) -> None:
         """Take the parsed properties."""
-        self._casts = _parse_spec(items(values, "spec"))
+        casts = _parse_spec(items(values, "spec"))
+        self._casts = {name: casts[name] for name in hash_order(casts)}
         self._whole = self._casts.get(None)
         self._replaces_null = values[REPLACE_NULL] is True
         self._schemas = DerivedSchemas(self._derived)

@@ -16,7 +16,7 @@ from barnabas.pipeline.data.connect_schema import (
     class_name,
     type_of_value,
 )
-from barnabas.pipeline.data.java_values import EpochMillis, Int8, Int16, Int32
+from barnabas.pipeline.data.java_values import EpochMillis, Int8, Int16, Int32, hash_order
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL,
@@ -98,7 +98,7 @@ class MaskField(KeyOrValueTransform):
 
     def accept(self, values: Mapping[str, ParsedValue]) -> None:
         """Take the parsed properties."""
-        self._fields = frozenset(items(values, "fields"))
+        self._fields = hash_order(items(values, "fields"))
         self._replacement = text_or_none(values, "replacement")
         self._replaces_null = values[REPLACE_NULL] is True
 

@@ -7,7 +7,14 @@ from barnabas.pipeline.connect.config_def import ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import distinct_items
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, struct_schema
+from barnabas.pipeline.data.connect_schema import (
+    Field,
+    Schema,
+    Struct,
+    check_value,
+    struct_schema,
+)
+from barnabas.pipeline.data.java_values import hash_order
 from barnabas.pipeline.data.records import ConnectRecord, ConnectValue
 from barnabas.pipeline.data.transforms.transform_base import (
     REPLACE_NULL,
@@ -76,7 +83,8 @@ class ReplaceField(FieldsTransform):
         self._exclude = frozenset(items(values, "exclude"))
         self._include = frozenset(items(values, "include"))
         self._renames = _parse_renames(items(values, "renames"))
-        self._old_names = {new: old for old, new in self._renames.items()}
+        # Of two renames to one name, the last in the order of Java's HashMap counts.
+        self._old_names = {self._renames[old]: old for old in hash_order(self._renames)}
         self._replaces_null = values[REPLACE_NULL] is True
         self._schemas = DerivedSchemas(self._derived)
 
@@ -91,9 +99,12 @@ class ReplaceField(FieldsTransform):
     def changed_struct(self, record: ConnectRecord, schema: Schema, struct: Struct) -> Changed:
         """Return the struct with its fields filtered and renamed."""
         updated, sources = self._schemas.of(struct.schema)
-        values: list[Any] = [
-            field_value(struct, field, replaces_null=self._replaces_null) for field in sources
-        ]
+        values: list[Any] = []
+        for field, source in zip(updated.fields, sources, strict=True):
+            value = field_value(struct, source, replaces_null=self._replaces_null)
+            if field.schema is not source.schema:
+                check_value(field.schema, value, f'field: "{field.name}"')
+            values.append(value)
         return updated, Struct(updated, values)
 
     def _is_kept(self, name: str) -> bool:
