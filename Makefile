@@ -18,6 +18,7 @@
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
+#   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-pipelines   kills of a job's worker, driver and broker under load (SECONDS=600)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
@@ -50,7 +51,7 @@ WORKERS ?= 2
 .PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
-  registry-soak bench-registry connect-oracle ladder ladder-short ladder-partitions bench-nodes \
+  registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster clean
 
 run: $(RUNTIME)
@@ -134,6 +135,11 @@ sim: $(DEV)
 connect-oracle: $(DEV) $(JARS)
 	BARNABAS_CONNECT_CASES=4000 $(BIN)/python -m pytest \
 	  compat_tests/pipeline/test_connect_oracle.py -n $(WORKERS) --timeout 3600
+
+streams-parity: $(DEV) $(JARS)
+	BARNABAS_STREAMS_EXAMPLES=$(or $(EXAMPLES),2000) BARNABAS_STREAMS_SEED=$(or $(SEED),1) \
+	  $(BIN)/python -m pytest compat_tests/pipeline/streams_parity/test_streams_parity.py \
+	  -n $(WORKERS) --timeout 3600 $(ARGS)
 
 sim-coverage: $(DEV)
 	$(BIN)/python -m coverage run --source=src/barnabas/cluster -m tests.simulation.all_seeds $(ARGS)

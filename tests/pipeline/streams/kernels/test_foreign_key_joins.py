@@ -75,6 +75,14 @@ def test_foreign_key_join_of_any_changes_is_the_join_of_dicts(taken, is_left, si
     assert remaining == expected(taken, is_left=is_left)
 
 
+def test_inner_foreign_key_join_deletes_a_result_whose_tombstone_was_stale() -> None:
+    pipeline = Pipeline(is_left=False)
+    pipeline.run([record(b"x", 7, 0, Side.RIGHT), record(b"a", [b"x", 1], 1)])
+    batch = [record(b"a", None, 2), record(b"a", [None, 1], 3)]
+    rows = pipeline.run([row._replace(offset=place) for place, row in enumerate(batch)])
+    assert rows[-1].value is None
+
+
 def outputs(taken: list[Row], *, is_left: bool) -> list[tuple[object, ...]]:
     pipeline = Pipeline(is_left=is_left)
     return [(row.key, row.value, row.timestamp_ms) for one in taken for row in pipeline.run([one])]
@@ -89,6 +97,7 @@ def test_inner_foreign_key_join_sends_one_row_for_each_change() -> None:
         record(b"a", None, 9),
     ]
     assert outputs(taken, is_left=False) == [
+        (b"a", None, 0),
         (b"a", [1, 7], 5),
         (b"a", None, 2),
         (b"a", None, 9),

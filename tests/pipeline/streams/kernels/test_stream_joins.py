@@ -36,7 +36,8 @@ class Naive:
         if row.side is Side.TIME:
             self.close()
         elif row.value is None:
-            pass
+            if row.key is not None:
+                self.newest[row.side] = max(self.newest[row.side], row.timestamp_ms)
         elif row.key is None:
             self.alone([row] if row.side in self.outer else [])
         else:
@@ -68,7 +69,7 @@ class Naive:
     def matches(self, row: Row, other: Row) -> bool:
         if other.side is row.side or other.key != row.key:
             return False
-        if other.timestamp_ms < self.newest[other.side] - self.windows.kept_ms:
+        if other.timestamp_ms <= self.newest[other.side] - self.windows.kept_ms:
             return False  # forgotten
         left, right = (row, other) if row.side is Side.LEFT else (other, row)
         distance = right.timestamp_ms - left.timestamp_ms

@@ -29,7 +29,6 @@ class _Request(enum.IntEnum):
     REMOVE = 0
     REMOVE_AND_ANSWER_NONE = 1
     ANSWER = 2
-    ANSWER_IF_FOUND = 3
 
 
 def _digest(value: Value) -> bytes | None:
@@ -65,16 +64,17 @@ class ForeignKeySubscribe(RowKernel):
     def _requests(
         self, row: Row, old: Value, before: bytes | None, after: bytes | None
     ) -> list[tuple[bytes | None, _Request]]:
+        """Return what a change asks for: always an answer, since it makes earlier ones stale."""
         if self.is_left:
             if old is None and row.value is None:
                 return []
             removed = [] if before is None or before == after else [(before, _Request.REMOVE)]
             return [*removed, (after, _Request.ANSWER)]
         if after is None:
-            return [] if before is None else [(before, _Request.REMOVE_AND_ANSWER_NONE)]
-        if before is None or before == after:
-            return [(after, _Request.ANSWER_IF_FOUND)]
-        return [(before, _Request.REMOVE), (after, _Request.ANSWER)]
+            is_unknown = old is None and row.value is None
+            return [] if is_unknown else [(before, _Request.REMOVE_AND_ANSWER_NONE)]
+        removed = [] if before is None or before == after else [(before, _Request.REMOVE)]
+        return [*removed, (after, _Request.ANSWER)]
 
 
 @attrs.frozen
@@ -112,9 +112,7 @@ class ForeignKeyLookup(RowKernel):
         answered = row._replace(timestamp_ms=max(row.timestamp_ms, value_ms))
         if request is _Request.REMOVE_AND_ANSWER_NONE:
             yield _answer(answered, primary_key, digest, None)
-        elif request is _Request.ANSWER or (
-            request is _Request.ANSWER_IF_FOUND and value is not None
-        ):
+        elif request is _Request.ANSWER:
             yield _answer(answered, primary_key, digest, value)
         return None
 

@@ -6,7 +6,7 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Value
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Timed, Value
 
 
 @attrs.frozen
@@ -30,6 +30,11 @@ class Chain:
     def first(self) -> Side:
         """Return the side that the first kernel takes first."""
         return self.kernels[0].first
+
+    @property
+    def timed(self) -> Timed:
+        """Return which rows move the stream time of the first kernel."""
+        return self.kernels[0].timed
 
     @property
     def acts_on_time(self) -> bool:

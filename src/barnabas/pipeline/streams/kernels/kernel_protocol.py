@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import ClassVar, Protocol, TypeAlias
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState, TaskState
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Value
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Timed, Value
 
 RowSteps: TypeAlias = Generator[Row, None, str | None]
 """Outputs of a row; returns the reason when the row was dropped."""
@@ -35,6 +35,11 @@ class Kernel(Protocol):
         ...
 
     @property
+    def timed(self) -> Timed:
+        """Return which rows move stream time."""
+        ...
+
+    @property
     def acts_on_time(self) -> bool:
         """True when rows of `Side.TIME` may yield output."""
         ...
@@ -53,6 +58,7 @@ class RowKernel:
     name: ClassVar[str]
     version: ClassVar[int] = 1
     first: ClassVar[Side] = Side.LEFT
+    timed: ClassVar[Timed] = Timed.ALL
     acts_on_time: ClassVar[bool] = False
     has_one_task: ClassVar[bool] = False
     """True when rows of all partitions share one state: for kernels that do not look at time."""

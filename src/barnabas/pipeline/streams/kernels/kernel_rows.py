@@ -8,7 +8,7 @@ partition, at the partition's stream time: the largest timestamp up to it.
 import copy
 import enum
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Value: TypeAlias = Any
@@ -42,6 +42,22 @@ class Side(enum.IntEnum):
     """No record: the stream time of a partition has reached the row's timestamp."""
 
 
+class Timed(enum.Enum):
+    """The rows of a partition that move its stream time: those that the operator does not skip."""
+
+    ALL = "all"
+    KEYED = "keyed"
+    """Rows with a key."""
+    VALUED = "valued"
+    """Rows with a key and a value."""
+
+    def counts(self, key: bytes | None, value: object) -> bool:
+        """True when a row moves stream time."""
+        if self is Timed.ALL:
+            return True
+        return key is not None and (self is Timed.KEYED or value is not None)
+
+
 class Window(NamedTuple):
     """A window of time. Time windows exclude the end, session and sliding windows include it."""
 
@@ -71,6 +87,8 @@ class Row(NamedTuple):
     """The value before this change, in rows of tables whose kernel sends old values."""
     stream_time_ms: int = UNKNOWN_MS
     """The largest timestamp of the partition up to this row; UNKNOWN_MS before it is taken."""
+    sequence: int = 0
+    """The place among the outputs of the kernel before; 0 in a record of a topic."""
 
 
 def identity(row: Row) -> bytes:
@@ -88,25 +106,31 @@ def own(value: Value) -> Value:
     return copy.deepcopy(value) if type(value) in _MUTABLE else value
 
 
-def in_stream_order(rows: Iterable[Row], first: Side = Side.LEFT) -> list[Row]:
+def in_stream_order(
+    rows: Iterable[Row], first: Side = Side.LEFT, timed: Timed = Timed.ALL
+) -> list[Row]:
     """Return rows of one micro-batch in the order of Kafka Streams, with their stream time.
 
-    At the same stream time, rows of the side `first` come first, then those of lower partitions;
-    times come last.
+    At the same stream time, rows of the side `first` come first, then outputs of another kernel in
+    their order, then rows of lower partitions; times come last. Rows that `timed` does not count
+    have the stream time of the row before.
     """
     by_offset = sorted(rows, key=_place)
     reached: dict[tuple[int, int], int] = {}
-    stamped: list[tuple[int, int, int, int, Row]] = []
+    stamped: list[tuple[int, int, int, int, int, Row]] = []
     for index, row in enumerate(by_offset):
         source = (row.side, row.partition)
         time_ms = row.stream_time_ms
         if time_ms == UNKNOWN_MS:
-            time_ms = reached[source] = max(row.timestamp_ms, reached.get(source, UNKNOWN_MS))
-        stamped.append((time_ms, _rank(row.side, first), row.partition, index, row))
+            time_ms = reached.get(source, UNKNOWN_MS)
+            if timed.counts(row.key, row.value):
+                time_ms = reached[source] = max(row.timestamp_ms, time_ms)
+        rank = _rank(row.side, first)
+        stamped.append((time_ms, rank, row.sequence, row.partition, index, row))
     stamped.sort(key=_stream_place)
     return [
         row if row.stream_time_ms == time_ms else row._replace(stream_time_ms=time_ms)
-        for time_ms, _, _, _, row in stamped
+        for time_ms, *_, row in stamped
     ]
 
 
@@ -114,8 +138,16 @@ def _place(row: Row) -> tuple[int, int, int]:
     return row.side, row.partition, row.offset
 
 
-def _stream_place(entry: tuple[int, int, int, int, Row]) -> tuple[int, int, int, int]:
-    return entry[:4]
+def _stream_place(
+    entry: tuple[int, int, int, int, int, Row],
+) -> tuple[int, int, int, int, int]:
+    return entry[:5]
+
+
+def in_sequence(outputs: Iterable[Row]) -> Iterator[Row]:
+    """Yield outputs of a kernel with their place, for the kernel behind it."""
+    for place, row in enumerate(outputs, 1):
+        yield row._replace(sequence=place)
 
 
 def _rank(side: Side, first: Side) -> int:

@@ -7,7 +7,7 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
-from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Value, Window, own
+from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Timed, Value, Window, own
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, Aggregation
 
 Merger: TypeAlias = Callable[[bytes, Value, Value], Value]
@@ -26,6 +26,7 @@ class SessionWindowAggregate(RowKernel):
     """
 
     name: ClassVar[str] = "session-windows"
+    timed: ClassVar[Timed] = Timed.KEYED
     gap_ms: int = attrs.field(validator=attrs.validators.ge(0))
     aggregation: Aggregation
     merger: Merger
@@ -40,7 +41,7 @@ class SessionWindowAggregate(RowKernel):
         if row.key is None:
             return NO_KEY
         kept_ms = self.gap_ms + self.grace_ms
-        expired_ms = task.time_ms - kept_ms  # before this row: it may join what it expires
+        expired_ms = self._time_before(row, task) - kept_ms  # it may join what it expires
         closed_ms = task.observe(row) - kept_ms
         self._sweep(task, expired_ms, kept_ms)
         time_ms = row.timestamp_ms
@@ -72,6 +73,12 @@ class SessionWindowAggregate(RowKernel):
         self._keep(task, row.key, left, window, value)
         yield _output(row, window, value, before)
         return None
+
+    @staticmethod
+    def _time_before(row: Row, task: TaskState) -> int:
+        """Return the stream time before a row, as far as its bucket knows."""
+        is_late = row.timestamp_ms < row.stream_time_ms
+        return max(task.time_ms, row.stream_time_ms) if is_late else task.time_ms
 
     def _value(self, row: Row, key: bytes, merged: list[_Session]) -> Value:
         aggregate = self.aggregation.start()

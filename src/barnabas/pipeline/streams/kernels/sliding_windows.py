@@ -11,7 +11,7 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Value, Window, own
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Timed, Value, Window, own
 from barnabas.pipeline.streams.kernels.stream_aggregates import (
     LATE,
     NO_KEY,
@@ -34,6 +34,7 @@ class SlidingWindowAggregate(RowKernel):
     """
 
     name: ClassVar[str] = "sliding-windows"
+    timed: ClassVar[Timed] = Timed.VALUED
     difference_ms: int = attrs.field(validator=attrs.validators.ge(0))
     aggregation: Aggregation
     grace_ms: int = attrs.field(default=0, validator=attrs.validators.ge(0))

@@ -12,6 +12,7 @@ from barnabas.pipeline.streams.kernels.kernel_rows import (
     Aggregator,
     Initializer,
     Row,
+    Timed,
     Value,
     own,
 )
@@ -52,6 +53,7 @@ class StreamAggregate(RowKernel):
     """The aggregate of all values of a key. Rows without key or value are dropped."""
 
     name: ClassVar[str] = "stream-aggregate"
+    timed: ClassVar[Timed] = Timed.VALUED
     has_one_task: ClassVar[bool] = True
     aggregation: Aggregation
 

@@ -34,8 +34,11 @@ class JoinWindows:
 
     @property
     def kept_ms(self) -> int:
-        """Return the time for which rows are kept for later rows of the other stream."""
-        return self.before_ms + self.after_ms + self.grace_ms
+        """Return the time for which rows are kept for later rows of the other stream.
+
+        Where it is 0, rows of equal time still match.
+        """
+        return max(1, self.before_ms + self.after_ms + self.grace_ms)
 
     def ahead(self, side: Side) -> int:
         """Return how far after a row of this side its matches may be."""
@@ -72,6 +75,8 @@ class StreamJoin(RowKernel):
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Yield rows that remained without match, then the pairs of this row."""
         now_ms = task.observe(row)
+        if row.key is not None:
+            self._advance(row, task)
         if row.value is None:
             return NO_VALUE
         if row.key is None:
@@ -100,13 +105,17 @@ class StreamJoin(RowKernel):
         """Yield rows that remained without match."""
         yield from self._closed(row, task)
 
-    def _keep(self, row: Row, key: bytes, task: TaskState) -> None:
-        """Keep a row for later rows of the other stream, unless it is behind all of them."""
+    def _advance(self, row: Row, task: TaskState) -> None:
+        """Advance the time up to which rows of a side are kept; rows without value count."""
         newest = task.store("newest")
         newest_ms = max(row.timestamp_ms, newest.get(row.side.name, UNKNOWN_MS))
         newest[row.side.name] = newest_ms
         self._sweep(row.side, newest_ms, task)
-        if row.timestamp_ms > newest_ms - self.windows.kept_ms - 1:
+
+    def _keep(self, row: Row, key: bytes, task: TaskState) -> None:
+        """Keep a row for later rows of the other stream, unless it is behind all of them."""
+        newest_ms: int = task.store("newest")[row.side.name]
+        if row.timestamp_ms > newest_ms - self.windows.kept_ms:
             entries: list[_Entry] = task.store(row.side.name).setdefault(key, [])
             insort(entries, [row.timestamp_ms, row.value], key=_TIME)
 
@@ -129,7 +138,7 @@ class StreamJoin(RowKernel):
         newest_ms: int = task.store("newest").get(other.name, UNKNOWN_MS)
         entries: list[_Entry] = task.store(other.name).get(key, [])
         first_ms = max(
-            row.timestamp_ms - self.windows.behind(row.side), newest_ms - self.windows.kept_ms
+            row.timestamp_ms - self.windows.behind(row.side), newest_ms - self.windows.kept_ms + 1
         )
         first = bisect_left(entries, first_ms, key=_TIME)
         end = bisect_right(entries, row.timestamp_ms + self.windows.ahead(row.side), key=_TIME)

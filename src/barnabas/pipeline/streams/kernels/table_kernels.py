@@ -7,7 +7,7 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Value, identity
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Timed, Value, identity
 from barnabas.pipeline.streams.kernels.stream_aggregates import NO_KEY
 
 ValueMapper: TypeAlias = Callable[[bytes | None, Value], Value]
@@ -25,6 +25,7 @@ class TableSource(RowKernel):
     """
 
     name: ClassVar[str] = "table"
+    timed: ClassVar[Timed] = Timed.KEYED
     has_one_task: ClassVar[bool] = True
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:

@@ -7,7 +7,7 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import Store, TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
-from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Value, Window
+from barnabas.pipeline.streams.kernels.kernel_rows import UNKNOWN_MS, Row, Timed, Value, Window
 from barnabas.pipeline.streams.kernels.stream_aggregates import LATE, NO_KEY, Aggregation
 
 
@@ -42,6 +42,7 @@ class TimeWindowAggregate(RowKernel):
     """
 
     name: ClassVar[str] = "time-windows"
+    timed: ClassVar[Timed] = Timed.KEYED
     windows: TimeWindows
     aggregation: Aggregation
 
