@@ -23,6 +23,9 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
+UNREGISTERED: Final = -1
+"""The broker epoch of a run that has not registered with a controller."""
+
 _VERSION: Final = "0"
 _META_VERSION: Final = "1"
 
@@ -164,4 +167,4 @@ def decode_clean_shutdown(content: bytes) -> int:
     try:
         return int(json.loads(content)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        return -1
+        return UNREGISTERED

@@ -39,6 +39,10 @@ class SimLog:
         """The last leader epoch of the log, -1 before any; it may have no records yet."""
         return max(self.epochs, default=-1)
 
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the record at `offset`, -1 if unknown."""
+        return max((each for each, start in self.epochs.items() if start <= offset), default=-1)
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the last epoch up to `epoch` and its end offset; (-1, -1) if it is unknown."""
         if epoch < 0 or epoch > self.latest_epoch:

@@ -188,6 +188,8 @@ class LogLikeMachine(RuleBasedStateMachine):
         for epoch in range(-1, self.epoch + 2):
             assert memory.end_offset_for_epoch(epoch) == disk.end_offset_for_epoch(epoch)
         start, end = disk.log_start_offset, disk.log_end_offset
+        for offset in (start - 1, start, disk.high_watermark, end):
+            assert memory.epoch_at(offset) == disk.epoch_at(offset)
         held = disk.read(start, 1 << 20, upper_bound=end).read() if start < end else b""
         assert memory.records() == held
 

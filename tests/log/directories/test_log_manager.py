@@ -91,6 +91,20 @@ def test_damaged_meta_properties_raise_an_error(path) -> None:
 # Clean and unclean stops
 
 
+def test_clean_stop_without_registration_keeps_the_epoch_of_the_last_one(path) -> None:
+    manager = start(path)
+    manager.broker_epoch = lambda: 7
+    manager.close(clean=True)
+
+    start(path).close(clean=True)  # it ends before it has registered
+
+    manager = start(path)
+    assert manager.volumes[0].previous_broker_epoch == 7
+    manager.close(clean=False)
+    start(path).close(clean=True)  # after a kill: the epoch is unknown
+    assert b'"brokerEpoch":-1' in (path / ".kafka_cleanshutdown").read_bytes()
+
+
 def test_start_after_a_clean_stop_reads_no_segment(path, monkeypatch) -> None:
     manager = start(path)
     fill(manager)

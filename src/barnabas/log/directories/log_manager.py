@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+from barnabas.log.checkpoints import UNREGISTERED
 from barnabas.log.directories.directory_names import copied_partition_of, is_deleted, partition_of
 from barnabas.log.directories.relocation_registry import RelocationRegistry
 from barnabas.log.directories.volume import Volume
@@ -76,7 +77,7 @@ class LogManager:
     ) -> None:
         self.volumes = volumes
         self.metadata_volume = metadata_volume
-        self.broker_epoch = -1
+        self.broker_epoch: Callable[[], int] = lambda: UNREGISTERED
         self._config = config
         self.recovery_threads = recovery_threads
         self._synced_bytes = 0  # synced since the checkpoints were last written
@@ -418,6 +419,6 @@ class LogManager:
             try:
                 if volume not in failed:
                     volume.write_checkpoints()
-                    volume.mark_clean(self.broker_epoch)
+                    volume.mark_clean(self.broker_epoch())
             except OSError as error:
                 volume.refused(error)

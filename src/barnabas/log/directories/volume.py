@@ -20,6 +20,7 @@ from barnabas.log.checkpoints import (
     LOG_STARTS,
     META_PROPERTIES,
     RECOVERY_POINTS,
+    UNREGISTERED,
     CheckpointError,
     MetaProperties,
     Offsets,
@@ -68,7 +69,7 @@ class Volume:
         self.is_cordoned = False
         """True when new partitions are created in other directories (KIP-1066)."""
         self.was_clean = False
-        self.previous_broker_epoch = -1
+        self.previous_broker_epoch = UNREGISTERED
         self.recovery_points: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.log_starts: Offsets = {}
@@ -259,8 +260,15 @@ class Volume:
             offsets.pop(key, None)
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """Write the clean shutdown file, as the last file of a run. Raises OSError."""
-        replace_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch))
+        """Write the clean shutdown file, as the last file of a run. Raises OSError.
+
+        A run that ends before it has registered changes no records, so the epoch of the run before
+        it still names the state of the directory. Kafka writes -1 then, and the controller takes
+        the next registration for one after an unclean stop: the broker leaves its ELRs, and its
+        partitions without another replica are elected uncleanly.
+        """
+        epoch = self.previous_broker_epoch if broker_epoch == UNREGISTERED else broker_epoch
+        replace_file(self.path / CLEAN_SHUTDOWN, encode_clean_shutdown(epoch))
 
     # Failure
 

@@ -164,9 +164,7 @@ class Node:
             clean = False
             try:
                 await self._serve(task_status)
-                if self.has_started:
-                    self.logs.broker_epoch = self.quorum.identity.epoch
-                else:
+                if not self.has_started:
                     task_status.started(self)  # a stop was requested before it could start
                 clean = True
             finally:
@@ -289,6 +287,7 @@ class Node:
                 now_ms=self.now_ms,
             )
         )
+        self.logs.broker_epoch = lambda: self.quorum.identity.epoch
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from barnabas.cluster.broker.broker_identity import BrokerIdentity
+from barnabas.cluster.broker.broker_identity import NO_EPOCH, BrokerIdentity
 from barnabas.cluster.broker.broker_lifecycle import (
     BrokerLifecycle,
     BrokerState,
@@ -50,6 +50,7 @@ class LifecycleDriver:
             _TIMEOUTS,
         )
         self._timer = 0
+        self._has_asked = False
         self._on_stopped: Callable[[], None] | None = None
 
     @property
@@ -61,6 +62,14 @@ class LifecycleDriver:
     def epoch(self) -> int:
         """The epoch of the registration, -1 before it."""
         return self.lifecycle.identity.epoch
+
+    @property
+    def may_be_registered_unknowingly(self) -> bool:
+        """True when the controller may have an epoch of this broker that the broker lacks.
+
+        A clean stop counts as an unclean one then.
+        """
+        return self._has_asked and self.epoch == NO_EPOCH
 
     def start(self) -> None:
         """Begin to register."""
@@ -110,6 +119,7 @@ class LifecycleDriver:
         if leader is None:
             self._process.after_ms(_NO_LEADER_RETRY_MS, self._fail, ErrorCode.NOT_CONTROLLER)
             return
+        self._has_asked = True
         version = API[request.API_KEY].advertised[1]
         self._network.ask(
             self._process,

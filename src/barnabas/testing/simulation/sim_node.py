@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from barnabas.cluster.broker.broker_identity import NO_EPOCH
 from barnabas.cluster.broker.broker_lifecycle import BrokerState
 from barnabas.cluster.controller.controller_state_machine import (
     CommittedBatch,
@@ -79,7 +80,8 @@ class SimNode:
             bootstrap=settings.bootstrap,
         )
         self.replica.publish = self._publish
-        self.previous_epoch = -1  # of the clean-shutdown file
+        self.previous_epoch = NO_EPOCH  # of the clean-shutdown file, which a start removes
+        self._epoch_at_start = NO_EPOCH
         self.logs = (
             SimLogs(process.node_id, self.directories[0], settings.partitions)
             if self.directories
@@ -122,7 +124,7 @@ class SimNode:
                 metadata_offset=lambda: self.replica.committed_offset,
                 is_last_broker=self._is_last_broker,
             )
-            self.previous_epoch = -1
+            self._epoch_at_start, self.previous_epoch = self.previous_epoch, NO_EPOCH
             self.lifecycle.start()
             self._follow_when_registered()
 
@@ -177,7 +179,7 @@ class SimNode:
         """Stop as SIGTERM does: hand over leaderships, sync the logs, note the broker's epoch."""
         lifecycle = self.lifecycle
         if self.broker is None or lifecycle is None:  # not a broker, or not yet: it stops at once
-            self._stop(-1, on_stopped)
+            self._stop(NO_EPOCH if lifecycle is None else lifecycle.epoch, on_stopped)
             return
         self.broker.replicas.begin_controlled_shutdown()
         lifecycle.shut_down(lambda: self._stop(lifecycle.epoch, on_stopped))
@@ -190,7 +192,9 @@ class SimNode:
         self.process.end_life()
         if self.logs is not None:
             self.logs.close()
-            self.previous_epoch = epoch
+            self.previous_epoch = self._epoch_at_start if epoch == NO_EPOCH else epoch
+            if self.lifecycle is not None and self.lifecycle.may_be_registered_unknowingly:
+                self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
         self.network.process_died(self.process, silently=False)
         on_stopped()
 
