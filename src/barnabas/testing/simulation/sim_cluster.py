@@ -159,5 +159,5 @@ class SimCluster:
         for node in self.nodes.values():
             self._mend_disk(node)
             node.process.effects_before_crash = None
-            node.process.pause(0)
+            node.process.resume()
             self._start(node)

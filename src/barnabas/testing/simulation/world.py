@@ -90,6 +90,7 @@ class Process:
         self.effects_before_crash: int | None = None
         self.on_kill: list[Action] = []
         self._paused_until_us = 0
+        self._waiting: list[tuple[int, Action, tuple[Any, ...]]] = []
 
     def __repr__(self) -> str:
         return f"node {self.node_id}"
@@ -110,6 +111,7 @@ class Process:
         self.is_running = True
         self.effects_before_crash = None
         self._paused_until_us = 0
+        self._waiting.clear()
 
     def kill(self) -> None:
         """End the life at once; the observers in `on_kill` are called."""
@@ -127,6 +129,21 @@ class Process:
     def pause(self, for_ms: int) -> None:
         """Stop the process for a time, as SIGSTOP does; its events wait."""
         self._paused_until_us = self.world.now_us + for_ms * 1000
+        self.world.after(for_ms * 1000, self._end_pause)
+
+    def _end_pause(self) -> None:
+        if not self.is_paused:
+            self.resume()
+
+    def resume(self) -> None:
+        """End a pause: the events that wait come now, in their order."""
+        self._paused_until_us = 0
+        self.world.after(0, self._run_waiting)
+
+    def _run_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for life, action, args in waiting:
+            self.call(life, action, args)
 
     def after_ms(self, delay_ms: float, action: Action, *args: Any) -> None:
         """Call `action` after a delay of the process's clock, unless the life ends before."""
@@ -137,9 +154,8 @@ class Process:
         """Call `action` now if this life still runs, or at the end of a pause."""
         if not self.is_running or life != self.life:
             return
-        if self.world.now_us < self._paused_until_us:
-            delay_us = self._paused_until_us - self.world.now_us
-            self.world.after(delay_us, self.call, life, action, args)
+        if self.is_paused or self._waiting:
+            self._waiting.append((life, action, args))
             return
         try:
             action(*args)
