@@ -19,7 +19,7 @@ import attrs
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.testing.simulation import Simulation, prepare, run
-from barnabas.testing.simulation.seed_options import draw_options
+from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from tests.cluster import (
     broker_world,
     controller_mistakes,
@@ -74,14 +74,16 @@ ISR = Simulated("ISR", isr_simulation.run)
 FOLLOWERS = Simulated("followers", replication_simulation.run)
 TRANSACTIONS = Simulated("transactions", lambda seed: transaction_simulation.Simulation(seed).run())
 COORDINATORS = Simulated("coordinators", moving_coordinator.run)
-CLUSTER = Simulated("whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS)))
+CLUSTER = Simulated(
+    "whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS, features=NO_FEATURES))
+)
 SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
 
 
 def busy_quorum(seed: int) -> Simulation:
     """Return a cluster that writes a snapshot of its quorum after every few batches."""
     options = attrs.evolve(
-        draw_options(seed, 10),
+        draw_options(seed, 10, NO_FEATURES),
         controllers=3,
         brokers=1,
         is_combined=False,

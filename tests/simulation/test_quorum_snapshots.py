@@ -6,13 +6,13 @@ import attrs
 
 from barnabas.testing.simulation import Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
-from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
+from barnabas.testing.simulation.seed_options import NO_FEATURES, SeedOptions, draw_options
 
 
 def busy_quorum(**changes: Any) -> SeedOptions:
     """A quorum with many admin operations, which writes a snapshot about each second."""
     return attrs.evolve(
-        draw_options(1, 20),
+        draw_options(1, 20, NO_FEATURES),
         controllers=3,
         brokers=3,
         is_combined=False,

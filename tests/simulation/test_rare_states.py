@@ -23,6 +23,7 @@ from barnabas.testing.simulation.controller_client import ControllerClient
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.rare_states import RareStates
 from barnabas.testing.simulation.runner import Simulation
+from barnabas.testing.simulation.seed_options import NO_FEATURES
 from barnabas.testing.simulation.world import Process
 from tests.cluster import partition_simulation, raft_seeds, voter_seeds
 from tests.cluster.replication import isr_simulation, replication_simulation
@@ -59,7 +60,7 @@ class LargeBatches:
 
 def run_small_segments(seed: int) -> RareStates:
     """Run a cluster without faults whose topic has small segments, and large batches."""
-    simulation = prepare(seed, 5, faults=[])
+    simulation = prepare(seed, 5, features=NO_FEATURES, faults=[])
     attach(simulation, LargeBatches())
     simulation.world.after(3_000_000, _limit_segments, simulation)
     return run_cluster(simulation).world.rare
@@ -145,7 +146,7 @@ def run_followers(seed: int) -> RareStates:
 
 def run_whole(seed: int) -> RareStates:
     """Run the simulation of the whole cluster."""
-    return run_cluster(prepare(seed, 30)).world.rare
+    return run_cluster(prepare(seed, 30, features=NO_FEATURES)).world.rare
 
 
 REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {

@@ -9,7 +9,7 @@ import pytest
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
-from barnabas.testing.simulation.seed_options import draw_options
+from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 
 SECONDS = 10
@@ -18,7 +18,7 @@ SECONDS = 10
 def copying(version: int, copiers: int = 2) -> Simulation:
     """Three brokers that are killed in turn while values are copied."""
     options = attrs.evolve(
-        draw_options(1, SECONDS),
+        draw_options(1, SECONDS, NO_FEATURES),
         controllers=3,
         brokers=3,
         is_combined=True,

@@ -243,6 +243,11 @@ class CommitWaits:
         wait.start(timeout_ms)
         return wait
 
+    @property
+    def waiting(self) -> int:
+        """The number of partitions whose records are waited for."""
+        return len(self._queues)
+
     def _queue(self, partition: Partition) -> _Queue:
         queue = self._queues.get(partition)
         if queue is None:

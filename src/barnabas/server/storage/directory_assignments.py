@@ -54,14 +54,12 @@ class DirectoryAssignments:
 
     async def run(self) -> None:
         """Follow the metadata and report to the controller, until cancelled."""
-        self._quorum.publisher.subscribe("directory assignments", self._follow)
-        self._check_all(self._quorum.image)
+        self._quorum.publisher.subscribe("directory assignments", self.follow)
+        self.check_all(self._quorum.image)
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             try:
-                self._report_failures()
-                await self._report_assignments()
+                await self.report()
             except KafkaError as error:
                 logger.warning("cannot report directory assignments error=%s", error)
                 await trio.sleep(_RETRY_S)
@@ -70,6 +68,17 @@ class DirectoryAssignments:
     def failed(self) -> None:
         """Report failed directories soon."""
         self._wanted.set()
+
+    @property
+    def is_wanted(self) -> bool:
+        """True when there may be something to report."""
+        return self._wanted.is_set()
+
+    async def report(self) -> None:
+        """Report what is not reported yet; it waits only for the channel. Raises KafkaError."""
+        self._wanted = trio.Event()
+        self._report_failures()
+        await self._report_assignments()
 
     @asynccontextmanager
     async def moving(self, log: PartitionLog, target: Volume) -> AsyncGenerator[None]:
@@ -100,15 +109,17 @@ class DirectoryAssignments:
 
     # Find what to report
 
-    def _follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+    def follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Find what to report after a change of the metadata."""
         if METADATA_VERSION in delta.features:
-            self._check_all(image)
+            self.check_all(image)
         self._check(
             image,
             ((image.topics_by_id[each.id], each.changed) for each in delta.topics.values()),
         )
 
-    def _check_all(self, image: MetadataImage) -> None:
+    def check_all(self, image: MetadataImage) -> None:
+        """Find what to report in a whole image."""
         self._check(image, ((each, each.partitions) for each in image.topics_by_id.values()))
 
     def _check(

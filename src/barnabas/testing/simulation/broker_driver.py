@@ -4,7 +4,7 @@ The cores are the server's: `ReplicaManager`, `FetcherCore`, `IsrManager`, and t
 Fetch handler with its sessions, and its ListOffsets handler. Messages pass as objects.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -30,12 +30,16 @@ from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import is_in_transaction
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.testing.simulation.admission_driver import AdmissionDriver
+from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
 from barnabas.testing.simulation.broker_waits import AcksWait, ParkedFetch, SimProduce, SimProduced
 from barnabas.testing.simulation.coordinator_calls import CoordinatorCall, Producer
 from barnabas.testing.simulation.coordinator_driver import CoordinatorDriver
+from barnabas.testing.simulation.directory_driver import DirectoryDriver
 from barnabas.testing.simulation.fetcher_driver import FETCH_VERSION, FetcherDriver
 from barnabas.testing.simulation.network import Failure, Network, Respond
-from barnabas.testing.simulation.sim_partition_log import SimLogs
+from barnabas.testing.simulation.rare_states import RareState
+from barnabas.testing.simulation.sim_logs import SimLogs
+from barnabas.testing.simulation.sim_volume import SimVolume
 from barnabas.testing.simulation.world import Process
 
 _CONTROLLER_TIMEOUT_MS: Final = 10_000
@@ -102,6 +106,37 @@ class BrokerDriver:
             process, network, lambda: replicas.image, self.coordinators.guards
         )
 
+    def follow_directories(self, lifecycle: LifecycleDriver) -> None:
+        """Report the directories of this broker; end the process when all of them are lost."""
+        self.directories = DirectoryDriver(
+            self.process,
+            self._logs,
+            lifecycle,
+            identity=lambda: lifecycle.lifecycle.identity,
+            ask_controller=self._ask_leader,
+        )
+        for volume in self._logs.volumes:
+            volume.on_failure = self._directory_failed
+
+    def _directory_failed(self, volume: SimVolume) -> None:
+        self.process.world.note(self.process, "lost the directory", volume.directory_id)
+        if any(each.leader >= 0 and each.is_leader for each in self._in(volume)):
+            self.process.world.rare.reached(RareState.DIRECTORY_FAILED_WHILE_LEADING)
+        self.process.after_ms(0, self._end_replicas_offline)
+
+    def _in(self, volume: SimVolume) -> Iterator[Partition]:
+        for topic, number in volume.logs:
+            found = self.replicas.hosted(topic, number)
+            if found is not None:
+                yield found
+
+    def _end_replicas_offline(self) -> None:
+        if self._logs.is_lost:
+            self.process.kill()
+            return
+        self.directories.failed()
+        self.replicas.unfollow_offline()
+
     def _ask_leader(self, request: Any, done: Callable[[Any], None]) -> None:
         """Send a request of a coordinator to the active controller; None is a failure."""
         leader = self._leader()
@@ -128,15 +163,30 @@ class BrokerDriver:
         self.replicas.on_proposal = self._send_proposals
         self.replicas.apply(image, None)
         self.coordinators.follow(image, None)
+        self.directories.start(image)
         self._follow_assignments()
         self._network.serve(self.process, "broker", self._handle)
         self._check_isrs()
         self._checkpoint()
 
+    def pending(self) -> dict[str, int]:
+        """Return how much waits, by kind; consumers and followers always have fetches waiting."""
+        coordinators = self.coordinators
+        return {
+            "commit waits": coordinators.commits.waiting,
+            "markers": coordinators.waiting_markers,
+            "coordinator requests": coordinators.running,
+            "guards": len(coordinators.guards),
+            "failed replicas": sum(
+                core.failed_count for core in self.replicas.fetchers.cores.values()
+            ),
+        }
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a later image."""
         self.replicas.apply(image, delta)
         self.coordinators.follow(image, delta)
+        self.directories.apply(image, delta)
         self._follow_assignments()
 
     def _checkpoint(self) -> None:

@@ -1,6 +1,6 @@
 """The broker's lifecycle in the simulation: registration and heartbeats over the network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from barnabas.cluster.broker.broker_identity import NO_EPOCH, BrokerIdentity
 from barnabas.cluster.broker.broker_lifecycle import (
@@ -79,6 +79,11 @@ class LifecycleDriver:
     def ready_to_unfence(self) -> None:
         """The broker has applied its first image."""
         self.lifecycle.ready_to_unfence(self._process.now_ms)
+        self.poll()
+
+    def report_offline(self, directories: Iterable[Uuid]) -> None:
+        """Report failed log directories to the controller."""
+        self.lifecycle.report_offline(directories, self._process.now_ms)
         self.poll()
 
     def shut_down(self, on_stopped: Callable[[], None]) -> None:

@@ -83,6 +83,7 @@ class CoordinatorDriver:
         self._broker_epoch = broker_epoch
         self._ask_controller = ask_controller
         self.guards = Guards()
+        self.running = 0  # requests without an answer
         self.groups: dict[int, GroupPartition] = {}
         self.transactions: dict[int, TransactionPartition] = {}
         self.clock = SimCoordinatorClock(process)
@@ -102,6 +103,11 @@ class CoordinatorDriver:
             timeout_ms=_COMMIT_TIMEOUT_MS,
         )
         self._sender = MarkerDriver(process, network, lambda: replicas.image, self.markers)
+
+    @property
+    def waiting_markers(self) -> int:
+        """The number of markers that wait for a broker."""
+        return self._sender.waiting
 
     # Partitions
 
@@ -241,12 +247,14 @@ class CoordinatorDriver:
         respond: Respond,
     ) -> None:
         def answered(waiter: SimWaiter, result: Any) -> None:
+            self.running -= 1
             partition.end(waiter)
             if isinstance(result, ProducerIdNeededError):
                 self._with_producer_id(partition, call, respond)
             else:
                 respond(result)
 
+        self.running += 1
         partition.begin(operation, SimWaiter(answered), producer)
 
     def _with_producer_id(

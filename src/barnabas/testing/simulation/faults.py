@@ -5,7 +5,7 @@ faults are absent.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final
 
@@ -32,6 +32,8 @@ class FaultKind(Enum):
     CUT_LEADER = "cut the quorum's leader"
     LEADER_LOSES_POWER = "the quorum's leader, on a slow disk, loses power"
     SHUTDOWN = "controlled shutdown"
+    DIRECTORY_FAILS = "a log directory fails"
+    DISK_REPLACED = "a disk is replaced by an empty one"
 
 
 _PER_MINUTE: Final = {
@@ -52,10 +54,14 @@ _PER_MINUTE: Final = {
     FaultKind.CUT_LEADER: 3.0,
     FaultKind.LEADER_LOSES_POWER: 3.0,
     FaultKind.SHUTDOWN: 4.0,
+    FaultKind.DIRECTORY_FAILS: 4.0,
+    FaultKind.DISK_REPLACED: 0.5,
 }
 """The highest rates of the kinds, per simulated minute, in a seed of ordinary intensity."""
 
-_STREAMED: Final = (FaultKind.SHUTDOWN,)
+DISK_FAULTS: Final = (FaultKind.DIRECTORY_FAILS, FaultKind.DISK_REPLACED)
+
+_STREAMED: Final = (FaultKind.SHUTDOWN, *DISK_FAULTS)
 """Kinds with a separate random stream each, so that the seeds of the others keep their faults."""
 
 _INTENSITIES: Final = (1.0, 3.0, 10.0)
@@ -79,8 +85,10 @@ class Fault:
         return f"{self.at_ms} ms: {self.kind.value} {list(self.nodes)} for {self.for_ms} ms"
 
 
-def draw_faults(seed: int, nodes: Sequence[int], for_ms: int) -> list[Fault]:
-    """Return the faults of a seed, in the order of their times."""
+def draw_faults(
+    seed: int, nodes: Sequence[int], for_ms: int, without: Collection[FaultKind] = ()
+) -> list[Fault]:
+    """Return the faults of a seed, in the order of their times, `without` some streamed kinds."""
     chance = random.Random(f"faults {seed}")
     first = [kind for kind in FaultKind if kind not in _STREAMED]
     kinds = [kind for kind in first if chance.random() < 0.5] or [FaultKind.KILL]
@@ -88,7 +96,7 @@ def draw_faults(seed: int, nodes: Sequence[int], for_ms: int) -> list[Fault]:
     faults: list[Fault] = []
     for kind in kinds:
         faults += _draw_kind(chance, kind, nodes, for_ms, intensity, longest_ms)
-    for kind in _STREAMED:
+    for kind in (each for each in _STREAMED if each not in without):
         stream = random.Random(f"faults {kind.name} {seed}")
         if stream.random() < 0.5:
             faults += _draw_kind(stream, kind, nodes, for_ms, intensity, longest_ms)

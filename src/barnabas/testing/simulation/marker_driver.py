@@ -31,6 +31,11 @@ class MarkerDriver(MarkerRouting):
         self._network = network
         self._failed_at: dict[tuple[int, int, TopicPartition], int] = {}
 
+    @property
+    def waiting(self) -> int:
+        """The number of queued markers."""
+        return len(self._queues)
+
     def _is_reachable(self, broker_id: int) -> bool:
         broker = self._image().brokers.get(broker_id)
         return broker is not None and not broker.fenced

@@ -84,12 +84,12 @@ class PartitionHistory:
         latest = self._latest.get(key)
         return latest is not None and broker_id in latest.replicas
 
-    def may_lack_records(self, partition: PartitionImage, *, lost_power: bool) -> bool:
+    def may_lack_records(self, partition: PartitionImage, *, has_lost: bool) -> bool:
         """True when the elected leader may lack committed records.
 
-        An unclean election says so. Without ELR, the last member of the ISR leads again after a
-        loss of power: only it may have all records.
+        An unclean election says so. Without ELR, the last member of the ISR leads again after it
+        has lost records (`has_lost`), with the power or a disk: only it may have all of them.
         """
         if partition.leader_recovery_state == RECOVERING:
             return True
-        return not self.has_elr and lost_power and partition.isr == (partition.leader,)
+        return not self.has_elr and has_lost and partition.isr == (partition.leader,)

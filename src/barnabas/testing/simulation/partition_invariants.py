@@ -20,7 +20,8 @@ from barnabas.cluster.replication import Partition
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.partition_history import Key, PartitionHistory
 from barnabas.testing.simulation.quorum_invariants import InvariantError, require
-from barnabas.testing.simulation.sim_partition_log import LogObserver, SimLogs, SimPartitionLog
+from barnabas.testing.simulation.sim_logs import SimLogs
+from barnabas.testing.simulation.sim_partition_log import LogObserver, SimPartitionLog
 
 Place = tuple[int, int]  # a base offset, and the crc of the batch
 
@@ -94,7 +95,9 @@ class PartitionInvariants(LogObserver):
         kept = _common(log, committed.places)
         if kept == len(committed.places):
             return
-        may_lack = self.history.may_lack_records(partition, lost_power=log.lost_end > 0)
+        is_lost = (log.topic, log.partition) in self.disks[log.broker_id].lost
+        has_lost = log.lost_end > 0 or is_lost
+        may_lack = self.history.may_lack_records(partition, has_lost=has_lost)
         lacking = committed.places[kept][0]
         self._require(may_lack, "P4", f"leader of epoch {leader_epoch} lacks {lacking} in {log!r}")
         committed.lost.update(zip(committed.places[kept:], committed.batches[kept:], strict=True))
@@ -161,7 +164,10 @@ class PartitionInvariants(LogObserver):
         for member in members:
             if not self.history.is_replica((partition.topic_id, partition.partition), member):
                 continue
-            log = self.disks[member].get(partition.topic, partition.partition)
+            disk, name = self.disks[member], (partition.topic, partition.partition)
+            if name in disk.lost:
+                continue
+            log = disk.get(*name)
             has_it = log is not None and max(log.log_end_offset, log.lost_end) > last_offset
             self._require(
                 has_it, "P3", f"{partition!r} acknowledged {last_offset} without {member}"

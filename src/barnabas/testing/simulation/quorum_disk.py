@@ -39,6 +39,8 @@ class QuorumDisk:
     start_offset: int = 0
     snapshots: dict[SnapshotId, bytes] = attrs.field(factory=dict[SnapshotId, bytes])
     fsync_ms: tuple[float, float] = (0.2, 2.0)
+    static_voters: VoterSet | None = None
+    """The voters of controller.quorum.voters, under kraft.version 0."""
 
     @property
     def end_offset(self) -> int:
@@ -57,7 +59,7 @@ class QuorumDisk:
 
     def load(self, image: MetadataImage) -> MetadataLoader:
         """Read the latest snapshot and the entries after it, as `MetadataLog.read_again`."""
-        loader = MetadataLoader(image)
+        loader = MetadataLoader(image, self.static_voters)
         if self.snapshots:
             latest = max(self.snapshots)
             loader.load_snapshot(decode_snapshot(self.snapshots[latest]), latest)

@@ -1,6 +1,6 @@
 """Running seeds: build the cluster of a seed, disturb it, heal it, and check its end."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import attrs
 
@@ -17,19 +17,23 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.actors import Actor
 from barnabas.testing.simulation.admin_clients import AdminClient
 from barnabas.testing.simulation.data_workload import DATA_TOPIC, DataWorkload
-from barnabas.testing.simulation.faults import Fault, draw_faults
+from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
-from barnabas.testing.simulation.seed_options import SeedOptions, draw_options
+from barnabas.testing.simulation.seed_options import (
+    ALL_FEATURES,
+    Feature,
+    SeedOptions,
+    draw_options,
+)
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 from barnabas.testing.simulation.voter_admin import VoterAdmin
 from barnabas.testing.simulation.world import Process, World
 
-_METADATA_VERSION_4_3 = 30
 _CALM_BEFORE_MS = 5_000
 _CALM_AFTER_MS = 30_000
 
@@ -63,13 +67,18 @@ def prepare(
     seed: int,
     seconds: int = 60,
     *,
+    features: Collection[Feature] = ALL_FEATURES,
     options: SeedOptions | None = None,
     faults: list[Fault] | None = None,
 ) -> Simulation:
-    """Return the simulation of a seed; options and faults are the seed's, unless given."""
-    options = options or draw_options(seed, seconds)
+    """Return the simulation of a seed; options and faults are the seed's, unless given.
+
+    The seed draws among `features`. Name them for a seed whose run must stay the same.
+    """
+    options = options or draw_options(seed, seconds, features)
     if faults is None:
-        faults = draw_faults(seed, options.node_ids, options.seconds * 1000)
+        without = () if options.has_disk_faults else DISK_FAULTS
+        faults = draw_faults(seed, options.node_ids, options.seconds * 1000, without)
     world = World(seed)
     cluster = SimCluster(world, Network(world))
     partitions = PartitionInvariants(world.fail)
@@ -99,19 +108,24 @@ def _settings(
     options: SeedOptions, invariants: QuorumInvariants, partitions: PartitionInvariants
 ) -> ClusterSettings:
     keys = (ReplicaKey(node_id, metadata_directory(node_id)) for node_id in options.voter_ids)
-    elr_version = options.elr_version
+    levels = {
+        METADATA_VERSION: options.metadata_version,
+        ELIGIBLE_LEADER_REPLICAS_VERSION: options.elr_version,
+        TRANSACTION_VERSION: options.transaction_version,
+    }
     return ClusterSettings(
         voters=VoterSet.of(*(Voter(key) for key in keys)),
         config=NodeConfig.load(None, {}),
         bootstrap=[
-            FeatureLevelRecord(name=METADATA_VERSION, feature_level=_METADATA_VERSION_4_3),
-            FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=elr_version),
-            FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=options.transaction_version),
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in levels.items()
+            if level
         ],
         observer=invariants,
         partitions=partitions,
         snapshot_entries=options.snapshot_entries,
         kept_snapshots=options.kept_snapshots,
+        kraft_version=options.kraft_version,
     )
 
 
@@ -123,9 +137,16 @@ def _node(
         cluster.network,
         settings,
         is_controller=node_id in options.voter_ids or node_id in options.spare_ids,
-        directories=[_uuid(100 + node_id)] if node_id in options.broker_ids else [],
+        directories=_directories(options, node_id),
         rack=f"rack-{node_id % options.racks}",
     )
+
+
+def _directories(options: SeedOptions, node_id: int) -> list[Uuid]:
+    """Return the log directories of a node; a controller has none."""
+    if node_id not in options.broker_ids:
+        return []
+    return [_uuid(100 * number + node_id) for number in range(1, options.directories + 1)]
 
 
 def run(simulation: Simulation) -> Simulation:
@@ -165,6 +186,10 @@ def check_liveness(simulation: Simulation) -> None:
         require(not fenced, "LIVENESS", f"on {node.process} the brokers {fenced} are fenced")
     for actor in simulation.actors:
         actor.check_end()
+    for node in nodes:
+        pending = {} if node.broker is None else node.broker.pending()
+        left = {name: count for name, count in pending.items() if count}
+        require(not left, "RESOURCES", f"{node.process} still has {left}")
 
 
 def _digest(image: MetadataImage) -> object:

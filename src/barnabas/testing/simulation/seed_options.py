@@ -1,8 +1,33 @@
-"""The size and the settings of a simulated cluster, drawn from the seed."""
+"""The size and the settings of a simulated cluster, drawn from the seed.
+
+The plain options came first. Each `Feature` is drawn from a separate random stream with its name,
+and only when `draw_options` may draw it. So a seed that is pinned with a set of features keeps its
+options when a feature is added.
+"""
 
 import random
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import Final
 
 import attrs
+
+_METADATA_VERSION: Final = 30  # of 4.3
+_GROUP_VERSIONS_SINCE: Final = 27
+"""A metadata.version with eligible leader replicas and the second version of transactions."""
+
+
+class Feature(Enum):
+    """What a seed may have in addition to the plain options."""
+
+    SEVERAL_DIRECTORIES = "several directories"
+    DISK_FAULTS = "disk faults"
+    OLD_METADATA_VERSION = "old metadata version"
+    STATIC_VOTERS = "static voters"
+
+
+ALL_FEATURES: Final = tuple(Feature)
+NO_FEATURES: Final = ()
 
 
 @attrs.frozen(slots=True, kw_only=True)
@@ -34,6 +59,10 @@ class SeedOptions:
     has_rack_consumers: bool
     copiers: int
     transaction_version: int
+    directories: int = 1
+    has_disk_faults: bool = False
+    metadata_version: int = _METADATA_VERSION
+    kraft_version: int = 1
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -68,8 +97,18 @@ class SeedOptions:
         return " ".join([kind, *values])
 
 
-def draw_options(seed: int, seconds: int) -> SeedOptions:
+def draw_options(
+    seed: int, seconds: int, features: Collection[Feature] = ALL_FEATURES
+) -> SeedOptions:
     """Return the options of a seed; faults last for `seconds` of simulated time."""
+    options = _plain_options(seed, seconds)
+    for feature, draw in _DRAWS.items():
+        if feature in features:
+            options = draw(options, random.Random(f"{feature.value} {seed}"))
+    return options
+
+
+def _plain_options(seed: int, seconds: int) -> SeedOptions:
     chance = random.Random(f"options {seed}")
     quorum = random.Random(f"quorum options {seed}")
     operations = random.Random(f"operations {seed}")
@@ -100,3 +139,32 @@ def draw_options(seed: int, seconds: int) -> SeedOptions:
         copiers=transactions.choice((0, 0, 1, 2)),
         transaction_version=transactions.choice((0, 2, 2)),
     )
+
+
+def _draw_directories(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, directories=chance.choice((1, 1, 2, 3)))
+
+
+def _draw_disk_faults(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, has_disk_faults=chance.random() < 0.5)
+
+
+def _draw_metadata_version(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    level = chance.choice((17, 21, 27, 30, 30))
+    if level < _GROUP_VERSIONS_SINCE:
+        options = attrs.evolve(options, elr_version=0, transaction_version=0)
+    return attrs.evolve(options, metadata_version=level)
+
+
+def _draw_static_voters(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    if chance.random() < 0.25:
+        return attrs.evolve(options, kraft_version=0, voter_pause_ms=0)
+    return options
+
+
+_DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {
+    Feature.SEVERAL_DIRECTORIES: _draw_directories,
+    Feature.DISK_FAULTS: _draw_disk_faults,
+    Feature.OLD_METADATA_VERSION: _draw_metadata_version,
+    Feature.STATIC_VOTERS: _draw_static_voters,
+}

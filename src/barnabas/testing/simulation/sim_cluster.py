@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.network import Delays, Network
 from barnabas.testing.simulation.sim_node import SimNode
 from barnabas.testing.simulation.world import World
 
 _SLOW_FSYNC_MS = 5_000
+_REPLACED_ID = 1_000_000
 
 
 class SimCluster:
@@ -21,6 +23,7 @@ class SimCluster:
         self.network = network
         self.nodes: dict[int, SimNode] = {}
         self._is_healed = False
+        self._replaced = 0
 
     @property
     def controller_ids(self) -> list[int]:
@@ -70,6 +73,13 @@ class SimCluster:
                 self._stop(nodes, fault, SimNode.lose_power)
             case FaultKind.SHUTDOWN:
                 self._shut_down(nodes[0], fault)
+            case FaultKind.DIRECTORY_FAILS:
+                self._fail_directory(nodes[0], fault)
+            case FaultKind.DISK_REPLACED:
+                self._stop(nodes, fault, SimNode.kill)
+                self._replaced += 1
+                directory = Uuid((_REPLACED_ID + self._replaced).to_bytes(16, "big"))
+                nodes[0].replace_disk(int(fault.amount * 3), directory)
             case FaultKind.CRASH_BETWEEN_EFFECTS:
                 nodes[0].process.effects_before_crash = int(fault.amount * 8)
                 self.world.after(fault.for_ms * 1000, self._start, nodes[0])
@@ -90,6 +100,23 @@ class SimCluster:
             if node.process.is_running:
                 stop(node)
             self.world.after(fault.for_ms * 1000, self._start, node)
+
+    def _fail_directory(self, node: SimNode, fault: Fault) -> None:
+        """Break a disk; later it is mended, and the broker restarted."""
+        if node.logs is not None:
+            volumes = node.logs.volumes
+            volume = volumes[int(fault.amount * len(volumes))]
+            volume.break_down(is_full=fault.for_ms % 2 == 0)
+            self.world.after(fault.for_ms * 1000, self._mend_directories, node)
+
+    def _mend_directories(self, node: SimNode) -> None:
+        if node.logs is None:
+            return
+        for volume in node.logs.volumes:
+            volume.mend()
+        if node.process.is_running and node.logs.has_offline:
+            node.kill()
+        self._start(node)
 
     def _shut_down(self, node: SimNode, fault: Fault) -> None:
         """Stop a node as SIGTERM does; it starts again some time after it has stopped."""
@@ -158,6 +185,7 @@ class SimCluster:
         self.network.reset_damaged()
         for node in self.nodes.values():
             self._mend_disk(node)
+            self._mend_directories(node)
             node.process.effects_before_crash = None
             node.process.resume()
             self._start(node)

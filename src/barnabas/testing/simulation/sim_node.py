@@ -25,7 +25,7 @@ from barnabas.testing.simulation.quorum_replica import (
     ReplicaSettings,
 )
 from barnabas.testing.simulation.rare_states import RareState
-from barnabas.testing.simulation.sim_partition_log import SimLogs
+from barnabas.testing.simulation.sim_logs import SimLogs
 from barnabas.testing.simulation.world import Process
 
 _RESIGNATION_MS = 20
@@ -42,6 +42,7 @@ class ClusterSettings:
     partitions: PartitionInvariants
     snapshot_entries: int
     kept_snapshots: int
+    kraft_version: int
 
 
 class SimNode:
@@ -63,7 +64,9 @@ class SimNode:
         self.directories = tuple(directories)
         self.rack = rack
         self.quorum_disk = QuorumDisk(metadata_directory(process.node_id))
-        if process.node_id in settings.voters.voters:
+        if settings.kraft_version == 0:
+            self.quorum_disk.static_voters = settings.voters
+        elif process.node_id in settings.voters.voters:
             self.quorum_disk.format(settings.voters)
         self.replica = QuorumReplica(
             process,
@@ -83,7 +86,7 @@ class SimNode:
         self.previous_epoch = NO_EPOCH  # of the clean-shutdown file, which a start removes
         self._epoch_at_start = NO_EPOCH
         self.logs = (
-            SimLogs(process.node_id, self.directories[0], settings.partitions)
+            SimLogs(process.node_id, self.directories, settings.partitions)
             if self.directories
             else None
         )
@@ -112,12 +115,18 @@ class SimNode:
 
     def _start(self) -> None:
         self.image, self._is_following, self.broker = None, False, None
+        if self.logs is not None:
+            self.logs.start()
+            if self.logs.is_lost:
+                self.process.world.note(self.process, "cannot start without a directory")
+                self.process.kill()
+                return
         self.replica.start()
-        if self.is_broker:
+        if self.logs is not None:
             self.lifecycle = LifecycleDriver(
                 self.process,
                 self.network,
-                self.directories,
+                self.logs.online,
                 rack=self.rack,
                 previous_epoch=self.previous_epoch,
                 leader=lambda: self.replica.core.leader_id,
@@ -154,6 +163,7 @@ class SimNode:
             broker_epoch=lambda: lifecycle.epoch,
             on_acked=self._settings.partitions.acks_all,
         )
+        self.broker.follow_directories(lifecycle)
         self.broker.start(image)
 
     def _publish(self, batch: CommittedBatch) -> None:
@@ -192,11 +202,23 @@ class SimNode:
         self.process.end_life()
         if self.logs is not None:
             self.logs.close()
-            self.previous_epoch = self._epoch_at_start if epoch == NO_EPOCH else epoch
-            if self.lifecycle is not None and self.lifecycle.may_be_registered_unknowingly:
-                self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
+            self._note_epoch(self._epoch_at_start if epoch == NO_EPOCH else epoch, self.logs)
         self.network.process_died(self.process, silently=False)
         on_stopped()
+
+    def _note_epoch(self, epoch: int, logs: SimLogs) -> None:
+        """Write the clean-shutdown files: the directories that are offline get none."""
+        self.previous_epoch = NO_EPOCH if logs.has_offline else epoch
+        is_unknown = self.lifecycle is not None and self.lifecycle.may_be_registered_unknowingly
+        if is_unknown or logs.has_offline:
+            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
+
+    def replace_disk(self, index: int, directory_id: Uuid) -> None:
+        """Replace a disk of a broker that does not run; it starts as after an unclean shutdown."""
+        if self.logs is not None:
+            self.logs.replace_disk(index % len(self.logs.volumes), directory_id)
+            self.previous_epoch = NO_EPOCH
+            self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
 
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""

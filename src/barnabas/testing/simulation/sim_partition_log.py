@@ -1,10 +1,7 @@
 """Logs of partitions in the simulation, and the disk of a broker that holds them."""
 
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any, Final
-
-import attrs
+from typing import Final
 
 from barnabas.log import AppendInfo, LogConfig
 from barnabas.log.partition.batch_validation import Origin
@@ -14,6 +11,7 @@ from barnabas.protocol.batches.batch_header import BatchHeader, iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.types import Uuid
 from barnabas.testing.sim_log import SimLog
+from barnabas.testing.simulation.sim_volume import SimVolume
 
 _NO_LIMIT = 1 << 62
 _SEGMENT_BATCHES: Final = 40
@@ -92,7 +90,7 @@ class SimPartitionLog(SimLog):
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
-        self.volume = SimpleNamespace(failure=None)
+        self.volume: SimVolume
         self.producers = ProducerState()
         self.aborted: list[AbortedTxn] = []
         self.segments = (_ONLY_SEGMENT,)
@@ -123,6 +121,8 @@ class SimPartitionLog(SimLog):
 
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader starts its epoch at `start_offset`."""
+        if not self._is_reading:
+            self.volume.check()
         is_new = epoch > self.latest_epoch and not self._is_reading
         super().start_leader_epoch(epoch, start_offset)
         if is_new:
@@ -138,6 +138,7 @@ class SimPartitionLog(SimLog):
         done: object = None,
     ) -> AppendInfo:
         """Append one batch of a producer; raises RECORD_LIST_TOO_LARGE above a segment's size."""
+        self.volume.check()
         if len(records) > self.config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "larger than a segment")
         del done
@@ -161,6 +162,7 @@ class SimPartitionLog(SimLog):
         leader_epoch: int = _NO_LIMIT,
     ) -> None:
         """Append batches of the leader."""
+        self.volume.check()
         self._is_reading = True
         try:
             super().append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
@@ -238,11 +240,13 @@ class SimPartitionLog(SimLog):
 
     def truncate_to(self, offset: int) -> None:
         """Remove the records from `offset` on."""
+        self.volume.check()
         super().truncate_to(offset)
         self._observer.shortened(self)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records."""
+        self.volume.check()
         super().truncate_fully_and_start_at(offset)
         self._observer.shortened(self)
 
@@ -255,6 +259,7 @@ class SimPartitionLog(SimLog):
         min_one_message: bool = False,
     ) -> SimRecords:
         """Return batches from the one with `offset` on, below `upper_bound`."""
+        self.volume.check()
         found: list[bytes] = []
         size = 0
         for index in range(self._index_of(offset), len(self.batches)):
@@ -276,73 +281,3 @@ class SimPartitionLog(SimLog):
             else:
                 high = middle
         return low
-
-
-@attrs.define(slots=True, eq=False)
-class SimLogs:
-    """The partitions' logs of one broker, as `ReplicaManager` uses a `LogManager`.
-
-    They outlive the process: `crash` and `lose_power` prepare them for its next life.
-    """
-
-    broker_id: int
-    directory_id: Uuid
-    observer: LogObserver
-    has_offline: bool = False
-    _logs: dict[tuple[str, int], SimPartitionLog] = attrs.field(
-        factory=dict[tuple[str, int], SimPartitionLog]
-    )
-
-    def get(self, topic: str, partition: int) -> SimPartitionLog | None:
-        """Return a log, or None."""
-        return self._logs.get((topic, partition))
-
-    known = get
-
-    def logs(self) -> Iterator[SimPartitionLog]:
-        """Yield all logs."""
-        yield from self._logs.values()
-
-    def create(
-        self, topic: str, topic_id: Uuid, partition: int, config: LogConfig, _: Uuid | None
-    ) -> SimPartitionLog:
-        """Create an empty log."""
-        log = SimPartitionLog(self.broker_id, topic, partition, topic_id, config, self.observer)
-        self._logs[topic, partition] = log
-        return log
-
-    def delete(self, topic: str, partition: int) -> None:
-        """Delete a log."""
-        self._logs.pop((topic, partition), None)
-
-    quarantine = delete
-
-    def resolve_duplicates(self, rank: Callable[[Any], Any]) -> None:
-        """Do nothing: there is one directory."""
-
-    def is_online(self, directory: Uuid) -> bool:
-        """True for the only directory."""
-        return directory == self.directory_id
-
-    def checkpoint(self) -> None:
-        """Make high watermarks and log starts durable."""
-        for log in self._logs.values():
-            log.checkpoint()
-
-    def close(self) -> None:
-        """The process has stopped cleanly: everything is synced."""
-        for log in self._logs.values():
-            log.flush()
-            log.checkpoint()
-            log.crash()
-
-    def crash(self) -> None:
-        """The process was killed."""
-        for log in self._logs.values():
-            log.crash()
-
-    def lose_power(self, random: Callable[[int, int], int]) -> None:
-        """The power was lost: a random part of the unsynced batches remains."""
-        for log in self._logs.values():
-            unsynced = sum(1 for header, _ in log.batches if header.last_offset >= log.synced_end)
-            log.lose_power(random(0, unsynced))
