@@ -16,7 +16,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network
-from barnabas.testing.simulation.quorum_replica import CLUSTER_ID
+from barnabas.testing.simulation.quorum_disk import CLUSTER_ID
 from barnabas.testing.simulation.world import Process
 
 _TIMEOUTS = LifecycleTimeouts(heartbeat_ms=2000, session_ms=9000, initial_registration_ms=60_000)

@@ -7,6 +7,7 @@ import attrs
 from barnabas.coordinator.groups.committed_offsets import FetchGroup
 from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
@@ -53,7 +54,9 @@ class EndTransaction:
     version: int
 
 
-GroupCall = FetchOffsets | OffsetCommitRequest | TxnOffsetCommitRequest
+GroupCall = (
+    FetchOffsets | OffsetCommitRequest | TxnOffsetCommitRequest | ConsumerGroupHeartbeatRequest
+)
 TransactionCall = InitProducerIdRequest | AddPartitions | VerifyPartitions | EndTransaction
 
 

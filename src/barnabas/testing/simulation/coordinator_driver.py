@@ -14,7 +14,7 @@ from barnabas.cluster.metadata.feature_levels import TRANSACTION_VERSION
 from barnabas.cluster.metadata.image import MetadataImage, PartitionImage
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.config import NodeConfig
-from barnabas.coordinator.core.coordinator_output import Output, Token
+from barnabas.coordinator.core.coordinator_output import Caller, Output, Token
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.coordinator.transactions.transaction_shard import (
@@ -24,6 +24,7 @@ from barnabas.coordinator.transactions.transaction_shard import (
 from barnabas.protocol.batches.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
@@ -36,7 +37,7 @@ from barnabas.server.coordinators.coordinator_partition import (
 )
 from barnabas.server.coordinators.coordinator_turns import ProducerBatch
 from barnabas.server.coordinators.group_partition import GroupPartition
-from barnabas.server.coordinators.group_service import group_settings
+from barnabas.server.coordinators.group_service import assignors_of, group_settings
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.server.coordinators.transactions.transaction_partition import TransactionPartition
@@ -59,6 +60,7 @@ _LOAD_MS: Final = 200
 _RELOAD_MS: Final = 100
 _COMMIT_TIMEOUT_MS: Final = 5_000
 _OFFSETS_VERSION: Final = 9
+_CALLER: Final = Caller(version=1)
 
 AskController = Callable[[Any, Callable[[Any], None]], None]
 """Sends a request to the active controller; the callback gets a message, or None."""
@@ -91,7 +93,7 @@ class CoordinatorDriver:
         self._context = CoordinatorContext(
             replicas, self.commits, self.clock, self._resume, self._failed
         )
-        self._group_settings = group_settings(config, {})
+        self._group_settings = group_settings(config, assignors_of(config))
         self._blocks = ProducerIdBlocks()
         holder: Any = _GroupsHolder(self.groups)
         self.markers = LocalMarkers(
@@ -296,6 +298,10 @@ class CoordinatorDriver:
             case FetchOffsets(group):
                 return lambda shard, _, token: shard.fetch_offsets(
                     group, require_stable=True, token=token
+                )
+            case ConsumerGroupHeartbeatRequest():
+                return lambda shard, now, token: shard.consumer_heartbeat(
+                    call, _CALLER, call.member_id, now, token
                 )
             case OffsetCommitRequest():
                 return lambda shard, now, token: shard.commit_offsets(

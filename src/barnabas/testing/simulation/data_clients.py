@@ -12,7 +12,7 @@ from barnabas.testing.simulation.network import Failure
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
 from barnabas.testing.simulation.sim_cluster import SimCluster
-from barnabas.testing.simulation.sim_partition_log import SimRecords
+from barnabas.testing.simulation.sim_partition_log import fetched_bytes
 from barnabas.testing.simulation.world import Process
 
 CLIENT_ID_BASE = 20_000
@@ -187,11 +187,9 @@ class SimConsumer(SimClient):
             self._preferred = -1
         elif self._preferred < 0:
             self._preferred = answer.preferred_read_replica
-        records: object = answer.records
-        if not isinstance(records, SimRecords):
-            return
-        for position, header in iter_batches(records.data):
-            data = records.data[position : position + header.size]
+        records = fetched_bytes(answer.records)
+        for position, header in iter_batches(records):
+            data = records[position : position + header.size]
             is_committed = self._invariants.is_committed(
                 answers.topic_id, answer.partition_index, header.base_offset, data
             )

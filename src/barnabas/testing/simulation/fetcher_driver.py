@@ -1,7 +1,7 @@
 """Sending the requests of the fetchers of a simulated broker."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
 from barnabas.cluster.replication.fetcher_core import FetcherCore
@@ -10,7 +10,7 @@ from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network
 from barnabas.testing.simulation.rare_states import Divergences
-from barnabas.testing.simulation.sim_partition_log import SimRecords
+from barnabas.testing.simulation.sim_partition_log import take_bytes
 from barnabas.testing.simulation.world import Process
 
 FETCH_VERSION: Final = 17
@@ -69,7 +69,7 @@ class FetcherDriver:
     def _answered(self, response: FetchResponse | ListOffsetsResponse) -> None:
         if not self.is_stopped:
             if isinstance(response, FetchResponse):
-                _take_bytes(response)
+                take_bytes(response)
                 self._divergences.answered(response, self._leader_epoch)
             now_ms = self._process.now_ms
             self.core.on_response(response, now_ms, wall_ms=now_ms)
@@ -83,12 +83,3 @@ class FetcherDriver:
         if not self.is_stopped:
             self.core.on_failure(self._process.now_ms)
             self.poll()
-
-
-def _take_bytes(response: FetchResponse) -> None:
-    """Replace what the leader read by its bytes, as a connection does."""
-    for topic in response.responses:
-        for answer in topic.partitions:
-            records: Any = answer.records
-            if isinstance(records, SimRecords):
-                answer.records = records.data

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from barnabas.protocol.errors import EncodingError
 from barnabas.testing.simulation.world import Process, World
 
 
@@ -21,6 +22,10 @@ class Failure(enum.Enum):
     REFUSED = "refused"
     RESET = "reset"
     SILENT = "silent"
+    TOO_OLD = "too old"
+    """The receiver's versions cannot carry the request."""
+    USELESS = "useless"
+    """The response states nothing that the sender can use."""
 
 
 Respond = Callable[[Any], None]
@@ -39,6 +44,24 @@ class Delays:
     tail_chance: float = 0.0
 
 
+@attrs.frozen(slots=True)
+class Carried:
+    """A request as its receiver reads it; `read` returns a response as the sender reads it.
+
+    A response that is of no use to the sender is None.
+    """
+
+    request: Any
+    read: Callable[[Any], Any]
+
+
+Carry = Callable[[int, int, Any], Carried | None]
+"""Carries a request from one node to another as bytes; None when it passes as an object.
+
+Raises EncodingError when the versions of the two nodes cannot carry it.
+"""
+
+
 @attrs.define(slots=True, eq=False)
 class _Exchange:
     """One request and its outcome."""
@@ -46,6 +69,7 @@ class _Exchange:
     connection: "_Connection"
     on_response: OnResponse
     on_failure: OnFailure
+    carried: Carried | None = None
     is_over: bool = False
 
 
@@ -94,6 +118,7 @@ class Network:
         self.world = world
         self.delays = Delays()
         self.reset_chance = 0.0
+        self.carry: Carry | None = None
         self._cuts: set[tuple[int, int]] = set()
         self._served: dict[tuple[int, str], _Served] = {}
         self._attempts: dict[_Attempt, None] = {}
@@ -160,7 +185,15 @@ class Network:
         if connection is None:
             self._fail_to_connect(sender, to, on_failure, timeout_ms)
             return
-        exchange = _Exchange(connection, on_response, on_failure)
+        carried = None
+        if self.carry is not None:
+            try:
+                carried = self.carry(sender.node_id, to, request)
+            except EncodingError:
+                sender.after_ms(0, on_failure, Failure.TOO_OLD)
+                return
+        request = request if carried is None else carried.request
+        exchange = _Exchange(connection, on_response, on_failure, carried)
         connection.exchanges.append(exchange)
         sender.after_ms(timeout_ms, self._time_out, exchange)
         if self.is_cut(sender.node_id, to):
@@ -216,6 +249,8 @@ class Network:
     def _arrive(self, exchange: _Exchange, handler: Handler, request: Any) -> None:
         def respond(response: Any) -> None:
             self.world.rare.answered(response)
+            if exchange.carried is not None:
+                response = exchange.carried.read(response)
             self._respond(exchange, response)
 
         if exchange.connection.is_open:
@@ -239,7 +274,10 @@ class Network:
         if not exchange.is_over:
             exchange.is_over = True
             exchange.connection.exchanges.remove(exchange)
-            exchange.on_response(response)
+            if response is None and exchange.carried is not None:
+                exchange.on_failure(Failure.USELESS)
+            else:
+                exchange.on_response(response)
 
     def _time_out(self, exchange: _Exchange) -> None:
         """Close the connection of a request without a response, as clients do."""

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -22,6 +23,8 @@ from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
 from barnabas.protocol.types import Uuid
+
+CLUSTER_ID: Final = "simulated-cluster-0000"
 
 
 @attrs.define(slots=True, eq=False)
@@ -66,7 +69,7 @@ class QuorumDisk:
             if not self._follows(latest):
                 self.restart_at(latest.end_offset)
         for entry in self.between(loader.epochs.end_offset, self.end_offset):
-            loader.load_batches(_encoded(entry))
+            loader.load_batches(encoded_entry(entry))
         return loader
 
     def _follows(self, snapshot: SnapshotId) -> bool:
@@ -133,8 +136,8 @@ def _base_offset(entry: Entry) -> int:
     return entry.base_offset
 
 
-def _encoded(entry: Entry) -> bytes | bytearray:
-    """Return the batch of an entry, as it is in a file."""
+def encoded_entry(entry: Entry) -> bytes | bytearray:
+    """Return the batch of an entry, as it is in a file and in a fetch."""
     if entry.control:
         return control_batch(entry.control, entry.base_offset, entry.epoch, entry.timestamp_ms)
     records = [

@@ -9,6 +9,7 @@ import attrs
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import FetchRequest, FetchResponse
 from barnabas.cluster.quorum.raft_state import Entry
+from barnabas.protocol.errors import ErrorCode
 from barnabas.testing.simulation.network import Respond
 from barnabas.testing.simulation.quorum_disk import QuorumDisk
 from barnabas.testing.simulation.world import Process
@@ -23,6 +24,15 @@ class FetchedEntries:
 
     response: FetchResponse
     entries: tuple[Entry, ...]
+
+
+@attrs.frozen(slots=True)
+class EpochStated:
+    """The response of a replica to the announcement of a leader."""
+
+    error: ErrorCode
+    epoch: int
+    leader_id: int | None
 
 
 @attrs.define(slots=True, eq=False)

@@ -18,6 +18,7 @@ from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_messages import FetchRequest
 from barnabas.cluster.quorum.raft_state import Entry
+from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.testing.simulation.quorum_replica import QuorumReplica, ReplicaObserver
 from barnabas.testing.simulation.rare_states import RareState
 
@@ -46,7 +47,7 @@ class QuorumInvariants(ReplicaObserver):
     ) -> None:
         self.committed: list[Entry] = []
         self.leaders: dict[int, int] = {}
-        self._votes: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}
         self._checked: dict[tuple[int, int], int] = {}  # the offset compared, by (node, life)
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._images: dict[int, object] = {}
@@ -81,7 +82,7 @@ class QuorumInvariants(ReplicaObserver):
         self._note_vote(replica, epoch, candidate)
 
     def _note_vote(self, replica: QuorumReplica, epoch: int, candidate: int) -> None:
-        known = self._votes.setdefault((replica.process.node_id, epoch), candidate)
+        known = self._votes.setdefault((replica.key, epoch), candidate)
         require(known == candidate, "R2", f"{replica.process} voted twice in epoch {epoch}")
 
     def fetching(self, replica: QuorumReplica, request: FetchRequest) -> None:

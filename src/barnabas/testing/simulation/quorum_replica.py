@@ -36,8 +36,8 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network, Respond
-from barnabas.testing.simulation.quorum_disk import QuorumDisk
-from barnabas.testing.simulation.quorum_fetches import FetchAnswers, FetchedEntries
+from barnabas.testing.simulation.quorum_disk import CLUSTER_ID, QuorumDisk
+from barnabas.testing.simulation.quorum_fetches import EpochStated, FetchAnswers, FetchedEntries
 from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.snapshot_downloads import SnapshotDownloads, read_part
 from barnabas.testing.simulation.voter_operations import (
@@ -48,7 +48,6 @@ from barnabas.testing.simulation.voter_operations import (
 )
 from barnabas.testing.simulation.world import Process
 
-CLUSTER_ID = "simulated-cluster-0000"
 REQUEST_TIMEOUT_MS = 2_000
 
 
@@ -158,7 +157,7 @@ class QuorumReplica:
         loader = self.disk.load(MetadataImage(cluster_id=CLUSTER_ID))
         stated = loader.history.latest
         self.core = core = RaftCore(
-            local=Voter(ReplicaKey(self.process.node_id, self.disk.directory_id)),
+            local=Voter(self.key),
             voters=stated.voters,
             voters_offset=stated.offset,
             kraft_version=stated.kraft_version,
@@ -180,6 +179,11 @@ class QuorumReplica:
             open_transaction=loader.open_transaction,
             voters_history=loader.history,
         )
+
+    @property
+    def key(self) -> ReplicaKey:
+        """The key of the replica: another disk makes it another replica."""
+        return ReplicaKey(self.process.node_id, self.disk.directory_id)
 
     @property
     def committed_offset(self) -> int:
@@ -327,11 +331,14 @@ class QuorumReplica:
             if respond is not None:
                 respond(message)
             return
-        on_response = self._take_vote if isinstance(message, VoteRequest) else _ignore
+        on_response = self._take_vote if isinstance(message, VoteRequest) else self._take_epoch
         self._ask(message.to, message, on_response, message)
 
     def _ask(self, to: int, request: Any, on_response: Any, message: Outgoing | None) -> None:
         def fail(failure: Failure) -> None:
+            if isinstance(message, VoteRequest) and failure is Failure.TOO_OLD:
+                self._take_old_voter(message)
+                return
             if message is not None:
                 self.core.on_request_failed(message, self.process.now_ms)
             self._note_failure(to, failure)
@@ -355,6 +362,15 @@ class QuorumReplica:
 
     def _take_vote(self, response: VoteResponse) -> None:
         self.core.on_vote_response(response, self.process.now_ms)
+        self.settle()
+
+    def _take_old_voter(self, message: VoteRequest) -> None:
+        """Count a voter whose version has no pre-votes as one that grants them (`RaftPeers`)."""
+        self.process.world.rare.reached(RareState.VOTER_WITHOUT_PRE_VOTES)
+        self._take_vote(VoteResponse(message, message.to, message.epoch, None, True))
+
+    def _take_epoch(self, stated: EpochStated) -> None:
+        self.core.on_epoch(stated.epoch, stated.leader_id, self.process.now_ms)
         self.settle()
 
     # Fetching
@@ -441,9 +457,11 @@ class QuorumReplica:
                 self._votes[request] = respond
                 core.on_vote_request(request, now_ms)
             case BeginQuorumEpoch():
-                core.on_begin_quorum_epoch(request, now_ms)
+                self._answer_announcement(core.on_begin_quorum_epoch(request, now_ms), respond)
+                return
             case EndQuorumEpoch():
-                core.on_end_quorum_epoch(request, now_ms)
+                self._answer_announcement(core.on_end_quorum_epoch(request, now_ms), respond)
+                return
             case SnapshotPart():
                 respond(read_part(core, self.disk, request, now_ms))
                 self.settle()
@@ -461,8 +479,10 @@ class QuorumReplica:
             case _:
                 raise TypeError(f"{type(request).__name__} cannot be sent to a controller")
         self.settle()
-        if not isinstance(request, VoteRequest):
-            respond(None)
+
+    def _answer_announcement(self, error: ErrorCode, respond: Respond) -> None:
+        self.settle()
+        respond(EpochStated(error, self.core.epoch, self.core.leader_id))
 
 
 def _ignore(_: object) -> None:

@@ -48,6 +48,7 @@ class RareState(enum.Enum):
     PENDING_ISR_ACROSS_CONTROLLERS = "a change of an ISR is pending while the controller changes"
     DUPLICATE_APPEND_SUPPRESSED = "a batch that was appended before is not appended again"
     MARKER_RETRIED_ELSEWHERE = "a transaction marker is sent again, to another leader"
+    VOTER_WITHOUT_PRE_VOTES = "a pre-vote cannot be sent to a voter of an older version"
 
 
 _OF_ERROR: Final = {

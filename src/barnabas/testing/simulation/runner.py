@@ -1,6 +1,7 @@
 """Running seeds: build the cluster of a seed, disturb it, heal it, and check its end."""
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 import attrs
 
@@ -17,7 +18,9 @@ from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.actors import Actor
 from barnabas.testing.simulation.admin_clients import AdminClient
 from barnabas.testing.simulation.data_workload import DATA_TOPIC, DataWorkload
+from barnabas.testing.simulation.disk_replacements import DiskReplacements
 from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
+from barnabas.testing.simulation.group_members import GroupWorkload
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -30,9 +33,18 @@ from barnabas.testing.simulation.seed_options import (
 )
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
+from barnabas.testing.simulation.sim_wire import RELEASES, SimWire
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
 from barnabas.testing.simulation.voter_admin import VoterAdmin
 from barnabas.testing.simulation.world import Process, World
+
+_PROPERTIES: Final = {
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "8000",
+    "group.consumer.session.timeout.ms": "8000",
+}
+"""Dead members of groups leave before a simulation ends."""
 
 _CALM_BEFORE_MS = 5_000
 _CALM_AFTER_MS = 30_000
@@ -80,7 +92,7 @@ def prepare(
         without = () if options.has_disk_faults else DISK_FAULTS
         faults = draw_faults(seed, options.node_ids, options.seconds * 1000, without)
     world = World(seed)
-    cluster = SimCluster(world, Network(world))
+    cluster = SimCluster(world, _network(world, options))
     partitions = PartitionInvariants(world.fail)
     invariants = QuorumInvariants(_digest, partitions.published)
     settings = _settings(options, invariants, partitions)
@@ -90,7 +102,18 @@ def prepare(
     actors = [*_admins(cluster, options, partitions), data]
     if options.copiers:
         actors.append(TransactionWorkload(cluster, DATA_TOPIC, options, partitions))
+    if options.members:
+        actors.append(GroupWorkload(cluster, DATA_TOPIC, options, partitions))
     return Simulation(world, cluster, options, faults, actors, data, invariants)
+
+
+def _network(world: World, options: SeedOptions) -> Network:
+    """Return a network that carries messages as objects, where neither option asks for bytes."""
+    network = Network(world)
+    if options.old_peer or options.byte_share:
+        old = {options.old_peer: RELEASES[options.old_release]} if options.old_peer else {}
+        network.carry = SimWire(world, old, options.byte_share).carry
+    return network
 
 
 def _admins(
@@ -100,6 +123,8 @@ def _admins(
         yield AdminClient(cluster, number, options.admin_pause_ms)
     if options.voter_pause_ms:
         yield VoterAdmin(cluster, min(options.controllers, 2), options.voter_pause_ms)
+    if options.quorum_disk_pause_ms:
+        yield DiskReplacements(cluster, options.quorum_disk_pause_ms)
     if options.operator_pause_ms:
         yield OperatorClient(cluster, DATA_TOPIC, options, partitions)
 
@@ -115,7 +140,7 @@ def _settings(
     }
     return ClusterSettings(
         voters=VoterSet.of(*(Voter(key) for key in keys)),
-        config=NodeConfig.load(None, {}),
+        config=NodeConfig.load(None, _PROPERTIES),
         bootstrap=[
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in levels.items()

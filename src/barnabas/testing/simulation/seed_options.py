@@ -24,6 +24,10 @@ class Feature(Enum):
     DISK_FAULTS = "disk faults"
     OLD_METADATA_VERSION = "old metadata version"
     STATIC_VOTERS = "static voters"
+    GROUP_MEMBERS = "group members"
+    OLD_PEER = "old peer"
+    BYTES = "bytes"
+    QUORUM_DISKS = "quorum disks"
 
 
 ALL_FEATURES: Final = tuple(Feature)
@@ -63,6 +67,14 @@ class SeedOptions:
     has_disk_faults: bool = False
     metadata_version: int = _METADATA_VERSION
     kraft_version: int = 1
+    members: int = 0
+    old_peer: int = 0
+    """The node whose RPC versions are those of an older Kafka, 0 for none."""
+    old_release: str = ""
+    byte_share: float = 0.0
+    """The share of the messages that pass through the codecs."""
+    quorum_disk_pause_ms: int = 0
+    """The pause between replacements of a voter's disk, 0 for none."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -150,7 +162,10 @@ def _draw_disk_faults(options: SeedOptions, chance: random.Random) -> SeedOption
 
 
 def _draw_metadata_version(options: SeedOptions, chance: random.Random) -> SeedOptions:
-    level = chance.choice((17, 21, 27, 30, 30))
+    return _at_metadata_version(options, chance.choice((17, 21, 27, 30, 30)))
+
+
+def _at_metadata_version(options: SeedOptions, level: int) -> SeedOptions:
     if level < _GROUP_VERSIONS_SINCE:
         options = attrs.evolve(options, elr_version=0, transaction_version=0)
     return attrs.evolve(options, metadata_version=level)
@@ -162,9 +177,42 @@ def _draw_static_voters(options: SeedOptions, chance: random.Random) -> SeedOpti
     return options
 
 
+def _draw_members(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, members=chance.choice((0, 0, 2, 3)))
+
+
+_OLD_RELEASES: Final = {"3.9": 21, "4.0": 25}
+"""Older releases of Kafka, and their highest metadata.version."""
+
+
+def _draw_old_peer(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    if chance.random() < 0.6:
+        return options
+    release = chance.choice(sorted(_OLD_RELEASES))
+    level = min(options.metadata_version, _OLD_RELEASES[release])
+    options = _at_metadata_version(options, level)
+    return attrs.evolve(options, old_peer=chance.choice(options.node_ids), old_release=release)
+
+
+def _draw_bytes(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, byte_share=chance.choice((0.0, 0.0, 0.02, 1.0)))
+
+
+def _draw_quorum_disks(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    """A voter is replaced alone: with fewer voters, or other changes, no majority may be left."""
+    is_possible = options.controllers >= 3 and options.kraft_version and not options.voter_pause_ms
+    if not is_possible or chance.random() < 0.5:
+        return options
+    return attrs.evolve(options, quorum_disk_pause_ms=chance.choice((2_000, 8_000)))
+
+
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {
     Feature.SEVERAL_DIRECTORIES: _draw_directories,
     Feature.DISK_FAULTS: _draw_disk_faults,
     Feature.OLD_METADATA_VERSION: _draw_metadata_version,
     Feature.STATIC_VOTERS: _draw_static_voters,
+    Feature.GROUP_MEMBERS: _draw_members,
+    Feature.OLD_PEER: _draw_old_peer,
+    Feature.BYTES: _draw_bytes,
+    Feature.QUORUM_DISKS: _draw_quorum_disks,
 }

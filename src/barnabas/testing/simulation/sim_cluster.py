@@ -47,9 +47,10 @@ class SimCluster:
     def start(self) -> None:
         """Start all nodes, within a tenth of a second."""
         for node in self.nodes.values():
-            self.world.after(self.world.random.randrange(100_000), self._start, node)
+            self.world.after(self.world.random.randrange(100_000), self.start_node, node)
 
-    def _start(self, node: SimNode) -> None:
+    def start_node(self, node: SimNode) -> None:
+        """Start a node, unless it runs."""
         if not node.process.is_running:
             self.world.note(node.process, "starts")
             node.start()
@@ -82,7 +83,7 @@ class SimCluster:
                 nodes[0].replace_disk(int(fault.amount * 3), directory)
             case FaultKind.CRASH_BETWEEN_EFFECTS:
                 nodes[0].process.effects_before_crash = int(fault.amount * 8)
-                self.world.after(fault.for_ms * 1000, self._start, nodes[0])
+                self.world.after(fault.for_ms * 1000, self.start_node, nodes[0])
             case FaultKind.PAUSE:
                 nodes[0].process.pause(fault.for_ms)
             case FaultKind.CLOCK:
@@ -99,7 +100,7 @@ class SimCluster:
         for node in nodes:
             if node.process.is_running:
                 stop(node)
-            self.world.after(fault.for_ms * 1000, self._start, node)
+            self.world.after(fault.for_ms * 1000, self.start_node, node)
 
     def _fail_directory(self, node: SimNode, fault: Fault) -> None:
         """Break a disk; later it is mended, and the broker restarted."""
@@ -116,14 +117,14 @@ class SimCluster:
             volume.mend()
         if node.process.is_running and node.logs.has_offline:
             node.kill()
-        self._start(node)
+        self.start_node(node)
 
     def _shut_down(self, node: SimNode, fault: Fault) -> None:
         """Stop a node as SIGTERM does; it starts again some time after it has stopped."""
 
         def stopped() -> None:
             self.world.note(node.process, "has stopped cleanly")
-            self.world.after(0 if self._is_healed else fault.for_ms * 1000, self._start, node)
+            self.world.after(0 if self._is_healed else fault.for_ms * 1000, self.start_node, node)
 
         node.process.call(node.process.life, node.shut_down, (stopped,))
 
@@ -188,4 +189,4 @@ class SimCluster:
             self._mend_directories(node)
             node.process.effects_before_crash = None
             node.process.resume()
-            self._start(node)
+            self.start_node(node)

@@ -63,15 +63,15 @@ class SimNode:
         self.network = network
         self.directories = tuple(directories)
         self.rack = rack
-        self.quorum_disk = QuorumDisk(metadata_directory(process.node_id))
+        disk = QuorumDisk(metadata_directory(process.node_id))
         if settings.kraft_version == 0:
-            self.quorum_disk.static_voters = settings.voters
+            disk.static_voters = settings.voters
         elif process.node_id in settings.voters.voters:
-            self.quorum_disk.format(settings.voters)
+            disk.format(settings.voters)
         self.replica = QuorumReplica(
             process,
             network,
-            self.quorum_disk,
+            disk,
             ReplicaSettings(
                 bootstrap_servers=tuple(sorted(settings.voters.voters)),
                 must_sync=is_controller,
@@ -101,7 +101,12 @@ class SimNode:
     @property
     def quorum_key(self) -> ReplicaKey:
         """The key of the node among the replicas of the quorum."""
-        return ReplicaKey(self.process.node_id, self.quorum_disk.directory_id)
+        return self.replica.key
+
+    @property
+    def quorum_disk(self) -> QuorumDisk:
+        """The disk of the quorum's log."""
+        return self.replica.disk
 
     @property
     def is_broker(self) -> bool:
@@ -219,6 +224,13 @@ class SimNode:
             self.logs.replace_disk(index % len(self.logs.volumes), directory_id)
             self.previous_epoch = NO_EPOCH
             self._settings.partitions.stopped_uncleanly.add(self.process.node_id)
+
+    def replace_quorum_disk(self, directory_id: Uuid) -> None:
+        """Put an empty disk in the place of the quorum's, while the node does not run.
+
+        It is formatted without initial controllers, so the node begins as an observer.
+        """
+        self.replica.disk = QuorumDisk(directory_id)
 
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""

@@ -8,11 +8,13 @@ import attrs
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.testing.simulation.controller_client import ControllerClient
+from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.world import Process
 
 _VERSION: Final = 7
 _RETRY_MS: Final = 500
+_INTERNAL_PARTITIONS: Final = 2
 _CREATED: Final = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -24,6 +26,16 @@ class NewTopic:
     partitions: int
     replication_factor: int
     min_insync_replicas: int
+
+
+def internal_topic(name: str, options: SeedOptions) -> NewTopic:
+    """Return a topic of coordinators."""
+    return NewTopic(
+        name=name,
+        partitions=_INTERNAL_PARTITIONS,
+        replication_factor=options.replication_factor,
+        min_insync_replicas=options.min_insync_replicas,
+    )
 
 
 class TopicCreation:

@@ -6,6 +6,8 @@ T6  every transaction has ended: the last stable offset is the high watermark
 
 from typing import Final
 
+import attrs
+
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
 from barnabas.testing.simulation.quorum_invariants import require
@@ -13,13 +15,12 @@ from barnabas.testing.simulation.read_committed import visible_records
 from barnabas.testing.simulation.seed_options import SeedOptions
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_partition_log import SimPartitionLog
-from barnabas.testing.simulation.topic_creation import NewTopic, TopicCreation
+from barnabas.testing.simulation.topic_creation import TopicCreation, internal_topic
 from barnabas.testing.simulation.transactional_copier import CopyJob, TransactionalCopier
 
 COPY_TOPIC: Final = "copy"
 _CLIENT_ID: Final = 33_000
 _COPIER_NUMBER: Final = 40_000
-_INTERNAL_PARTITIONS: Final = 2
 _STOP_AFTER_MS: Final = 12_000
 
 
@@ -51,20 +52,11 @@ class TransactionWorkload:
 
     def start(self) -> None:
         """Create the topics; the copiers start when these exist."""
-        counts = {
-            OFFSETS_TOPIC: _INTERNAL_PARTITIONS,
-            TRANSACTION_TOPIC: _INTERNAL_PARTITIONS,
-            COPY_TOPIC: self._options.partitions,
-        }
         topics = [
-            NewTopic(
-                name=name,
-                partitions=count,
-                replication_factor=self._options.replication_factor,
-                min_insync_replicas=self._options.min_insync_replicas,
-            )
-            for name, count in counts.items()
+            internal_topic(name, self._options)
+            for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC, COPY_TOPIC)
         ]
+        topics[-1] = attrs.evolve(topics[-1], partitions=self._options.partitions)
         TopicCreation(self._cluster, _CLIENT_ID, topics, self._start_copiers)
 
     def _start_copiers(self) -> None:

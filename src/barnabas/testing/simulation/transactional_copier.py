@@ -34,6 +34,7 @@ from barnabas.testing.simulation.coordinator_calls import (
 from barnabas.testing.simulation.read_committed import visible_records
 from barnabas.testing.simulation.scripted_client import Script, ScriptedClient, Send, Sleep
 from barnabas.testing.simulation.sim_cluster import SimCluster
+from barnabas.testing.simulation.sim_partition_log import fetched_bytes
 
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 _READ_COMMITTED: Final = 1
@@ -142,9 +143,9 @@ class TransactionalCopier(ScriptedClient):
         response = yield Send(leader, request)
         answer = response.responses[0].partitions[0]
         _check(answer.error_code)
-        records: Any = answer.records
-        aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
-        found, end = visible_records(bytes(getattr(records, "data", b"")), offset, aborted)
+        transactions = answer.aborted_transactions or []
+        aborted = [(each.producer_id, each.first_offset) for each in transactions]
+        found, end = visible_records(fetched_bytes(answer.records), offset, aborted)
         if len(found) > _BATCH_MAX:
             return found[:_BATCH_MAX], found[_BATCH_MAX - 1].offset + 1
         return found, end

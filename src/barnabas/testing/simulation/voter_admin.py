@@ -3,6 +3,7 @@
 R5: an acknowledged change is in the voters of every later leader, until it is undone.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from barnabas.cluster.quorum.raft import RaftCore
@@ -17,6 +18,41 @@ from barnabas.testing.simulation.world import Process
 _CLIENT_ID: Final = 31_000
 _TIMEOUT_MS: Final = 35_000
 _RETRY_MS: Final = 500
+
+
+def leader_core(cluster: SimCluster) -> RaftCore | None:
+    """Return the core of a node that leads the quorum, or believes that it does."""
+    for node in cluster.nodes.values():
+        if node.process.is_running and node.replica.is_leader:
+            return node.replica.core
+    return None
+
+
+def change_voters(
+    cluster: SimCluster,
+    process: Process,
+    leader: RaftCore,
+    request: AddVoter | RemoveVoter,
+    done: Callable[[ErrorCode | None], None],
+) -> None:
+    """Send a change of the voters to a leader; `done` gets None when its outcome is unknown."""
+
+    def answered(outcome: ErrorCode) -> None:
+        cluster.world.note(request, outcome.name)
+        done(outcome)
+
+    def failed(_: Failure) -> None:
+        done(None)
+
+    cluster.network.ask(
+        process,
+        leader.local.key.id,
+        "controller",
+        request,
+        answered,
+        failed,
+        timeout_ms=_TIMEOUT_MS,
+    )
 
 
 class VoterAdmin:
@@ -60,34 +96,19 @@ class VoterAdmin:
             self._process.after_ms(_RETRY_MS, self._next)
 
     def _leader_core(self) -> RaftCore | None:
-        for node in self._cluster.nodes.values():
-            if node.process.is_running and node.replica.is_leader:
-                return node.replica.core
-        return None
+        return leader_core(self._cluster)
 
     def _ask(self, request: AddVoter | RemoveVoter, core: RaftCore) -> None:
         key, self.is_idle = request.key, False
         self._known.pop(key, None)
 
-        def answered(outcome: ErrorCode) -> None:
+        def answered(outcome: ErrorCode | None) -> None:
             if outcome is ErrorCode.NONE:
                 self.changes += 1
                 self._known[key] = isinstance(request, AddVoter)
-            self._cluster.world.note(request, outcome.name)
             self._end(self._pause_ms if outcome is ErrorCode.NONE else _RETRY_MS)
 
-        def failed(_: Failure) -> None:
-            self._end(_RETRY_MS)
-
-        self._cluster.network.ask(
-            self._process,
-            core.local.key.id,
-            "controller",
-            request,
-            answered,
-            failed,
-            timeout_ms=_TIMEOUT_MS,
-        )
+        change_voters(self._cluster, self._process, core, request, answered)
 
     def _end(self, pause_ms: int) -> None:
         self.is_idle = True
