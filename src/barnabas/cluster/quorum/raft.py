@@ -332,9 +332,8 @@ class RaftCore:
         self._count_votes(now_ms)
         if self._asks_again and not response.granted:
             # The voter may not know yet that the leader is gone, or it voted for itself.
-            self._deadline_ms = min(
-                self._deadline_ms, now_ms + self._timeouts.lost_ms(self._random)
-            )
+            lost_ms = self._timeouts.lost_ms(self._elections, self._random)
+            self._deadline_ms = min(self._deadline_ms, now_ms + lost_ms)
 
     def _count_votes(self, now_ms: int) -> None:
         if len(self._granted) >= self.voters.majority:
@@ -349,7 +348,7 @@ class RaftCore:
         """Wait before the next attempt, so that another replica can win or the leader be found."""
         self._failed_requests = set()
         if self.role is Role.CANDIDATE:
-            self._deadline_ms = now_ms + self._timeouts.lost_ms(self._random)
+            self._deadline_ms = now_ms + self._timeouts.lost_ms(self._elections, self._random)
         elif self.leader_id is not None:
             self._follow(now_ms)
         else:

@@ -13,6 +13,8 @@ from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.protocol.messages_base import Message
 
 _LOST_ELECTION_MS: Final = (50, 200)
+_QUICK_ELECTIONS: Final = 8
+"""Elections without a winner that follow each other quickly; each attempt has two of them."""
 
 
 class Role(enum.Enum):
@@ -54,8 +56,15 @@ class Timeouts:
         backoff = min(self.backoff_max_ms, 50 * (1 << min(elections, 10)))
         return shortest + spread + (random(max(1, backoff)) if elections else 0)
 
-    def lost_ms(self, random: Callable[[int], int]) -> int:
-        """Return the random wait of a candidate that has lost, before its next attempt."""
+    def lost_ms(self, elections: int, random: Callable[[int], int]) -> int:
+        """Return the random wait of a candidate that has lost, before its next attempt.
+
+        It is short, because the votes may have been split. A candidate that goes on losing waits
+        for a whole election: each attempt begins an epoch, in which the others wait. Its pre-votes
+        do not stop it when the other voters are too old for them.
+        """
+        if elections > _QUICK_ELECTIONS:
+            return self.attempt_ms(elections, random)
         shortest, longest = _LOST_ELECTION_MS
         return shortest + random(longest - shortest)
 

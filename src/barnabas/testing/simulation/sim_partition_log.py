@@ -133,9 +133,7 @@ class SimPartitionLog(SimLog):
         self.config = config
 
     def start_leader_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader starts its epoch at `start_offset`."""
-        if not self._is_reading:
-            self.volume.check()
+        """A leader starts its epoch at `start_offset`; the next append writes it."""
         is_new = epoch > self.latest_epoch and not self._is_reading
         super().start_leader_epoch(epoch, start_offset)
         if is_new:

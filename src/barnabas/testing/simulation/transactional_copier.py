@@ -143,7 +143,7 @@ class TransactionalCopier(ScriptedClient):
         response = yield Send(leader, request)
         answer = response.responses[0].partitions[0]
         _check(answer.error_code)
-        transactions = answer.aborted_transactions or []
+        transactions: list[Any] = answer.aborted_transactions or []
         aborted = [(each.producer_id, each.first_offset) for each in transactions]
         found, end = visible_records(fetched_bytes(answer.records), offset, aborted)
         if len(found) > _BATCH_MAX:
