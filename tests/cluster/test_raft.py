@@ -375,6 +375,24 @@ def test_follower_that_has_fetched_grants_no_pre_vote_until_the_leader_ends() ->
     assert answer(replica, pre_vote).granted
 
 
+def test_candidate_that_keeps_losing_waits_for_a_whole_election() -> None:
+    """The other voters are too old for pre-votes, and have longer logs."""
+    losing, now_ms, waits = core(size=3), 0, list[int]()
+    for _ in range(8):
+        now_ms = losing.wakeup_ms() or now_ms
+        losing.tick(now_ms)
+        for granted in (True, False):
+            for request in losing.take_ready().messages:
+                assert isinstance(request, VoteRequest)
+                answer = VoteResponse(request, request.to, losing.epoch, None, granted)
+                losing.on_vote_response(answer, now_ms)
+        waits.append((losing.wakeup_ms() or 0) - now_ms)
+
+    assert losing.role is Role.CANDIDATE
+    assert max(waits[:3]) < 200
+    assert min(waits[-3:]) >= Timeouts().election_ms
+
+
 def test_survivors_of_a_leader_campaign_one_after_the_other() -> None:
     deadlines = []
     for node in (1, 3):

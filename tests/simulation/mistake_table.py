@@ -18,6 +18,7 @@ import attrs
 
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
+from barnabas.cluster.quorum import raft_state
 from barnabas.testing.simulation import Simulation, prepare, run
 from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from tests.cluster import (
@@ -78,6 +79,7 @@ CLUSTER = Simulated(
     "whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS, features=NO_FEATURES))
 )
 SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
+OLD_VOTERS = Simulated("old voters", lambda seed: run(old_voters(seed)))
 
 
 def busy_quorum(seed: int) -> Simulation:
@@ -96,6 +98,30 @@ def busy_quorum(seed: int) -> Simulation:
         admin_pause_ms=100,
         snapshot_entries=3,
         kept_snapshots=1,
+    )
+    return prepare(seed, 10, options=options)
+
+
+def old_voters(seed: int) -> Simulation:
+    """Return a cluster one of whose three voters has the versions of Kafka 3.9."""
+    options = attrs.evolve(
+        draw_options(seed, 10, NO_FEATURES),
+        controllers=3,
+        brokers=1,
+        is_combined=False,
+        replication_factor=1,
+        min_insync_replicas=1,
+        partitions=1,
+        producers=0,
+        admins=1,
+        admin_pause_ms=100,
+        operator_pause_ms=0,
+        copiers=0,
+        elr_version=0,
+        transaction_version=0,
+        metadata_version=21,
+        old_peer=1 + seed % 3,
+        old_release="3.9",
     )
     return prepare(seed, 10, options=options)
 
@@ -357,6 +383,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "the leader finds no divergence",
             isr_mistakes.find_no_divergence,
             CLUSTER, "P1 P4 P3", 10, 10),
+    Mistake(None, "a candidate that keeps losing tries again at once",
+            substituted(raft_state, "_QUICK_ELECTIONS", 1 << 30),
+            OLD_VOTERS, "LIVENESS", 2, 4),
 )
 # fmt: on
 

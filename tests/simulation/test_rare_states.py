@@ -29,6 +29,7 @@ from tests.cluster import partition_simulation, raft_seeds, voter_seeds
 from tests.cluster.replication import isr_simulation, replication_simulation
 from tests.cluster.replication.isr_simulation import BROKERS
 from tests.coordinator.transactions import transaction_simulation
+from tests.simulation.mistake_table import old_voters
 from tests.simulation.test_nemesis_scripts import Script
 from tests.simulation.test_transactions import copying
 
@@ -149,6 +150,11 @@ def run_whole(seed: int) -> RareStates:
     return run_cluster(prepare(seed, 30, features=NO_FEATURES)).world.rare
 
 
+def run_old_voters(seed: int) -> RareStates:
+    """Run a quorum with a voter of an older version."""
+    return run_cluster(old_voters(seed)).world.rare
+
+
 REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.DIVERGING_TRUNCATION: (run_isr, 0),
     RareState.TWO_STEP_TRUNCATION: (run_followers, 8),
@@ -171,6 +177,7 @@ REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_whole, 18),
     RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
     RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 1),
+    RareState.VOTER_WITHOUT_PRE_VOTES: (run_old_voters, 0),
 }
 
 

@@ -31,6 +31,7 @@ from barnabas.testing.simulation.topic_creation import TopicCreation, internal_t
 
 _CLIENT_ID: Final = 34_000
 _MEMBER_NUMBER: Final = 50_000
+_END_AFTER_MS: Final = 26_000
 _HEARTBEAT_MS: Final = 300
 _REBALANCE_TIMEOUT_MS: Final = 10_000
 _LEAVE_EPOCH: Final = -1
@@ -93,13 +94,14 @@ class GroupMember(ScriptedClient):
         self._number = number
         self._member_id = ""
         self._epoch = 0
+        self.is_over = False
         self.owned: dict[int, int] = {}
         self.commits = 0
         self.errors: dict[str, int] = {}
 
     def script(self) -> Script:
         """Stay in the group; join again when the coordinator does not know the member."""
-        while True:
+        while not self.is_over:
             try:
                 yield from self._take_part()
             except KafkaError as error:
@@ -259,9 +261,14 @@ class GroupWorkload:
             member.start()
 
     def stop(self) -> None:
-        """Let no member leave any longer."""
+        """Let no member leave any longer, and none send anything at the end."""
         for member in self.members:
             member.stop()
+        self._cluster.world.after(_END_AFTER_MS * 1000, self._end_members)
+
+    def _end_members(self) -> None:
+        for member in self.members:
+            member.is_over = True
 
     def check_end(self) -> None:
         """Check G1."""
