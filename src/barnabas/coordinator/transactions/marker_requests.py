@@ -40,6 +40,9 @@ class MarkerQueues(Generic[OwnerT]):
         self._queues: dict[int, list[QueuedMarkers[OwnerT]]] = {}
         self._unreachable: list[QueuedMarkers[OwnerT]] = []
 
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._queues.values()) + len(self._unreachable)
+
     def add(self, broker_id: int, queued: QueuedMarkers[OwnerT]) -> None:
         """Queue markers for a broker."""
         self._queues.setdefault(broker_id, []).append(queued)
