@@ -59,7 +59,7 @@ class Timeouts:
     def lost_ms(self, elections: int, random: Callable[[int], int]) -> int:
         """Return the random wait of a candidate that has lost, before its next attempt.
 
-        It is short, because the votes may have been split. A candidate that goes on losing waits
+        It is short, because the votes may have been split. A candidate that keeps losing waits
         for a whole election: each attempt begins an epoch, in which the others wait. Its pre-votes
         do not stop it when the other voters are too old for them.
         """

@@ -127,7 +127,7 @@ class GroupMember(ScriptedClient):
             yield from self._end()
 
     def _end(self) -> Script:
-        """Leave the group, or die without a word; another process follows."""
+        """Leave the group, or die silently; another process follows."""
         if self.random.random() < 0.5:
             yield from self._heartbeat(_LEAVE_EPOCH)
         self._release()

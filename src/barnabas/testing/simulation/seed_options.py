@@ -18,7 +18,7 @@ _GROUP_VERSIONS_SINCE: Final = 27
 
 
 class Feature(Enum):
-    """What a seed may have in addition to the plain options."""
+    """An addition to the plain options that a seed may have."""
 
     SEVERAL_DIRECTORIES = "several directories"
     DISK_FAULTS = "disk faults"
