@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
 from compat_tests import jars
 from compat_tests.servers import free_ports
 
@@ -116,6 +119,16 @@ class ConnectWorker:
 
         self.wait(has_states)
 
+    def settle(self, sink: str, tasks: int) -> None:
+        """Wait until a sink runs, before its configuration changes again."""
+
+        def runs() -> bool:
+            found = self.ask("GET", f"/connectors/{sink}/status")
+            parts = [found.body["connector"], *found.body["tasks"]] if found.status == 200 else []
+            return len(parts) > 1 and all(each["state"] == "RUNNING" for each in parts)
+
+        self.wait(runs)
+
     def stop(self) -> None:
         """Stop the process."""
         if self.process is None:
@@ -142,6 +155,23 @@ class JavaWorker(ConnectWorker):
     """Connect's distributed worker of Apache Kafka."""
 
     kind = "java"
+
+    def settle(self, sink: str, tasks: int) -> None:
+        """Wait until the tasks of a sink are the members of a stable group.
+
+        When Java's worker stops a task whose consumer has requested a member id and does not have
+        it yet, the consumer cannot leave the group. The member that never comes back then holds up
+        the group's next generation until its session ends, which takes 45 seconds.
+        """
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        group = f"connect-{sink}"
+
+        def is_stable() -> bool:
+            found = admin.describe_consumer_groups([group])[group].result(30)
+            return (found.state, len(found.members)) == (ConsumerGroupState.STABLE, tasks)
+
+        self.wait(is_stable)
+        self.wait_states(sink, "RUNNING", ["RUNNING"] * tasks)
 
     def command(self) -> list[str]:
         file = self.directory / "java-worker.properties"

@@ -145,8 +145,11 @@ class Script:
         self.ask("create", "POST", "/connectors", {"name": "src", "config": self.source()})
         self.ask("create again", "POST", "/connectors", {"name": "src", "config": self.source()})
         self.ask("create by PUT", "PUT", "/connectors/snk/config", self.sink())
+        self.worker.settle("snk", tasks=1)
         self.ask("replace by PUT", "PUT", "/connectors/snk/config", self.sink(**{"tasks.max": "2"}))
+        self.worker.settle("snk", tasks=2)
         self.ask("patch", "PATCH", "/connectors/snk/config", {"tasks.max": "1", "a": "b"})
+        self.worker.settle("snk", tasks=1)
         self.ask("patch null", "PATCH", "/connectors/snk/config", {"a": None})
         body = {"name": "idle", "config": self.source(), "initial_state": "STOPPED"}
         self.ask("create stopped", "POST", "/connectors", body)

@@ -333,6 +333,22 @@ async def test_connection_half_closed_by_the_peer_still_gets_its_response() -> N
 
 
 @in_trio
+async def test_connection_request_behind_a_parked_one_is_carried_out_when_the_peer_closes() -> None:
+    """As the leave of a group behind a join: at least one request comes in a later segment."""
+    async with served() as server:
+        client = await server.client()
+        await client.send(b"park", b"echo 1")
+        await server.words.parked.wait()
+        await client.send(b"park", b"echo 2")
+        await client.stream.aclose()
+        while server.transport.connections:  # noqa: ASYNC110 - there is no event for it
+            await trio.sleep(0.01)
+        assert server.words.cancelled == 2
+        assert server.words.started == [b"park", b"echo 1", b"park", b"echo 2"]
+        assert server.words.encoded == []
+
+
+@in_trio
 async def test_connection_bad_request_closes_after_earlier_responses() -> None:
     async with served() as server:
         client, bystander = await server.client(), await server.client()

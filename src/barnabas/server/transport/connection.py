@@ -10,7 +10,6 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Coroutine
-from math import inf
 from time import monotonic
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
@@ -41,7 +40,9 @@ _OUT_BYTES = 64 * 1024
 _OUT_PARTS = 256
 # The number of Produce requests of one connection that may await replication.
 _DEFERRED_MAX = 64
-# A peer that closed its sending side gets responses that are ready within this time.
+# A peer that closed its sending side gets responses that are ready within this time. After that its
+# requests are carried out, without responses: a member that leaves its group must not be missed
+# because its join was waiting.
 _HALF_CLOSED_GRACE_S = 1.0
 
 
@@ -60,6 +61,7 @@ class Connection:
         "_queue",
         "_sending",
         "_sent",
+        "_waiting",
         "client_host",
         "closing",
         "deferred",
@@ -94,7 +96,7 @@ class Connection:
         self.watched = False  # registered with the transport's PeerWatch
         self.hung_up = False  # the peer has sent its last byte
         self.last_active_s = monotonic()
-        self._discarding = False  # the request being handled gets no response
+        self._discarding = False  # the request being handled, and those behind it, get no response
         self._out: list[Any] = []  # encoded, not sent yet
         self._out_bytes = 0  # about the number of bytes encoded in this wakeup
         # Responses that are not encoded yet, some of them `Deferred`, in the order of the requests.
@@ -102,6 +104,7 @@ class Connection:
         self._drained: trio.Event | None = None
         self._sending = False
         self._sent: trio.Event | None = None
+        self._waiting: trio.CancelScope | None = None  # of the handler being awaited
 
     @property
     def idle(self) -> bool:
@@ -124,12 +127,17 @@ class Connection:
             self.scope.cancel()
 
     def peer_hung_up(self, *, reset: bool) -> None:
-        """React to the peer's end of data: its requests get a short time, after a reset none."""
+        """React to the peer's end of data: a request that waits for an event ends soon.
+
+        After a reset, or behind a request that has ended so, it ends at once. Every request behind
+        it is carried out.
+        """
         self.hung_up = True
-        if reset:
+        if self._waiting is not None:
+            ends_now = self.parked and (reset or self._discarding)
+            self._waiting.deadline = trio.current_time() + (0 if ends_now else _HALF_CLOSED_GRACE_S)
+        elif reset:
             self.scope.cancel()
-        elif self.handling:
-            self.scope.deadline = trio.current_time() + _HALF_CLOSED_GRACE_S
 
     async def run(self) -> None:
         """Serve until either side closes; never raises because of the peer."""
@@ -274,7 +282,7 @@ class Connection:
         self._queue.append((context, response))
 
     async def _awaited(self, response: Coroutine[Any, Any, Any], *, waits: bool) -> Any:
-        """Return an asynchronous handler's result; its task is cancelled when the peer closes."""
+        """Return an asynchronous handler's result, None when it ends as the peer has closed."""
         self.handling = True
         try:
             self._encode_resolved()
@@ -283,14 +291,16 @@ class Connection:
                     await self._flush()
             except OSError as error:
                 raise _PeerGoneError(*error.args) from error
-            self.transport.watch(self)
             self.parked = waits
-            return await response
+            with trio.CancelScope() as self._waiting:
+                self.transport.watch(self)
+                return await response
+            self._discarding = True
+            return None
         finally:
             response.close()  # the flush may have failed before it began
             self.handling = self.parked = False
-            if self.hung_up:  # sending the response may take as long as the peer reads
-                self.scope.deadline = inf
+            self._waiting = None
 
     def _send_resolved(self) -> None:
         """Send the resolved responses; called when replication completes."""
