@@ -37,6 +37,31 @@ def test_batch_that_the_broker_refuses_as_too_large_is_a_permanent_failure_with_
     assert caught.value.failure.is_permanent
 
 
+@pytest.mark.parametrize(
+    ("config", "key", "timestamp_ms"),
+    [({}, b"k", 4_000_000_000_000), ({"cleanup.policy": "compact"}, None, 0)],
+    ids=["timestamp in the future", "no key in a compacted topic"],
+)
+@pytest.mark.parametrize("records", [1, 500])
+def test_record_that_the_topic_does_not_take_is_a_permanent_failure_with_its_topic(
+    config: dict[str, str], key: bytes | None, timestamp_ms: int, records: int
+) -> None:
+    with Node() as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("strict", 1, 1, config=config)])["strict"].result(10)
+        producer = TransactionalProducer(
+            {"bootstrap.servers": node.bootstrap, "transactional.id": "job-strict-0"}
+        )
+        producer.begin()
+        for _ in range(records - 1):
+            producer.produce("strict", b"x", b"k", 0, 0, None)
+        producer.produce("strict", b"x", key, 0, timestamp_ms, None)
+        with pytest.raises(TaskFailureError, match="topic strict refuses records") as caught:
+            producer.commit()
+        producer.abort()
+    assert caught.value.failure.is_permanent
+
+
 SOURCE = ("source", 0)
 Task = Callable[[ProducerCache, int], int]
 

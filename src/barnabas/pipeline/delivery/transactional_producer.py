@@ -49,6 +49,15 @@ _PERMANENT: Final = frozenset(
     }
 )
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_INVALID: Final = frozenset(
+    {
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+"""The broker would refuse the same records again."""
 
 
 # Failures are raised; librdkafka would write each to standard error as well.
@@ -93,11 +102,21 @@ def raise_by_kind(exception: KafkaException) -> None:
     raise AbortableError(error) from exception
 
 
-def _refused_batch(what: str) -> TaskFailureError:
+def _too_large(what: str) -> TaskFailureError:
     """Return the failure of a batch: the broker does not say which of its records is too large."""
     return TaskFailureError(
         f"the broker refuses records as too large ({what}): raise max.message.bytes of the topic, "
         "or lower producer.override.batch.size of the job",
+        is_permanent=True,
+    )
+
+
+def _invalid(error: KafkaError, topic: str | None) -> TaskFailureError:
+    """Return the failure of a batch with a record that the topic does not take."""
+    return TaskFailureError(
+        f"topic {topic} refuses records ({error.str()}): a timestamp is further from now than its "
+        "message.timestamp.before.max.ms or message.timestamp.after.max.ms, or the topic is "
+        "compacted and a record has no key",
         is_permanent=True,
     )
 
@@ -180,7 +199,9 @@ class TransactionalProducer:
         if error is None:
             return
         if error.code() in _TOO_LARGE:
-            raise _refused_batch(f"a batch for topic {self._refused_topic}")
+            raise _too_large(f"a batch for topic {self._refused_topic}")
+        if error.code() in _INVALID:
+            raise _invalid(error, self._refused_topic)
         raise_by_kind(KafkaException(error))
 
     def _call_with_records(self, call: Any) -> None:
@@ -188,7 +209,7 @@ class TransactionalProducer:
         try:
             self._call(call)
         except RecordTooLargeError as error:
-            raise _refused_batch(str(error)) from error
+            raise _too_large(str(error)) from error
         except AbortableError:
             self._check_deliveries()
             raise
