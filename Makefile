@@ -13,13 +13,15 @@
 #   make soak-cluster   the ladder's steps shuffled on one cluster (SECONDS=600 SEED=n)
 #   make ladder-partitions   10,000 partitions on three nodes, one of which is killed
 #   make bench-nodes   `serve --nodes 2` beside one Apache Kafka, fifty producers
+#   make bench-pipeline   jobs beside Kafka Streams and Java's Connect (ARGS="--rounds 3")
 #   make bench-scale   how cost grows with partitions, connections and bytes (20 GB of disk)
 #   make docs     write the generated pages: protocol, configuration, messages, public-names
 #   make soak     kills of a node under load (CYCLES=200, or SECONDS=n), power loss at every file
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
-#   make soak-pipelines   kills of a job's worker, driver and broker under load (SECONDS=600)
+#   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
+#                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
 #   make bench-registry  measurements of the schema registry
 #   make fuzz     damaged bytes sent to codecs, batches, decompressors and a node (SECONDS=60)
@@ -49,7 +51,7 @@ SIZE_MB ?= 50
 WORKERS ?= 2
 
 .PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
-  bench-scale docs fuzz soak sim \
+  bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
   ladder-mistakes soak-cluster clean
@@ -87,6 +89,9 @@ compat-rust: $(DEV) $(RUST)
 bench: $(DEV) $(JARS)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.codecs
+
+bench-pipeline: $(DEV) $(SPARK) $(JARS)
+	$(BIN)/python -m bench.pipeline $(ARGS)
 
 bench-scale: $(DEV)
 	$(BIN)/python -m bench.scale $(ARGS)
@@ -126,7 +131,7 @@ soak: $(DEV)
 	  -n $(WORKERS) --timeout 3600
 
 soak-pipelines: $(DEV) $(SPARK)
-	$(BIN)/python -m compat_tests.pipeline.forward_kills --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -m compat_tests.pipeline.soak --seconds $(SECONDS) $(ARGS)
 
 sim: $(DEV)
 	PYTHONHASHSEED=0 $(BIN)/python -m barnabas.testing.simulation --seconds $(SECONDS) \

@@ -1,220 +1,358 @@
-"""`python -m bench.pipeline`: the Spark engine with and without each of its settings, and forward.
+"""`make bench-pipeline`: jobs of barnabas beside Kafka Streams and Java's Connect, in turn.
 
-Each row runs in another driver process. The figures that compare are CPU seconds (driver JVM,
-daemon and workers together) and ratios: wall times belong to the machine.
+Every measurement has a new server of barnabas, so that the broker is the same for all, and a new
+process of the contender. The figures that compare are CPU seconds (driver JVM, daemon and workers
+together, or Java's JVM; the broker's are not in it) and ratios; times belong to the machine. `cold`
+includes the start of the process, `warm` is a second job in the same process. The results are in
+bench/pipeline-results.md.
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.pipeline_contenders import (
+    ConnectJava,
+    EngineProcess,
+    LineProcess,
+    OurWorker,
+    StreamsProcess,
+    cpu_s,
+    create,
+    memory_mb,
+    wait,
+)
+from compat_tests import jars
+from compat_tests.pipeline.connect_workers import ConnectWorker
 from compat_tests.servers import BarnabasProcess
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+RESULTS = Path(__file__).with_name("pipeline-results.md")
 PARTITIONS = 4
-LATENCY_RECORDS = 30
-NO_DAEMON = {"spark.python.daemon.module": "pyspark.daemon"}
-NO_SHARING = {"spark.driver.extraJavaOptions": "-Xshare:off"}
-NO_FILE_MANAGER = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
-    "FileContextBasedCheckpointFileManager"
-}
-FETCH_WAIT = {"consumer": {"fetch.max.wait.ms": "500"}}
-# Row: (measurement, what differs from the engine's settings)
-ROWS: dict[str, tuple[str, dict[str, Any]]] = {
-    "start": ("start", {}),
-    "start, no class-data sharing": ("start", {"spark": NO_SHARING}),
-    "start, short-lived": ("start", {"short": True}),
-    "latency": ("latency", {}),
-    "latency, Spark's daemon": ("latency", {"spark": NO_DAEMON}),
-    "latency, Spark's file manager": ("latency", {"spark": NO_FILE_MANAGER}),
-    "latency, fetch.max.wait.ms=500": ("latency", FETCH_WAIT),
-    "latency, at least once": ("latency", {"guarantee": "at-least-once"}),
-    "forward": ("forward", {}),
-    "forward, at least once": ("forward", {"guarantee": "at-least-once"}),
-}
+WORDS = 10_000
+JOBS = 20
+PINGS = 300
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+Figures: TypeAlias = dict[str, float]
 
 
-def main() -> int:
-    """Run the rows, each in its process."""
-    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--run", help=argparse.SUPPRESS)
-    parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.run:
-        print(json.dumps(run(ROWS[options.run], options.bootstrap, options.records)))
-        return 0
-    server = BarnabasProcess()
-    server.start()
-    try:
-        for row in options.rows:
-            command = [sys.executable, "-m", "bench.pipeline", "--run", row]
-            command += ["--bootstrap", server.bootstrap, "--records", str(options.records)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            figures = json.loads(done.stdout.splitlines()[-1])
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
-            print(f"{row}: {shown}", flush=True)
-    finally:
-        server.close()
-    return 0
+def topics(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+        future.result(30)
 
 
-def run(row: tuple[str, Mapping[str, Any]], bootstrap: str, records: int) -> dict[str, float]:
-    """Measure one row in this process."""
-    from barnabas.pipeline.spark.engine import Engine
-    from barnabas.pipeline.spark.session import SessionSettings
+def fill(bootstrap: str, topic: str, values: Callable[[int], str], count: int) -> None:
+    """Write records to all partitions of a topic."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": "all"})
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, values(number), partition=number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(120) == 0
 
-    name, differences = row
-    with tempfile.TemporaryDirectory() as work:
-        settings = SessionSettings(
-            Path(work),
-            master="local[2]",
-            is_short_lived=differences.get("short", False),
-            properties=differences.get("spark", {}),
-        )
-        engine = Engine(settings)
-        began = time.monotonic()
-        engine.start()
-        started_s = time.monotonic() - began
+
+def wait_group(bootstrap: str, group: str, topic: str) -> None:
+    """Wait until a group has committed the end of every partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    ends = {each.partition: consumer.get_watermark_offsets(each, 30)[1] for each in places}
+
+    def is_at_end() -> bool:
         try:
-            if name == "start":
-                return {"session s": started_s, "CPU s": cpu_s()}
-            measure: Callable[..., dict[str, float]] = latency if name == "latency" else forward
-            return measure(engine, bootstrap, records, differences)
+            found = consumer.committed(places, 30)
+        except KafkaException:
+            return False
+        return all(each.offset >= ends[each.partition] for each in found)
+
+    wait(is_at_end, f"end of {topic}", 0.05)
+    consumer.close()
+
+
+def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: int) -> Figures:
+    """Measure two jobs of one kind, one behind the other."""
+    value = {"copy": lambda n: f"{n:0100d}", "count": lambda n: f"word-{n * 7919 % WORDS}"}[kind]
+    found: Figures = {}
+    with tempfile.TemporaryDirectory() as directory:
+        process = contender(bootstrap, Path(directory))
+        for name in ("cold", "warm"):
+            topics(bootstrap, name, f"{name}-out")
+            fill(bootstrap, name, value, count)
+        try:
+            for name in ("cold", "warm"):
+                began = time.monotonic()
+                if name == "cold":
+                    process.start()
+                before_s = cpu_s(process.pid)
+                process.job(kind, name, f"{name}-out")
+                wait_group(bootstrap, name, name)
+                found[f"{name} k/s"] = count / (time.monotonic() - began) / 1000
+                used_s = cpu_s(process.pid) - before_s
+                found[f"{name} CPU s per M"] = used_s / count * 1_000_000
+            found["memory MB"] = memory_mb(process.pid)
         finally:
-            engine.stop()
+            process.stop()
+    return found
 
 
-def latency(
-    engine: Any, bootstrap: str, _: int, differences: Mapping[str, Any]
-) -> dict[str, float]:
-    """Return the time of single records through a warm job."""
-    source, target = topics(bootstrap)
-    job = start(engine, bootstrap, source, target, differences)
+def latency(contender: type[LineProcess], bootstrap: str, _: int) -> Figures:
+    """Measure single records through a running copy."""
+    topics(bootstrap, "ping", "ping-out")
+    with tempfile.TemporaryDirectory() as directory:
+        process = contender(bootstrap, Path(directory))
+        process.start()
+        try:
+            process.job("copy", "ping", "ping-out")
+            times_ms = sorted(pings(bootstrap)[PINGS // 3 :])
+            return {
+                "p50 ms": statistics.median(times_ms),
+                "p99 ms": times_ms[int(len(times_ms) * 0.99)],
+                "CPU s": cpu_s(process.pid),
+            }
+        finally:
+            process.stop()
+
+
+def pings(bootstrap: str) -> list[float]:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": target,
+            "group.id": "pings",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 10,
         }
     )
-    consumer.assign([TopicPartition(target, number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition("ping-out", number, 0) for number in range(PARTITIONS)])
     times_ms: list[float] = []
-    for number in range(2 * LATENCY_RECORDS):
-        sent = time.monotonic()
-        producer.produce(source, value=str(number), partition=number % PARTITIONS)
-        producer.flush()
-        while True:
-            message = consumer.poll(30)
-            if message is None or message.error() is None:
-                break
-        times_ms.append((time.monotonic() - sent) * 1000)
-        time.sleep(0.05)
-    warm = times_ms[LATENCY_RECORDS:]
-    phases = job.progress().phases_ms
-    files = phases.get("walCommit", 0) + phases.get("commitOffsets", 0)
+    for number in range(PINGS):
+        began = time.monotonic()
+        producer.produce("ping", f"{number:0100d}", partition=number % PARTITIONS)
+        producer.flush(30)
+        message = consumer.poll(120)
+        assert message is not None
+        assert message.error() is None, message.error()
+        assert message.value() == f"{number:0100d}".encode()
+        times_ms.append((time.monotonic() - began) * 1000)
+        time.sleep(0.03)
     consumer.close()
-    return {
-        "p50 ms": statistics.median(warm),
-        "p90 ms": statistics.quantiles(warm, n=10)[-1],
-        "checkpoint ms": files,
-        "CPU s": cpu_s(),
-    }
+    return times_ms
 
 
-def forward(
-    engine: Any, bootstrap: str, records: int, differences: Mapping[str, Any]
-) -> dict[str, float]:
-    """Return the rate and the CPU of copying records of 100 bytes."""
-    source, target = topics(bootstrap)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(source, value=f"{number:0100d}", partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush()
-    before_s, began = cpu_s(), time.monotonic()
-    job = start(engine, bootstrap, source, target, differences)
-    while job.progress().written < records:
-        if failure := job.failure():
-            raise RuntimeError(str(failure))
-        time.sleep(0.2)
-    elapsed_s = time.monotonic() - began
-    return {
-        "records/s": records / elapsed_s,
-        "CPU s per M": (cpu_s() - before_s) / records * 1_000_000,
-    }
-
-
-def topics(bootstrap: str) -> tuple[str, str]:
-    """Create a source and a target."""
-    names = [f"{role}-{os.getpid()}" for role in ("source", "target")]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-        future.result(30)
-    return names[0], names[1]
-
-
-def start(
-    engine: Any, bootstrap: str, source: str, target: str, differences: Mapping[str, Any]
-) -> Any:
-    """Start the job that copies."""
-    from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan
-
-    plan = JobPlan(
-        source,
-        1,
-        JobKind.COPY,
-        bootstrap,
-        group_id=source,
-        transactional_id=source,
-        topics=(source,),
-        target_topic=target,
-        properties={"key.converter": BYTES, "value.converter": BYTES},
-        guarantee=Guarantee(differences.get("guarantee", "exactly-once")),
-        consumer_overrides=differences.get("consumer", {}),
+def last_value(bootstrap: str, topic: str) -> bytes | None:
+    """Return the value of the last committed record of a topic of one partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "last",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
     )
-    return engine.start_job(plan)
-
-
-def cpu_s() -> float:
-    """Return the CPU time of all processes below this one."""
-    ticks, pids = 0, _children(os.getpid())
-    while pids:
-        pid = pids.pop()
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except FileNotFoundError:
-            continue
-        ticks += sum(int(field) for field in fields[11:15])
-        pids += _children(pid)
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in task.read_text().split()]
+    where = TopicPartition(topic, 0)
+    start, end = consumer.get_watermark_offsets(where, 30)
+    consumer.assign([TopicPartition(topic, 0, max(start, end - 10))])
+    found: bytes | None = None
+    while (message := consumer.poll(30)) is not None and message.error() is None:
+        found = message.value()
+    consumer.close()
     return found
 
 
+def write_lines(file: Path, count: int) -> bytes:
+    """Write a file of lines of 100 bytes; return the last line."""
+    with file.open("w") as out:
+        out.writelines(f"{number:099d}\n" for number in range(count))
+    return f"{count - 1:099d}".encode()
+
+
+def file_source(
+    worker: ConnectWorker, directory: Path, count: int, name: str
+) -> Callable[[], bool]:
+    """Start a source that reads a file; return whether the topic has all lines."""
+    topics(worker.bootstrap, name, partitions=1)
+    last = write_lines(directory / f"{name}.txt", count)
+    config = {"connector.class": "FileStreamSource", "file": str(directory / f"{name}.txt")}
+    create(worker, name, {**config, "topic": name, "value.converter": STRING, "batch.size": "2000"})
+    return lambda: last_value(worker.bootstrap, name) == last
+
+
+def file_sink(worker: ConnectWorker, directory: Path, count: int, name: str) -> Callable[[], bool]:
+    """Start a sink that writes a file; return whether it has all lines."""
+    topics(worker.bootstrap, name)
+    fill(worker.bootstrap, name, lambda number: f"{number:099d}", count)
+    file = directory / f"{name}.txt"
+    config = {"connector.class": "FileStreamSink", "file": str(file), "topics": name}
+    create(worker, name, {**config, "value.converter": STRING})
+    return lambda: file.exists() and file.stat().st_size >= count * 100
+
+
+def connector(
+    start: Callable[[ConnectWorker, Path, int, str], Callable[[], bool]],
+    contender: type[ConnectWorker],
+    bootstrap: str,
+    count: int,
+) -> Figures:
+    """Measure a connector in a worker that has run another of its kind."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        worker = contender(bootstrap, place, "bench")
+        began = time.monotonic()
+        worker.start()
+        try:
+            wait(start(worker, place, 1, "first"), "first record", 0.05)
+            found = {"start to first record s": time.monotonic() - began}
+            assert worker.process is not None
+            pid = worker.process.pid
+            is_done = start(worker, place, count, "second")
+            before_s, began = cpu_s(pid), time.monotonic()
+            wait(is_done, "all records", 0.2)
+            found["warm k/s"] = count / (time.monotonic() - began) / 1000
+            found["warm CPU s per M"] = (cpu_s(pid) - before_s) / count * 1_000_000
+            return found
+        finally:
+            worker.stop()
+
+
+def memory(contender: type[ConnectWorker], bootstrap: str, _: int) -> Figures:
+    """Measure a worker with idle sinks, and what their idling costs."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        worker = contender(bootstrap, place, "bench")
+        worker.start()
+        try:
+            for number in range(JOBS):
+                is_done = file_sink(worker, place, 100, f"job-{number}")
+                wait(is_done, f"job {number}", 0.1)
+            assert worker.process is not None
+            pid = worker.process.pid
+            time.sleep(5)
+            before_s = cpu_s(pid)
+            time.sleep(20)
+            return {"memory MB": memory_mb(pid), "idle CPU %": (cpu_s(pid) - before_s) / 20 * 100}
+        finally:
+            worker.stop()
+
+
+Measurement: TypeAlias = Callable[[str, int], Figures]
+"""Returns figures, given the server's address and a number of records."""
+
+
+def rows() -> dict[str, dict[str, Measurement]]:
+    """Return the measurements by row and contender."""
+    return {
+        "copy of a topic, exactly once, 100 B": _of_lines(partial(throughput, "copy")),
+        f"word count, {WORDS:,} keys": _of_lines(partial(throughput, "count")),
+        "latency of a copy, exactly once": _of_lines(latency),
+        "file source, 100 B": _of_workers(partial(connector, file_source)),
+        "file sink, 100 B": _of_workers(partial(connector, file_sink)),
+        f"{JOBS} idle sinks": _of_workers(memory),
+    }
+
+
+def _of_lines(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:
+    return {each.name: partial(run, each) for each in (EngineProcess, StreamsProcess)}
+
+
+def _of_workers(run: Callable[[type[ConnectWorker], str, int], Figures]) -> dict[str, Measurement]:
+    return {"barnabas": partial(run, OurWorker), "Java Connect": partial(run, ConnectJava)}
+
+
+Results: TypeAlias = dict[str, dict[str, dict[str, list[float]]]]
+"""Values by row, figure and contender."""
+
+
+def measure(names: list[str], rounds: int, count: int) -> Results:
+    """Run the rows; the contenders take turns, and each round begins with another."""
+    found: Results = {}
+    for number in range(rounds):
+        for name in names:
+            contenders = list(rows()[name].items())
+            if number % 2:
+                contenders.reverse()
+            for contender, run in contenders:
+                server = BarnabasProcess()
+                server.start()
+                try:
+                    figures = run(server.bootstrap, count)
+                finally:
+                    server.close()
+                shown = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
+                print(f"round {number + 1}: {name}: {contender}: {shown}", flush=True)
+                for figure, value in figures.items():
+                    by_contender = found.setdefault(name, {}).setdefault(figure, {})
+                    by_contender.setdefault(contender, []).append(value)
+    return found
+
+
+def report(found: Results, rounds: int, count: int, load: float) -> str:
+    """Return the results as a page."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    lines = [
+        "# Pipelines beside Kafka Streams and Java's Connect",
+        "",
+        f'`make bench-pipeline ARGS="--rounds {rounds} --records {count}"` wrote this page on '
+        f"{datetime.now(UTC):%Y-%m-%d}: commit {commit}, {os.cpu_count()} cores, load {load:.1f} "
+        f"before the start, {rounds} rounds in which the contenders took turns, {count:,} records. "
+        "Apache Kafka's clients, Streams and Connect are 4.3.0. Both sides run against barnabas, "
+        "one new server for each measurement, whose CPU is not in the figures. `cold` includes the "
+        "start of the process.",
+        "",
+        "| row | figure | who | median | max | all values | ratio of medians |",
+        "| --- | --- | --- | ---: | ---: | --- | ---: |",
+    ]
+    for name, figures in found.items():
+        for figure, contenders in figures.items():
+            ours = contenders.get("barnabas")
+            for contender, values in contenders.items():
+                ratio = ""
+                if ours is not None and contender != "barnabas":
+                    ratio = f"{statistics.median(ours) / statistics.median(values):.2f}"
+                shown = ", ".join(f"{value:.3g}" for value in values)
+                lines.append(
+                    f"| {name} | {figure} | {contender} | {statistics.median(values):.3g} | "
+                    f"{max(values):.3g} | {shown} | {ratio} |"
+                )
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
+    known = list(rows())
+    parser.add_argument("--rows", nargs="+", metavar="TEXT", help="rows with this text in the name")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    options = parser.parse_args()
+    if reason := jars.missing():
+        parser.error(reason)
+    wanted = options.rows or [""]
+    names = [name for name in known if any(text in name for text in wanted)]
+    load = os.getloadavg()[0]
+    text = report(
+        measure(names, options.rounds, options.records), options.rounds, options.records, load
+    )
+    print(text)
+    if not options.no_write:
+        RESULTS.write_text(text)
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

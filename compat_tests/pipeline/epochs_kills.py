@@ -1,8 +1,12 @@
 """Kill cycles of a job with state: counts by key, written epoch by epoch."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from compat_tests.pipeline.forward_kills import ForwardJob, forward_plan
 from compat_tests.pipeline.killed_job import (
@@ -60,6 +64,26 @@ class CountingJob(ForwardJob):
         self.load = Load(server.bootstrap, self.source)
         self.driver.start()
         self.driver.wait_for_progress()
+
+    def cycles(self) -> list[Callable[[], object]]:
+        """Return everything that a soak may do to the job."""
+        return [*super().cycles(), self.lose_commit_log, self.expire_markers]
+
+    def expire_markers(self) -> None:
+        """Remove the offsets of the group, as Kafka does when they have expired."""
+        self.driver.kill()
+        admin = AdminClient({"bootstrap.servers": self.server.bootstrap})
+        wait_until(lambda: self._removed(admin), "end of the group", self.driver)
+        self.driver.start()
+        self.driver.wait_for_progress()
+
+    def _removed(self, admin: AdminClient) -> bool:
+        """Remove the group; that is refused while a transaction has offsets of it."""
+        try:
+            admin.delete_consumer_groups([self.name])[self.name].result(30)
+        except KafkaException as error:
+            return bool(error.args[0].name() == "GROUP_ID_NOT_FOUND")
+        return True
 
     def lose_commit_log(self) -> None:
         """Leave the state of a kill behind the last task and before Spark's commit log."""

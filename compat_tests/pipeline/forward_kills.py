@@ -1,19 +1,17 @@
-"""Kill cycles of a forward job: `python -m compat_tests.pipeline.forward_kills --seconds 600`.
+"""Kill cycles of a forward job; other kinds of jobs have the same ones.
 
 A job copies a topic under load while its worker, its driver or the broker is killed, at planted
 points of the transaction and at random. At the end every record must be in the target once, in the
 order of its key, and the group's offsets must be at the end of the source.
 """
 
-import argparse
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from compat_tests.pipeline.killed_job import (
@@ -25,7 +23,7 @@ from compat_tests.pipeline.killed_job import (
     wait_until,
 )
 from compat_tests.pipeline.planted_daemon import POINTS
-from compat_tests.servers import BarnabasProcess, ServerProcess
+from compat_tests.servers import ServerProcess
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
@@ -48,18 +46,34 @@ def forward_plan(bootstrap: str, name: str) -> dict[str, Any]:
 class ForwardJob:
     """A forward job under load, with the processes that a cycle kills."""
 
+    points: tuple[str, ...] = POINTS
+    zombie_point = "offsets-sent"
+
     def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
         self.server = server
         self.name = name
         self.source, self.target = f"{name}-source", f"{name}-target"
         create_topics(server.bootstrap, [self.source, self.target])
-        self.driver = DriverProcess(directory, {"plan": self.plan()})
+        self.driver = DriverProcess(directory, self.settings())
         self.load = Load(server.bootstrap, self.source)
         self.driver.start()
         self.driver.wait_for_progress()
 
+    def settings(self) -> dict[str, Any]:
+        """Return what the driver reads."""
+        return {"plan": self.plan()}
+
     def plan(self) -> dict[str, Any]:
         return forward_plan(self.server.bootstrap, self.name)
+
+    def cycles(self) -> list[Callable[[], object]]:
+        """Return everything that a soak may do to the job."""
+        return [
+            *[partial(self.kill_worker_at, point) for point in self.points],
+            *[partial(self.kill_driver_at, point) for point in self.points],
+            *[self.kill_driver, self.kill_workers, self.kill_broker, self.kill_all],
+            partial(self.resume_zombie, self.zombie_point),
+        ]
 
     def kill_worker_at(self, point: str) -> None:
         self.driver.plant(point, "kill-worker")
@@ -124,42 +138,3 @@ class ForwardJob:
         wait_until(lambda: bool(self.driver.events("failed")), "failure", self.driver)
         starts = len(self.driver.events("failed")) + 1
         wait_until(lambda: len(self.driver.events("started")) >= starts, "start", self.driver)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    options = parser.parse_args()
-    random.seed(options.seed)
-    print(f"seed {options.seed}")
-    server = BarnabasProcess()
-    server.start()
-    try:
-        with TemporaryDirectory(prefix="barnabas-pipeline-") as directory:
-            job = ForwardJob(server, Path(directory), "soak")
-            cycles = soak(job, options.seconds)
-            sent = job.check()
-    finally:
-        server.close()
-    print(f"{cycles} kills, {sent} records: each once, in order")
-    return 0
-
-
-def soak(job: ForwardJob, seconds: float) -> int:
-    """Run random cycles for some time; return their number."""
-    actions: list[Callable[[], object]] = [
-        *[lambda point=point: job.kill_worker_at(point) for point in POINTS],
-        *[lambda point=point: job.kill_driver_at(point) for point in POINTS],
-        *[job.kill_driver, job.kill_workers, job.kill_broker, job.kill_all, job.resume_zombie],
-    ]
-    began, cycles = time.monotonic(), 0
-    while time.monotonic() - began < seconds:
-        random.choice(actions)()
-        cycles += 1
-        print(f"{time.monotonic() - began:.0f} s: {cycles} kills", flush=True)
-    return cycles
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -32,7 +32,7 @@ def main() -> int:
     engine = Engine(
         SessionSettings(
             Path(settings["work"]),
-            master="local[2]",
+            master=settings.get("master", "local[2]"),
             checkpoint_directory=settings["checkpoints"],
             properties={**spark, **settings.get("spark", {})},
         )

@@ -1,5 +1,6 @@
 """A job under load whose processes are killed, and the check of its output from outside."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -18,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
 KEYS = 50
-WAIT_S = 90.0
+WAIT_S = 240.0
 DAEMON = "compat_tests.pipeline.planted_daemon"
 
 
@@ -78,6 +79,7 @@ class DriverProcess:
         self._settings_file.write_text(json.dumps(settings))
         self._process: subprocess.Popen[bytes] | None = None
         self._seen = 0
+        atexit.register(self._end)
 
     def start(self) -> None:
         self._seen = self.log.stat().st_size if self.log.exists() else 0
@@ -138,6 +140,11 @@ class DriverProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
+
+    def _end(self) -> None:
+        """Leave nothing behind when a test failed."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
 
     def tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])

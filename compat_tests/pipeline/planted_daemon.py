@@ -8,7 +8,8 @@ action. The first worker that reaches the point removes the file and acts, so a 
     offsets-sent      the offsets are sent, the commit is not requested
     committed         the transaction is committed, Spark does not know it
 
-A file `offsets-outside` plants a mistake: offsets are committed outside the transaction.
+A file `note-packages` makes each daemon note where its packages are. A file `offsets-outside`
+plants a mistake: offsets are committed outside the transaction.
 """
 
 import contextlib
@@ -19,6 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
+
+from barnabas.pipeline.delivery import worker_tasks
 from barnabas.pipeline.delivery.transactional_producer import Transaction, TransactionalProducer
 from barnabas.pipeline.spark import python_daemon
 
@@ -40,7 +44,11 @@ def reached(point: str) -> str | None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(os.environ["BARNABAS_DRIVER"]), signal.SIGKILL)
         os.kill(jvm, signal.SIGKILL)
-    if action in ("kill-worker", "kill-driver"):
+    if action == "kill-executor":
+        executor = _parent(_parent(os.getpid()))
+        for process in (_parent(executor), executor):  # Spark's worker would start another
+            os.kill(process, signal.SIGKILL)
+    if action in ("kill-worker", "kill-driver", "kill-executor"):
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "suspend-worker":
         # In another session, because the kernel resumes suspended processes of a process group
@@ -86,6 +94,9 @@ def plant() -> None:
         self.reader.commit(offsets=list(offsets), asynchronous=False)
         reached("offsets-sent")
 
+    if (_directory / "note-packages").exists():
+        packages = (worker_tasks.__file__, confluent_kafka.__file__)
+        (_directory / f"packages-{os.getpid()}").write_text("\n".join(packages))
     if (_directory / "offsets-outside").exists():
         Transaction.send_offsets = sent_outside  # type: ignore[method-assign]
     TransactionalProducer.begin = begun  # type: ignore[method-assign]

@@ -48,6 +48,9 @@ class GrowingFile:
 class FileSourceJob(ForwardJob):
     """A file source under load, with the cycles of a forward job."""
 
+    points = ("begun", "produced", "committed")
+    zombie_point = "produced"
+
     def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
         self.server = server
         self.name = name

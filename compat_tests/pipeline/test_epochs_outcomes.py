@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -35,10 +36,8 @@ class CountJob:
         self.sent: Counter[str] = Counter()
         self._job: Any = None
 
-    def frame(self) -> Any:
-        from pyspark.sql import functions
-
-        rows = (
+    def rows(self) -> Any:
+        return (
             self.engine.session.readStream.format("kafka")
             .option("kafka.bootstrap.servers", self.plan.bootstrap)
             .option("kafka.fetch.max.wait.ms", "20")
@@ -46,7 +45,11 @@ class CountJob:
             .option("startingOffsets", "earliest")
             .load()
         )
-        counts = rows.groupBy("key").agg(functions.count("*").alias("n"))
+
+    def frame(self) -> Any:
+        from pyspark.sql import functions
+
+        counts = self.rows().groupBy("key").agg(functions.count("*").alias("n"))
         return counts.selectExpr("key", "CAST(n AS STRING) AS value")
 
     def start(self, frame: Any = None) -> Any:
@@ -126,8 +129,15 @@ def test_expired_markers_are_found_in_the_epochs_topic(job: CountJob) -> None:
     assert all(each == sorted(set(each)) for each in job.updates().values()), "repeated updates"
 
 
-def test_wiped_checkpoint_is_refused_also_when_the_markers_expired(job: CountJob) -> None:
+def test_wiped_or_old_checkpoint_is_refused_also_when_the_markers_expired(
+    job: CountJob, tmp_path: Path
+) -> None:
     job.run(100)
+    shutil.copytree(job.checkpoint, tmp_path / "old")
+    job.run(20)
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(tmp_path / "old", job.checkpoint)
+    assert "not the one that wrote epoch" in job.refusal()
     shutil.rmtree(job.checkpoint)
     assert "not the one that wrote epoch" in job.refusal()
     job.expire_offsets()
@@ -177,6 +187,24 @@ def test_repartition_without_columns_is_refused(job: CountJob) -> None:
     job.send(10)
     job.start(job.frame().repartition(PARTITIONS, "key"))
     job.wait_counts()
+
+
+def test_new_version_of_a_job_continues_with_its_state(job: CountJob) -> None:
+    """Rows may be filtered and outputs be formed otherwise; the state must keep its columns."""
+    from pyspark.sql import functions
+
+    job.run(100)
+    job.plan = attrs.evolve(job.plan, generation=2)
+    job.start(job.frame().selectExpr("key", "CAST(CAST(value AS LONG) AS STRING) AS value"))
+    job.send(50)
+    job.wait_counts()
+    job.stop()
+    job.send(10)
+    sums = job.rows().groupBy("key").agg(functions.max("timestamp").alias("newest"))
+    failure = failure_of(job.start(sums.selectExpr("key", "CAST(newest AS STRING) AS value")))
+    assert failure.is_permanent, f"{failure}\n{failure.trace}"
+    assert "barnabas job rebuild" in failure.message
+    assert job.counts().total() == 150, "the refused version has written"
 
 
 def damage(checkpoint: Path, pattern: str) -> Path:

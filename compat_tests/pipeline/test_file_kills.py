@@ -21,7 +21,7 @@ def test_file_source_killed_at_every_point_writes_each_line_once(
         job.kill_worker_at(point)
     job.kill_driver_at("produced")
     job.kill_broker()
-    assert "Fenced" in job.resume_zombie("produced")
+    assert "Fenced" in job.resume_zombie(job.zombie_point)
     assert job.check() > 500
 
 

@@ -1,5 +1,8 @@
 """Outcomes of forward jobs on good and on bad input."""
 
+import contextlib
+import time
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -231,6 +234,44 @@ def test_check_finds_partitions_that_spark_cuts_in_pieces(plan, start, monkeypat
     eventually(lambda: job.progress().records >= 4000 or job.failure() is not None)
     values = {int(message.value()) for message in read_committed(plan.bootstrap, plan.target_topic)}
     assert job.failure() is not None or len(values) < 4000
+
+
+def test_forward_job_with_a_largest_rate_keeps_it(plan, start) -> None:
+    produce(plan, numbers(0, 600))
+    began = time.monotonic()
+    job = start(attrs.evolve(plan, records_per_second_max=200))
+    copied(plan, job, 600)
+    assert time.monotonic() - began > 2.5
+
+
+def test_job_in_its_own_application_runs_fails_and_ends_there(plan, start, engine) -> None:
+    produce(plan, numbers(0, 20), partition=0)
+    own = attrs.evolve(plan, is_isolated=True, spark_properties={"spark.driver.memory": "512m"})
+    job = start(own)
+    messages = copied(plan, job, 20)
+    assert sorted(int(message.value()) for message in messages) == list(range(20))
+    jvms = [path for path in commands(b"-Xmx512m") if plan.name.encode() in path]
+    assert len(jvms) == 1
+    produce(plan, [b"{bad"], partition=1)
+    job.stop()
+    assert commands(plan.name.encode()) == []
+    failing = start(attrs.evolve(own, generation=2, properties=AS_JSON))
+    failure = failure_of(failing)
+    assert failure.is_permanent
+    assert failure.record == RecordPosition(plan.topics[0], 1, 0)
+    with pytest.raises(JobStartError, match="topic absent does not exist"):
+        start(attrs.evolve(own, generation=3, topics=("absent",)))
+
+
+def commands(text: bytes) -> list[bytes]:
+    """Return the command lines of running JVMs that have a text."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = file.read_bytes()
+            if b"java" in line.split(b"\0")[0] and text in line:
+                found.append(line)
+    return found
 
 
 def test_forward_job_reads_committed_records_only(plan, start) -> None:

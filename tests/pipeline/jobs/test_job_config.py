@@ -68,11 +68,27 @@ def test_converter_of_the_runner_is_used_with_its_properties() -> None:
 
 
 @pytest.mark.parametrize(
-    "config", [{"delivery": "twice"}, {"trigger.ms": "soon"}, {"batch.records.max": "0"}]
+    "config",
+    [
+        {"delivery": "twice"},
+        {"trigger.ms": "soon"},
+        {"batch.records.max": "0"},
+        {"records.per.second.max": "-1"},
+        {"isolation": "none"},
+        {"application.spark.driver.memory": "512m"},
+    ],
 )
 def test_bad_property_of_the_engine_is_refused(config: dict[str, str]) -> None:
     with pytest.raises(ConfigValueError):
         plan("TopicCopy", topics="a", **config)
+
+
+def test_job_in_its_own_application_has_its_properties() -> None:
+    config = {"isolation": "own", "application.spark.driver.memory": "512m"}
+    found = plan("TopicCopy", topics="a", **config)
+    assert found.is_isolated
+    assert found.spark_properties == {"spark.driver.memory": "512m"}
+    assert not plan("TopicCopy", topics="a").is_isolated
 
 
 @pytest.fixture

@@ -59,6 +59,17 @@ def test_cluster_session_ships_the_jars() -> None:
     assert "spark.sql.streaming.checkpointFileManagerClass" not in found
 
 
+def test_cluster_session_sends_the_packages_in_addition_to_those_of_the_user() -> None:
+    own = {"spark.archives": "hdfs://h/a.zip", "spark.executorEnv.PYTHONPATH": "/opt/x"}
+    settings = SessionSettings(Path("/w"), "yarn", "hdfs://h/c", properties=own)
+    choice = class_archive.Choice(("-XX:X",))
+    found = session.spark_properties(settings, JARS, choice, Path("/cache/w.tar.gz"))
+    assert found["spark.archives"] == "hdfs://h/a.zip,/cache/w.tar.gz#barnabas-workers"
+    assert found["spark.executorEnv.PYTHONPATH"] == "barnabas-workers:/opt/x"
+    local = properties(SessionSettings(Path("/w"), "local[2]", properties=own))
+    assert local["spark.archives"] == "hdfs://h/a.zip"
+
+
 def test_properties_of_the_user_replace_ours_and_java_options_are_added() -> None:
     user = {"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1"}
     found = properties(SessionSettings(Path("/w"), master="local[2]", properties=user))

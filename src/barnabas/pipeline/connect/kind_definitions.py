@@ -205,6 +205,8 @@ def source_keys() -> list[ConfigKey]:
     return [_row(*row) for row in _SOURCE_ROWS]
 
 
+_ISOLATIONS: Final = ("shared", "own")
+
 _ENGINE_ROWS: Final[tuple[_EngineRow, ...]] = (
     (
         "delivery",
@@ -255,6 +257,26 @@ _ENGINE_ROWS: Final[tuple[_EngineRow, ...]] = (
         5,
         "The longest time in ms for which a source is read before its records are committed.",
         InRange(1),
+    ),
+    (
+        "records.per.second.max",
+        ConfigType.INT,
+        0,
+        _LOW,
+        "Records per second max",
+        6,
+        "The largest rate of the job in records a second; 0 for none.",
+        InRange(0),
+    ),
+    (
+        "isolation",
+        ConfigType.STRING,
+        "shared",
+        _LOW,
+        "Isolation",
+        7,
+        "shared, or own: a Spark application for this job, with properties application.spark.*",
+        OneOf(_ISOLATIONS),
     ),
 )
 

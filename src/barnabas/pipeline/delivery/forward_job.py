@@ -119,8 +119,18 @@ def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
         "startingOffsets": json.dumps(positions.offsets),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
-        "maxOffsetsPerTrigger": str(plan.max_records_per_batch),
+        "maxOffsetsPerTrigger": str(batch_limits(plan)[0]),
     }
+
+
+def batch_limits(plan: JobPlan) -> tuple[int, int]:
+    """Return the largest number of records of a batch, and the least ms from one to the next."""
+    rate, trigger_ms = plan.records_per_second_max, plan.trigger_ms
+    if not rate:
+        return plan.max_records_per_batch, trigger_ms
+    # Fewer than one batch of one record: the batches are further apart.
+    trigger_ms = max(trigger_ms, 100, -(-1000 // rate))
+    return max(1, min(plan.max_records_per_batch, rate * trigger_ms // 1000)), trigger_ms
 
 
 def figures_of(frame: DataFrame) -> DataFrame:
@@ -171,7 +181,7 @@ def started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
     return (
         writer.queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
         .option("checkpointLocation", str(scratch))
-        .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
+        .trigger(processingTime=f"{batch_limits(plan)[1]} milliseconds")
         .start()
     )
 

@@ -93,6 +93,12 @@ class JobPlan:
     max_records_per_batch: int = 100_000
     slice_ms: int = 2_000
     transaction_timeout_ms: int = 60_000
+    records_per_second_max: int = 0
+    """The largest rate of the job; 0 for none."""
+    is_isolated: bool = False
+    """True for a job that has a Spark application to itself."""
+    spark_properties: Mapping[str, str] = attrs.field(factory=dict[str, str], converter=_plain)
+    """The properties of that application."""
 
 
 @attrs.frozen

@@ -70,6 +70,8 @@ class SourceSession:
     def __init__(self, plan: TaskPlan, index: int) -> None:
         self.generation = plan.generation
         self._plan = plan
+        self._free_at = 0.0
+        """When the next poll is allowed by the largest rate."""
         self._policy = ErrorPolicy(plan.properties, plan.job, index)
         self._chain = build_record_chain(plan.properties, retries=self._policy.retries)
         named = {**plan.producer, "transactional.id": f"{plan.transactional_id}-{index}"}
@@ -84,15 +86,25 @@ class SourceSession:
         deadline = time.monotonic() + self._plan.slice_ms / 1000
         try:
             while time.monotonic() < deadline:
+                time.sleep(max(0.0, min(self._free_at, deadline) - time.monotonic()))
+                if time.monotonic() >= deadline:
+                    return
                 records, is_drained = self._poll()
                 if records:
                     self._write(records, figures)
                     self._task.commit()
+                    self._slow_down(len(records))
                 if is_drained:
                     return
         except BaseException:
             self._stop()
             raise
+
+    def _slow_down(self, records: int) -> None:
+        """Let the next poll wait as long as the records need at the largest rate."""
+        rate = self._plan.records_per_second_max
+        if rate:
+            self._free_at = max(self._free_at, time.monotonic()) + records / rate
 
     def _poll(self) -> tuple[list[SourceRecord], bool]:
         """Return the records of one transaction; True when the source is drained."""

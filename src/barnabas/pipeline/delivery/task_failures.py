@@ -16,6 +16,10 @@ MARK: Final = "barnabas-task-failure"
 _LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
 _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
+_OTHER_VERSION: Final = (
+    "the state in the checkpoint was written by another version of the query: bring that version "
+    "back, or run `barnabas job rebuild`"
+)
 # Texts of Spark and of librdkafka that a restart does not change, with what to report.
 _PERMANENT: Final = (
     ("UNKNOWN_TOPIC_OR_PART", "a topic of the job does not exist"),
@@ -23,6 +27,8 @@ _PERMANENT: Final = (
     ("GROUP_AUTHORIZATION_FAILED", "the job may not use its group"),
     ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "the job may not use its transactional ids"),
     ("SaslAuthenticationException", "the broker refused the credentials"),
+    ("SCHEMA_NOT_COMPATIBLE", _OTHER_VERSION),
+    ("ROW_FORMAT_VALIDATION_FAILURE", _OTHER_VERSION),
     (
         "CANNOT_LOAD_STATE_STORE",
         "the state in the checkpoint cannot be loaded: restart the job when its storage answers "

@@ -54,4 +54,5 @@ def task_plan(
         offsets_topic=plan.offsets_topic,
         slice_ms=plan.slice_ms,
         records_max=plan.max_records_per_batch,
+        records_per_second_max=plan.records_per_second_max / max(1, len(plan.task_configs)),
     )

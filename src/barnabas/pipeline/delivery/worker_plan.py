@@ -26,6 +26,8 @@ class TaskPlan:
     offsets_topic: str = ""
     slice_ms: int = 0
     records_max: int = 0
+    records_per_second_max: float = 0.0
+    """The largest rate of one task of a source; 0 for none."""
 
 
 def transactional_id(plan: TaskPlan, topic: str, partition: int) -> str:

@@ -26,6 +26,8 @@ TARGET_TOPIC: Final = "target.topic"
 
 _OWN_KINDS: Final = {TOPIC_COPY_CLASS: JobKind.COPY, VIEW_CLASS: JobKind.VIEW}
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_OWN: Final = "own"
+_APPLICATION: Final = "application."
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 
@@ -123,7 +125,20 @@ def job_plan(
         max_records_per_batch=_number(parsed["batch.records.max"]),
         slice_ms=_number(parsed.get("transaction.boundary.interval.ms") or parsed["slice.ms"]),
         transaction_timeout_ms=_timeout_ms(timeout_ms),
+        records_per_second_max=_number(parsed["records.per.second.max"]),
+        spark_properties=_own_application(properties, str(parsed["isolation"])),
+        is_isolated=parsed["isolation"] == _OWN,
     )
+
+
+def _own_application(properties: Mapping[str, str], isolation: str) -> dict[str, str]:
+    """Return the properties of a job's own application. Raises ConfigValueError."""
+    found = with_prefix(properties, _APPLICATION)
+    if found and isolation != _OWN:
+        name, value = next(iter(found.items()))
+        reason = "Properties of an application need isolation=own: other jobs share the runner's"
+        raise ConfigValueError.of(_APPLICATION + name, value, reason)
+    return found
 
 
 def _list(value: ParsedValue) -> list[str]:

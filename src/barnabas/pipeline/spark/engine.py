@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from barnabas.pipeline.delivery.checkpoint_files import checkpoint_of
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.delivery.spark_library import SparkSession
@@ -83,15 +85,23 @@ class Engine:
         EngineStoppedError without a session.
         """
         from barnabas.pipeline.delivery import forward_job, slices_job
+        from barnabas.pipeline.spark import own_application
         from barnabas.pipeline.streams.views import view_job
 
         job: RunningJob
+        if plan.is_isolated:
+            job = own_application.start(self._settings, attrs.evolve(plan, is_isolated=False))
+            return self._kept(job)
         if plan.kind is JobKind.VIEW:
             job = view_job.start(plan, self._view_directory)
         elif plan.kind is JobKind.SOURCE:
             job = slices_job.start(self.session, plan)
         else:
             job = forward_job.start(self.session, plan, self._settings.work_directory)
+        return self._kept(job)
+
+    def _kept(self, job: RunningJob) -> RunningJob:
+        """Return a job that ends with the engine."""
         with self._lock:
             self._jobs = [other for other in self._jobs if other.is_running()] + [job]
         return job

@@ -16,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
-from barnabas.pipeline.spark import class_archive, jar_cache
+from barnabas.pipeline.spark import class_archive, jar_cache, worker_environment
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _JVM_OPTIONS: Final = (
@@ -29,6 +29,10 @@ _EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 )
+_ARCHIVES: Final = "spark.archives"
+_PYTHON_PATH: Final = "spark.executorEnv.PYTHONPATH"
+_MERGED: Final = (_ARCHIVES, _PYTHON_PATH)
+"""What the user gives is added to ours."""
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -99,8 +103,11 @@ class SparkProcess:
         except jar_cache.JarsUnavailableError as error:
             raise SparkUnavailableError(str(error)) from error
         archive = class_archive.choose(settings.cache_directory, jars)
+        packages = None
+        if not settings.is_local:
+            packages = worker_environment.find_or_pack(settings.cache_directory)
         configuration = pyspark().SparkConf(loadDefaults=False)
-        for name, value in spark_properties(settings, jars, archive).items():
+        for name, value in spark_properties(settings, jars, archive, packages).items():
             configuration.set(name, value)
         os.environ.update(_environment(settings))
         try:
@@ -150,14 +157,22 @@ def _environment(settings: SessionSettings) -> dict[str, str]:
     """Return variables that Spark reads when its JVM starts."""
     found = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if settings.is_local:
-        found["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return found
+        return {**found, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # The executors' hosts have another path to Python than this one.
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return {**found, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", version)}
 
 
 def spark_properties(
-    settings: SessionSettings, jars: jar_cache.Jars, archive: class_archive.Choice
+    settings: SessionSettings,
+    jars: jar_cache.Jars,
+    archive: class_archive.Choice,
+    packages: Path | None = None,
 ) -> dict[str, str]:
-    """Return the properties of the session; those of the user replace ours."""
+    """Return the properties of the session; those of the user replace ours.
+
+    `packages` is the archive of `worker_environment` for a master that is not local.
+    """
     options = [*_JVM_OPTIONS, *archive.options]
     if settings.is_short_lived:
         options.append("-XX:TieredStopAtLevel=1")
@@ -186,13 +201,29 @@ def spark_properties(
             "spark.driver.extraClassPath": jars.class_path,
         }
     else:
-        found["spark.jars"] = ",".join(map(str, jars.files))
+        found |= _of_cluster(settings, jars, packages)
     if _is_local_path(settings.checkpoint_directory):
         found["spark.sql.streaming.checkpointFileManagerClass"] = _FILE_MANAGER
-    found |= settings.properties
+    merged = () if settings.is_local else _MERGED
+    found |= {name: value for name, value in settings.properties.items() if name not in merged}
     extra = settings.properties.get("spark.driver.extraJavaOptions", "")
     found["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
     return found
+
+
+def _of_cluster(
+    settings: SessionSettings, jars: jar_cache.Jars, packages: Path | None
+) -> dict[str, str]:
+    """Return the properties that send jars and Python packages to executors."""
+    directory = worker_environment.DIRECTORY
+    archives = [settings.properties.get(_ARCHIVES), packages and f"{packages}#{directory}"]
+    # Spark starts the Python daemon in the directory where it unpacks the archives.
+    python_path = [directory, settings.properties.get(_PYTHON_PATH)]
+    return {
+        "spark.jars": ",".join(map(str, jars.files)),
+        _ARCHIVES: ",".join(each for each in archives if each),
+        _PYTHON_PATH: os.pathsep.join(each for each in python_path if each),
+    }
 
 
 def _is_local_path(directory: str | None) -> bool:

@@ -1,0 +1,129 @@
+"""The Python packages of Spark's workers on other hosts, packed into one archive.
+
+The archive has barnabas, what its extra `spark` needs, and the packages that bring plug-ins, as
+they are installed here. PySpark is not in it: every host of a Spark cluster has it. Python is not
+in it either: hosts need the same minor version and platform as this one.
+"""
+
+import hashlib
+import platform
+import re
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import barnabas
+from barnabas.pipeline.connect.plugin_registry import ENTRY_POINT_GROUPS
+
+DIRECTORY: Final = "barnabas-workers"
+"""Where the archive is unpacked, in the directory of each executor."""
+
+_ROOT: Final = "barnabas"
+_EXTRA: Final = "spark"
+_OF_SPARK: Final = frozenset({"pyspark", "py4j"})
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_EXTRA_MARKER: Final = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
+_UNUSED: Final = frozenset({"__pycache__", "tests", "include"})
+_KEPT_S: Final = 24 * 3_600.0
+
+
+def find_or_pack(cache: Path) -> Path:
+    """Return the archive of what is installed now, packed when the cache lacks it."""
+    packages = _packages()
+    found = cache / f"workers-{_digest(packages)}.tar.gz"
+    if found.exists():
+        found.touch()
+        return found
+    cache.mkdir(parents=True, exist_ok=True)
+    _remove_old(cache)
+    with tempfile.NamedTemporaryFile(dir=cache, suffix=".partial", delete=False) as partial:
+        try:
+            # Level 1: the packages are libraries, which a higher level hardly makes smaller.
+            with tarfile.open(fileobj=partial, mode="w:gz", compresslevel=1) as archive:
+                for name, path in _files(packages):
+                    archive.add(path, name, recursive=False)
+            Path(partial.name).replace(found)
+        except BaseException:
+            Path(partial.name).unlink(missing_ok=True)
+            raise
+    return found
+
+
+def _remove_old(cache: Path) -> None:
+    """Remove archives that no runner has used for a day."""
+    for path in cache.glob("workers-*.tar.gz"):
+        if time.time() - path.stat().st_mtime > _KEPT_S:
+            path.unlink(missing_ok=True)
+
+
+def _packages() -> dict[str, metadata.Distribution]:
+    """Return the installed packages that workers need, by name, without barnabas itself."""
+    found: dict[str, metadata.Distribution] = {}
+    left = [*_required(_ROOT, _EXTRA), *_plugin_packages()]
+    while left:
+        name = left.pop()
+        if name in found or name in _OF_SPARK or name == _ROOT:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # it is for another platform or version
+        left += _required(name, None)
+    return dict(sorted(found.items()))
+
+
+def _plugin_packages() -> Iterator[str]:
+    for group in ENTRY_POINT_GROUPS:
+        for entry in metadata.entry_points(group=group):
+            if entry.dist is not None:
+                yield _normal(entry.dist.name)
+
+
+def _required(package: str, extra: str | None) -> Iterator[str]:
+    """Return the names of the packages that a package requires, with those of an extra."""
+    try:
+        requirements = metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return
+    for text in requirements:
+        marker = _EXTRA_MARKER.search(text)
+        name = _NAME.match(text)
+        if name is not None and (marker is None or marker[1] == extra):
+            yield _normal(name[0])
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _files(packages: dict[str, metadata.Distribution]) -> Iterator[tuple[str, Path]]:
+    """Return all files with their names in the archive."""
+    root = Path(barnabas.__file__).parent
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not _is_unused(path.relative_to(root)):
+            yield f"{_ROOT}/{path.relative_to(root)}", path
+    for package in packages.values():
+        for entry in package.files or ():
+            path = Path(str(package.locate_file(entry)))
+            if ".." not in entry.parts and not _is_unused(Path(entry)) and path.is_file():
+                yield str(entry), path
+
+
+def _is_unused(path: Path) -> bool:
+    return bool(_UNUSED.intersection(path.parts)) or path.suffix == ".pyc"
+
+
+def _digest(packages: dict[str, metadata.Distribution]) -> str:
+    """Return a text that changes with Python, the packages, and the code of barnabas."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {platform.platform()}".encode())
+    for name, package in packages.items():
+        digest.update(f"{name} {package.version}\n".encode())
+    for name, path in _files({}):
+        digest.update(name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
