@@ -60,7 +60,7 @@ SPECIAL: Mapping[
     str, tuple[Callable[[], TrialCluster], Callable[[Any, Any], list[Figure]], Any]
 ] = {
     "cut-leader": (ProxiedCluster, network.cut_leader, 0),
-    "slow-follower": (ProxiedCluster, network.slow_follower, 60),
+    "slow-follower": (network.far_nodes, network.far_follower, 60),
     "disk-full": (FaultyCluster, disks.fail_log_directory, ENOSPC),
     "disk-broken": (FaultyCluster, disks.fail_log_directory, EIO),
     "slow-syncs": (FaultyCluster, disks.slow_syncs, 5),

@@ -61,8 +61,8 @@ ROWS = (
     Row(
         "8",
         "high_watermark_outruns_a_returning_follower",
-        lambda: ProxiedCluster({"replica.lag.time.max.ms": "5000"}),
-        network.slow_follower,
+        lambda: network.far_nodes({"replica.lag.time.max.ms": "5000"}),
+        network.far_follower,
         40,
     ),
     Row("9", "broken_disk_is_ignored", FaultyCluster, disks.fail_log_directory, EIO),

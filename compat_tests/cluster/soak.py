@@ -40,7 +40,7 @@ _LEFT_OPEN_MAX = 40
 _CLOSED_S = 30.0
 _CONFIG = {
     "replica.lag.time.max.ms": "5000",
-    "replica.fetch.response.max.bytes": str(reassignments.FETCH_BYTES),
+    "replica.fetch.response.max.bytes": "200000",
 }
 
 
@@ -67,7 +67,7 @@ STEPS: Mapping[str, Trial] = {
     "9 slow syncs": (disks.slow_syncs, 2),
     "9 broken metadata directory": (disks.fail_metadata_directory, 0),
     "10 rolling restart": (restarts.rolling_restart, 0),
-    "11 reassignment": (reassignments.throttled_reassignment, 12),
+    "11 reassignment": (reassignments.throttled_reassignment, 48),
     "12 voters": (voters.rotate_voters, 0),
     "13 coordinators": (coordinators.kill_coordinators, 3),
     "14 racks": (racks.follower_reads, 5),

@@ -24,8 +24,8 @@ def test_leader_that_is_cut_off_acks_nothing_false(*, is_controller: bool) -> No
 
 
 def test_slow_follower_leaves_the_isr_and_returns_under_load() -> None:
-    with ProxiedCluster(QUICK_ISR) as trial:
-        network.slow_follower(trial, 40)
+    with network.far_nodes(QUICK_ISR) as trial:
+        network.far_follower(trial, 40)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Steps 7 and 8: a leader that is cut off, and a follower behind a slow network."""
 
 import time
+from collections.abc import Mapping
 
 from compat_tests.cluster import observation
 from compat_tests.cluster.bulk_load import BulkProducer, SteadyLoad
@@ -16,7 +17,8 @@ from compat_tests.cluster.steps.trial import (
 )
 
 _REJOINED_S = 60.0
-_FAR_S = 0.01
+_FAR_S = 0.15
+_FAR_FETCH_BYTES = 32 << 20
 _CUT_S = 60.0
 """How long a leader is cut off at most: several elections of the quorum, and a session."""
 
@@ -57,13 +59,27 @@ def cut_leader(
     ]
 
 
-def slow_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
+def far_nodes(config: Mapping[str, str] | None = None) -> ProxiedCluster:
+    """Return a cluster whose followers fetch enough at a time for `far_follower`."""
+    sizes = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
+    return ProxiedCluster({**dict.fromkeys(sizes, str(_FAR_FETCH_BYTES)), **(config or {})})
+
+
+def far_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
+    """Step 8, when the follower returns behind 150 ms, far more than the time between two batches.
+
+    It never has all that the leader has, and joins only because the leader waits for it.
+    """
+    return slow_follower(cluster, seconds, returning=Rule(delay_s=_FAR_S))
+
+
+def slow_follower(
+    cluster: ProxiedCluster, seconds: float, *, returning: Rule | None = None
+) -> list[Figure]:
     """Step 8: a follower behind 200 ms and 1 MB/s leaves the ISR, and returns under load.
 
-    It returns behind 10 ms, which is longer than the time between two batches of the load: it never
-    has all that the leader has, and joins only because the leader waits for it. The load is half of
-    what the cluster takes, before, while and after the follower is slow. It has acks=1: a producer
-    with acks=all waits for the slow follower, which then never falls behind.
+    The load is half of what the cluster takes, before, while and after the follower is slow. It has
+    acks=1: a producer with acks=all waits for the slow follower, which then never falls behind.
     """
     topic = create_topic(cluster, 1)
     state = observation.partitions(cluster.addresses[1], topic)[0]
@@ -80,7 +96,7 @@ def slow_follower(cluster: ProxiedCluster, seconds: float) -> list[Figure]:
             lambda: slow not in observation.partitions(leader, topic)[0].isr, seconds
         )
         pinger.wait_for_acks(time.monotonic(), 30)
-        cluster.proxy.set_rule(slow, state.leader, Rule(delay_s=_FAR_S))
+        cluster.proxy.set_rule(slow, state.leader, returning or Rule())
         rejoined = wait_in_sync(cluster, topic, _REJOINED_S)
         cluster.proxy.heal()
         time.sleep(1)

@@ -30,7 +30,7 @@ TARGET = 4
 _RECORD_BYTES = 1000
 _PINGED = 3
 _BATCH_BYTES = 16_000
-FETCH_BYTES = 50_000
+_FETCH_BYTES = 50_000
 _MEASURED_S = 4.0
 _ACCURACY = 0.1
 """A rate is kept to within a fetch from each leader, and 100 ms without fetches: with large batches
@@ -46,7 +46,7 @@ _GAP_S = 3.0
 
 def four_nodes() -> BarnabasCluster:
     """Return a cluster with a fourth broker; fetches of followers are small beside the throttle."""
-    return BarnabasCluster({"replica.fetch.response.max.bytes": str(FETCH_BYTES)}, nodes=4)
+    return BarnabasCluster({"replica.fetch.response.max.bytes": str(_FETCH_BYTES)}, nodes=4)
 
 
 def throttled_reassignment(cluster: TrialCluster, megabytes: float) -> list[Figure]:
