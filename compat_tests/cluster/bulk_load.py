@@ -22,10 +22,11 @@ class BulkProducer:
         partitions: int,
         acks: str = "all",
         batch_bytes: int = 1_000_000,
+        first: int = 0,
     ) -> None:
         self.failures: list[str] = []
         self._topic = topic
-        self._partitions = itertools.cycle(range(partitions))
+        self._partitions = itertools.cycle(range(first, partitions))
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
