@@ -57,7 +57,7 @@ def _leave_nothing_open(cluster: BarnabasCluster, _: float) -> None:
 
 
 ROWS = (
-    Row("7", "leader_alone_acks", ProxiedCluster, network.cut_leader),
+    Row("7", "leader_alone_commits", ProxiedCluster, network.cut_leader),
     Row(
         "8",
         "high_watermark_outruns_a_returning_follower",
@@ -77,7 +77,7 @@ ROWS = (
     Row("12", "voters_are_known_by_node_id", voters.five_nodes, voters.change_voters),
     Row(
         "13",
-        "failed_markers_count_as_written",
+        "coordinators_begin_empty",
         BarnabasCluster,
         coordinators.kill_coordinators,
         3,

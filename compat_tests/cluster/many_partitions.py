@@ -51,12 +51,18 @@ class MeteredCluster(BarnabasCluster):
 
 
 class HoldWatch:
-    """The holds of the loops of some nodes since this was made; nothing for Apache Kafka."""
+    """The holds of the loops of some nodes since this was made; nothing for Apache Kafka.
+
+    Nodes that do not run are watched from their start on.
+    """
 
     def __init__(self, cluster: TrialCluster, node_ids: list[int]) -> None:
         ports = cluster.metrics if isinstance(cluster, MeteredCluster) else {}
         self._ports = {each: ports[each] for each in node_ids if each in ports}
-        self._before = {each: _hold_buckets(port) for each, port in self._ports.items()}
+        self._before = {
+            each: _hold_buckets(port) if cluster.nodes[each].is_running else {}
+            for each, port in self._ports.items()
+        }
 
     def figures(self, phase: str) -> list[Figure]:
         """Return the longest hold of any of the nodes, in CPU time and on the wall clock."""
@@ -64,7 +70,7 @@ class HoldWatch:
         for node_id, port in self._ports.items():
             before = self._before[node_id]
             for (clock, bound), count in _hold_buckets(port).items():
-                if count > before[clock, bound]:
+                if count > before.get((clock, bound), 0):
                     longest[clock] = max(longest[clock], bound)
         if not self._ports:
             return []
@@ -249,7 +255,7 @@ def _restart(
     cluster: TrialCluster, killed: int, views: Mapping[int, View], topics: list[str]
 ) -> list[Figure]:
     """Start the killed node again; return when all replicas are in sync."""
-    watch = HoldWatch(cluster, list(views))
+    watch, own = HoldWatch(cluster, list(views)), HoldWatch(cluster, [killed])
     began = time.monotonic()
     cluster.nodes[killed].start()
     ready = time.monotonic() - began
@@ -257,5 +263,6 @@ def _restart(
     return [
         Figure("restart of the node: until it is ready", "s", ready),
         Figure("restart of the node: until all are in sync", "s", time.monotonic() - began),
+        *own.figures("restart of the node, on it"),
         *watch.figures("restart of the node, on the others"),
     ]

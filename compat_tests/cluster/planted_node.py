@@ -7,16 +7,15 @@ of the ladder must notice (`make ladder-mistakes`).
 import itertools
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def leader_alone_acks() -> None:
-    """acks=all is answered as soon as the leader has the records."""
+def leader_alone_commits() -> None:
+    """Records are committed as soon as the leader has them."""
     from barnabas.cluster.replication.leader_state import LeaderState
-    from barnabas.protocol.errors import ErrorCode
 
-    LeaderState.acks_outcome = lambda *_: ErrorCode.NONE  # type: ignore[method-assign]
+    LeaderState.high_watermark = lambda _, end, __: end  # type: ignore[method-assign]
 
 
 def high_watermark_outruns_a_returning_follower() -> None:
@@ -57,12 +56,16 @@ def voters_are_known_by_node_id() -> None:
     VoterSet.is_voter = lambda voters, key: key.id in voters.voters  # type: ignore[method-assign]
 
 
-def failed_markers_count_as_written() -> None:
-    """A coordinator takes every answer to its markers for a success."""
-    from barnabas.protocol.errors import ErrorCode
-    from barnabas.server.coordinators.transactions import marker_routing
+def coordinators_begin_empty() -> None:
+    """A coordinator that moves to another node does not replay its log there."""
+    from barnabas.log import PartitionLog
+    from barnabas.server.coordinators import coordinator_partition
 
-    marker_routing.outcomes_of = lambda entry, _: dict.fromkeys(entry.partitions, ErrorCode.NONE)
+    def skip(log: PartitionLog, _: object) -> Iterator[None]:
+        yield
+        return log.log_end_offset
+
+    coordinator_partition.replay_log = skip
 
 
 def racks_are_ignored() -> None:
@@ -118,13 +121,13 @@ def files_of_deleted_logs_stay_open() -> None:
 MISTAKES: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
-        leader_alone_acks,
+        leader_alone_commits,
         high_watermark_outruns_a_returning_follower,
         broken_disk_is_ignored,
         no_controlled_shutdown,
         throttle_is_ignored,
         voters_are_known_by_node_id,
-        failed_markers_count_as_written,
+        coordinators_begin_empty,
         racks_are_ignored,
         high_watermark_of_the_quorum_falls,
         files_of_deleted_logs_stay_open,
