@@ -92,6 +92,7 @@ class Simulation:
     """
 
     core_type: type[RaftCore] = RaftCore
+    has_pre_votes: bool = True
 
     def __init__(
         self,

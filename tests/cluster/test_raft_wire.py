@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +23,10 @@ from barnabas.cluster.quorum.snapshot_wire import SnapshotBytes, SnapshotPart
 from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from barnabas.protocol.messages.fetch import FetchResponse as FetchResponseMessage
 from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
+from tests.cluster import wire_seeds
 from tests.cluster.states import CLUSTER_ID, uuid
 
 ENDPOINT = Endpoint("CONTROLLER", "localhost", 9093)
@@ -190,3 +193,21 @@ def test_request_for_another_partition_is_refused(change: str) -> None:
     with pytest.raises(KafkaError) as refused:
         raft_wire.read_vote_request(request, CLUSTER_ID, 1)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("old_peers", [0, 1, 2])
+def test_quorum_of_seeds_works_over_bytes_and_with_old_peers(old_peers: int) -> None:
+    for seed in range(old_peers, 12, 3):
+        wire_seeds.run(seed)
+
+
+def test_quorum_of_seeds_finds_a_field_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = raft_wire.read_fetch_response
+
+    def without_divergence(response: FetchResponseMessage) -> tuple[FetchResponse, bytes] | None:
+        found = read(response)
+        return found and (attrs.evolve(found[0], diverging=None), found[1])
+
+    monkeypatch.setattr(raft_wire, "read_fetch_response", without_divergence)
+    with pytest.raises(AssertionError, match="HW: a committed record changed"):
+        wire_seeds.run(0)

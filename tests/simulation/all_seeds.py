@@ -8,7 +8,11 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from tests.simulation.mistake_table import MISTAKES, violation_of
+from tests.cluster import wire_seeds
+from tests.simulation.mistake_table import MISTAKES, Simulated, violation_of
+
+_WITHOUT_MISTAKES = (Simulated("Raft over bytes", wire_seeds.run),)
+"""Simulations that no row of the table uses."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     failures = 0
-    for simulation in dict.fromkeys(each.simulation for each in MISTAKES):
+    simulations = (each.simulation for each in MISTAKES)
+    for simulation in dict.fromkeys((*simulations, *_WITHOUT_MISTAKES)):
         for seed in range(given.seeds):
             found = violation_of(simulation, seed)
             if found:
