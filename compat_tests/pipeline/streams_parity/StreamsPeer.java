@@ -55,7 +55,8 @@ import org.apache.kafka.streams.test.TestRecord;
  *
  * A line is {"topology": name, "cases": [[[topic, key, value, timestamp], ..], ..]}; its answer is one
  * line: for each case a list with the outputs of each record, [key, window, value, timestamp]. Keys and
- * values are texts; a window is [start, end] or null.
+ * values are texts; a window is [start, end] or null. With arguments (bootstrap servers, a directory of
+ * state, then topologies and their output topics) it runs the topologies on a cluster instead.
  */
 public class StreamsPeer {
     static final ObjectMapper MAPPER = new ObjectMapper();
@@ -435,27 +436,34 @@ public class StreamsPeer {
         return node;
     }
 
-    /** Runs a topology on a cluster, with exactly-once delivery, until the input ends. */
-    static void serve(String bootstrap, String topology, String outputTopic, String state) throws Exception {
+    /** Returns a topology as an application of a cluster, with exactly-once delivery. */
+    static KafkaStreams application(String bootstrap, String topology, String output, String state) {
         StreamsBuilder builder = new StreamsBuilder();
-        TOPOLOGIES.get(topology).build(builder, new Output(outputTopic));
+        TOPOLOGIES.get(topology).build(builder, new Output(output));
         Properties properties = new Properties();
-        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, outputTopic);
+        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, output);
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, state);
         properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         properties.put("auto.offset.reset", "earliest");
-        try (KafkaStreams streams = new KafkaStreams(builder.build(properties), properties)) {
-            streams.start();
-            while (System.in.read() >= 0) {
-            }
+        return new KafkaStreams(builder.build(properties), properties);
+    }
+
+    /** Runs topologies on a cluster until the input ends; the arguments are pairs of topology and topic. */
+    static void serve(String[] arguments) throws Exception {
+        List<KafkaStreams> running = new ArrayList<>();
+        for (int place = 2; place < arguments.length; place += 2) {
+            running.add(application(arguments[0], arguments[place], arguments[place + 1], arguments[1]));
         }
+        running.forEach(KafkaStreams::start);
+        while (System.in.read() >= 0) {
+        }
+        running.forEach(KafkaStreams::close);
     }
 
     public static void main(String[] arguments) throws Exception {
         if (arguments.length > 0) {
-            serve(arguments[0], arguments[1], arguments[2], arguments[3]);
+            serve(arguments);
             return;
         }
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

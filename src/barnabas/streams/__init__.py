@@ -35,6 +35,13 @@ from barnabas.pipeline.streams.serdes import (
 from barnabas.pipeline.streams.state_directory import StateInUseError
 from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_queries import StreamFailedError, StreamQuery
+from barnabas.pipeline.streams.test_driver import TestDriver, TestRecord, UnknownTopicError
+from barnabas.pipeline.streams.views.live_view import (
+    LiveView,
+    ViewFailedError,
+    ViewNotReadyError,
+    ViewRow,
+)
 from barnabas.pipeline.streams.window_specs import Window, hopping, tumbling
 
 __all__ = [
@@ -50,6 +57,7 @@ __all__ = [
     "JobFailure",
     "JobProgress",
     "Json",
+    "LiveView",
     "Long",
     "OperatorError",
     "OutputError",
@@ -62,7 +70,13 @@ __all__ = [
     "StreamQuery",
     "String",
     "Table",
+    "TestDriver",
+    "TestRecord",
+    "UnknownTopicError",
     "Uuid",
+    "ViewFailedError",
+    "ViewNotReadyError",
+    "ViewRow",
     "Window",
     "hopping",
     "tumbling",

@@ -12,5 +12,7 @@ delivery `epochs` or `forward` writes the last one.
     interval_joins, window_specs                    joins of streams; windows as values
     output_frames       rows in the columns of the deliveries
     state_directory     checkpoints of an app
+    views               the rows of a table's topic in SQLite; serde_codecs: serdes of one value
+    test_driver         topologies for tests, without Kafka
     kernels             operators with state as pure functions, and the query that runs them
 """

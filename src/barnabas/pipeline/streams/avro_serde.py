@@ -106,6 +106,14 @@ class SubjectAvro(Serde):
         encode = functools.partial(_encoded, self.schema_id, self.schema)
         return functions().udf(encoder(encode), "binary")(value)
 
+    def load(self, data: bytes) -> Any:
+        """Return the value of Avro data. Raises DataError, RetriableError."""
+        return _decoded(self.urls, self.schema, data)
+
+    def dump(self, value: Any) -> bytes:
+        """Return a value as Avro data."""
+        return _encoded(self.schema_id, self.schema, value)
+
     def _type(self) -> DataType:
         return type_of(_parsed(self.schema), {})
 

@@ -141,6 +141,11 @@ def _long(value: Column) -> Column:
     return functions().unhex(functions().lpad(functions().hex(value), _LONG_DIGITS, "0"))
 
 
+def serde_of(frame: DataFrame, name: str) -> Serde | None:
+    """Return the serde with which a column is written unless one is named."""
+    return default_serde(frame.schema[name].dataType)
+
+
 def _encoded(frame: DataFrame, name: str, serde: Serde | None) -> Column:
     """Return the bytes of a column. Raises OutputError for a type without a serde."""
     kind = frame.schema[name].dataType

@@ -49,6 +49,11 @@ class StateDirectory:
         return str(self._path / "checkpoints")
 
     @property
+    def views(self) -> Path:
+        """Return the directory of views."""
+        return self._path / "views"
+
+    @property
     def work(self) -> Path:
         """Return the directory of scratch files."""
         return self._path / "work"

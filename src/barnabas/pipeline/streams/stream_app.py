@@ -26,10 +26,15 @@ from barnabas.pipeline.streams import output_frames, topic_reading
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Column, Serde, SerdeContext
 from barnabas.pipeline.streams.state_directory import StateDirectory, check_name, default_root
+from barnabas.pipeline.streams.stream_columns import KEY, VALUE
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamQuery
 from barnabas.pipeline.streams.topic_reading import OnError, TopicInput
+from barnabas.pipeline.streams.views.app_views import AppViews
+from barnabas.pipeline.streams.views.live_view import LiveView, ViewSpec
+from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
 
 _POLL_S: Final = 0.2
 
@@ -96,6 +101,7 @@ class App:
         self._queries: dict[str, StreamQuery] = {}
         self._letters: dict[TopicInput, str] = {}
         self._watcher: QueryWatcher | None = None
+        self._views = AppViews(self._client, self._state.views)
 
     @classmethod
     def attach(cls, session: SparkSession, name: str, *args: Any, **options: Any) -> Self:
@@ -152,7 +158,7 @@ class App:
             start,
             max_records,
         )
-        return Stream(topic_reading.read(self.spark, self._client, given), (given,))
+        return Stream(self._read(given), (given,))
 
     def table(
         self,
@@ -227,6 +233,41 @@ class App:
         self._queries[named] = query
         return query
 
+    def query(
+        self,
+        topic: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        windows: Window | None = None,
+        retention: Duration | None = None,
+        timeout_s: float = 60.0,
+    ) -> LiveView:
+        """Return the view of a table's topic, once it has read the topic: look-ups by key.
+
+        Serdes and windows of a topic that this app writes are known, others are bytes and none. The
+        first query of a topic opens its view, which keeps these serdes until the app stops.
+        Windows that ended longer than `retention` before the newest record are removed.
+
+        Raises ViewNotReadyError when the time is over, ViewStoreError when another process has the
+        view's file, ValueError for a serde that only Spark can read.
+        """
+        known = next((each for each in self._outputs.values() if each.topic == topic), None)
+        if known is not None and isinstance(known.records, Stream | Table):
+            windows = windows or known.records.windows
+            key = key or known.serdes.key or output_frames.serde_of(known.records.frame, KEY)
+            value = value or known.serdes.value
+            value = value or output_frames.serde_of(known.records.frame, VALUE)
+        spec = ViewSpec(
+            topic,
+            self._views.path(topic),
+            codec_of(self._prepared(key, topic, "key")),
+            codec_of(self._prepared(value, topic, "value")),
+            keys_of(windows),
+            None if retention is None else duration_ms(retention),
+        )
+        return self._views.open(spec, timeout_s)
+
     def start(self) -> None:
         """Start all queries and return. Raises StreamFailedError, StateInUseError."""
         if self._watcher is not None:
@@ -252,6 +293,7 @@ class App:
             self._watcher.stop()
         if self._engine is not None:
             self._engine.stop()
+        self._views.close()
         self._state.release()
 
     def run(self) -> None:
@@ -275,6 +317,9 @@ class App:
     def _client(self) -> dict[str, str]:
         return {**self._properties, "bootstrap.servers": self._bootstrap}
 
+    def _read(self, given: TopicInput) -> DataFrame:
+        return topic_reading.read(self.spark, self._client, given)
+
     def _prepared(self, serde: Serde | None, topic: str, side: str) -> Serde:
         return (serde or Bytes()).prepared(SerdeContext(topic, side, self._registry))
 
@@ -297,7 +342,7 @@ class App:
                     else:
                         waiting[each] = None
         for each in waiting:
-            stream = Stream(topic_reading.read(self.spark, self._client, each), (each,))
+            stream = Stream(self._read(each), (each,))
             name = f"{self.name}-{each.topic}-letters"
             query = self.write(stream.filter("false"), each.dead_letters, name=name)
             self._letters[each] = query.name

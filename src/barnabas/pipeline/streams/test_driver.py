@@ -1,0 +1,287 @@
+"""A driver for tests of apps: records in, records out, without Kafka.
+
+The topology runs on Spark as it does in an app, with the same operators and state. Its topics are
+files in a directory of the driver, and its results stay in memory.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn, Self
+
+import attrs
+
+from barnabas.pipeline.delivery.arrow_library import pa, pq
+from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
+from barnabas.pipeline.streams import topic_reading
+from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
+from barnabas.pipeline.streams.serdes import Bytes, Serde
+from barnabas.pipeline.streams.stream_app import App
+from barnabas.pipeline.streams.stream_columns import KEPT, OFFSET, PARTITION, PLACE, TOPIC
+from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, TopicInput
+from barnabas.pipeline.streams.views.view_keys import ViewKeys
+from barnabas.pipeline.streams.window_specs import Window
+
+_COLUMNS: Final = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    f"timestampType INT, headers {HEADERS_TYPE}"
+)
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_SETTINGS: Final = {"spark.sql.shuffle.partitions": "2"}
+
+
+@attrs.frozen
+class TestRecord:
+    """A record that goes into a topology, or comes out of it."""
+
+    __test__: ClassVar[bool] = False  # not a test class of pytest
+
+    key: Any
+    value: Any
+    timestamp: int = 0
+    """Milliseconds since 1970."""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    window: tuple[int, int] | None = None
+    """Start and end in ms of a windowed key that was read."""
+
+
+class UnknownTopicError(Exception):
+    """The topology does not read, or does not write, a topic."""
+
+
+class TestDriver:
+    """Runs what `describe` builds on an app: a function of the app that calls topic and write.
+
+        with TestDriver(describe) as driver:
+            driver.pipe("clicks", ("alice", {"url": "/"}, 1_000))
+            assert driver.read("clicks-by-user", key=String(), value=Long()) == [...]
+
+    Records that are piped before a read are one micro-batch. `session` is a Spark session of the
+    caller; without it the driver starts one, which takes seconds, so tests share a session.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(
+        self, describe: Callable[[App], object], *, session: SparkSession | None = None, **app: Any
+    ) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="barnabas-streams-test-"))
+        options: dict[str, Any] = {"state": self._directory / "state", **app}
+        if session is None:
+            self._app = _DriverApp("test", master="local[2]", spark=_SETTINGS, **options)
+        else:
+            self._app = _DriverApp.attach(session, "test", **options)
+        self._app.directory = self._directory
+        self._waiting: dict[str, list[dict[str, Any]]] = {}
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._batches = 0
+        self._queries: list[Any] = []
+        self._written: dict[str, list[dict[str, Any]]] = {}
+        self._read: dict[str, int] = {}
+        try:
+            describe(self._app)
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the queries, and the Spark session if the driver started it."""
+        for query in self._queries:
+            query.stop()
+        self._queries.clear()
+        self._app.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def pipe(self, topic: str, *records: TestRecord | Sequence[Any], partition: int = 0) -> None:
+        """Add records to a topic: `TestRecord`, or (key, value) or (key, value, timestamp).
+
+        Keys and values are those of the topic's serdes; bytes are taken as they are, None is null.
+        Raises UnknownTopicError when the topology does not read the topic.
+        """
+        given = self._app.inputs.get(topic)
+        if given is None:
+            raise UnknownTopicError(_unknown("read", topic, self._app.inputs))
+        for each in records:
+            record = each if isinstance(each, TestRecord) else TestRecord(*each)
+            place = (topic, partition)
+            offset = self._offsets[place] = self._offsets.get(place, -1) + 1
+            self._waiting.setdefault(topic, []).append(
+                {
+                    "key": _encoded(given.key, record.key),
+                    "value": _encoded(given.value, record.value),
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                    "timestamp": record.timestamp * 1000,
+                    "timestampType": 0,
+                    "headers": [{"key": name, "value": value} for name, value in record.headers],
+                }
+            )
+
+    def process(self) -> None:
+        """Run the records that were piped as one micro-batch of each query.
+
+        Raises StreamingQueryException of Spark when a query fails.
+        """
+        for topic, rows in self._waiting.items():
+            self._batches += 1
+            _write_file(self._app.inputs_of(topic), self._batches, rows)
+        self._waiting.clear()
+        for query in self._queries:
+            query.processAllAvailable()
+
+    def read(
+        self,
+        topic: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        windows: Window | None = None,
+    ) -> list[TestRecord]:
+        """Return the records written to a topic since the last read, after `process`.
+
+        `key` and `value` are serdes, bytes by default; `windows` are those of the keys. Records of
+        one key are in their order. Raises UnknownTopicError when the topology does not write it.
+        """
+        self.process()
+        if topic not in self._app.outputs() and topic not in self._written:
+            raise UnknownTopicError(_unknown("write", topic, self._app.outputs()))
+        rows = self._written.get(topic, [])
+        start = self._read.get(topic, 0)
+        self._read[topic] = len(rows)
+        keys = keys_of(windows)
+        return [_record(row, key or Bytes(), value or Bytes(), keys) for row in rows[start:]]
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        windows: Window | None = None,
+    ) -> dict[Any, Any]:
+        """Return the newest value of each key of a topic, without those that were deleted.
+
+        With windows, the keys are (key, start, end).
+        """
+        self.process()
+        self._read[topic] = 0
+        found: dict[Any, Any] = {}
+        for record in self.read(topic, key=key, value=value, windows=windows):
+            name = record.key if record.window is None else (record.key, *record.window)
+            found.pop(name, None)
+            if record.value is not None:
+                found[name] = record.value
+        return found
+
+    def _start(self) -> None:
+        session = self._app.spark
+        before = {name: session.conf.get(name) for name in _SETTINGS}
+        try:
+            for name, setting in _SETTINGS.items():
+                session.conf.set(name, setting)
+            self._queries = [self._query(*each) for each in self._app.frames().items()]
+        finally:
+            for name, setting in before.items():
+                session.conf.set(name, setting)
+
+    def _query(self, name: str, found: tuple[DataFrame, str | None]) -> Any:
+        rows, output_mode = found
+        writer = rows.writeStream.outputMode(output_mode or "append").foreachBatch(self._collect)
+        checkpoint = str(self._directory / "checkpoints" / name)
+        return writer.option("checkpointLocation", checkpoint).start()
+
+    def _collect(self, rows: DataFrame, batch: int) -> None:
+        del batch
+        columns = rows.columns
+        if KEPT in columns:
+            rows = rows.filter(KEPT)
+        if all(name in columns for name in PLACE):
+            rows = rows.orderBy(TOPIC, PARTITION, OFFSET)
+        for row in rows.collect():
+            found = row.asDict(recursive=True)
+            self._written.setdefault(found["topic"], []).append(found)
+
+
+class _DriverApp(App):
+    """An app whose topics are directories. The driver runs it."""
+
+    directory: Path
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.inputs: dict[str, TopicInput] = {}
+
+    def start(self) -> NoReturn:
+        """Raise RuntimeError: the driver runs the app."""
+        raise RuntimeError("the test driver runs the app: describe topics and writes only")
+
+    def inputs_of(self, topic: str) -> Path:
+        """Return the directory of a topic's records."""
+        found = self.directory / "topics" / topic
+        found.mkdir(parents=True, exist_ok=True)
+        return found
+
+    def outputs(self) -> Mapping[str, object]:
+        """Return the outputs that name a topic, by topic."""
+        return {each.topic: each for each in self._outputs.values() if each.topic is not None}
+
+    def frames(self) -> dict[str, tuple[DataFrame, str | None]]:
+        """Return the rows and the output mode of each query."""
+        self._assign_letters()
+        return {
+            name: (self._rows(output), output.output_mode) for name, output in self._outputs.items()
+        }
+
+    def _read(self, given: TopicInput) -> DataFrame:
+        self.inputs[given.topic] = given
+        source = self.spark.readStream.schema(_COLUMNS).parquet(str(self.inputs_of(given.topic)))
+        return topic_reading.decoded(source, given)
+
+
+def _write_file(directory: Path, number: int, rows: list[dict[str, Any]]) -> None:
+    """Write a file of records; Spark sees it when it is complete."""
+    names = list(rows[0])
+    kinds = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "partition": pa.int32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestampType": pa.int32(),
+        "headers": _HEADERS,
+    }
+    columns = [pa.array([row[name] for row in rows], kinds.get(name)) for name in names]
+    hidden = directory / f"_{number:06}.parquet"
+    pq.write_table(pa.Table.from_arrays(columns, names=names), hidden)
+    hidden.rename(directory / f"{number:06}.parquet")
+
+
+def _encoded(serde: Serde, value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return codec_of(serde).encode(value)
+
+
+def _record(row: Mapping[str, Any], key: Serde, value: Serde, keys: ViewKeys) -> TestRecord:
+    row_key = None if row["key"] is None else keys.row_key(bytes(row["key"]))
+    headers = row["headers"] or ()
+    return TestRecord(
+        None if row_key is None else codec_of(key).decode(row_key.key),
+        None if row["value"] is None else codec_of(value).decode(bytes(row["value"])),
+        row["timestamp_ms"],
+        tuple((each["key"], each["value"]) for each in headers),
+        (row_key.start_ms, row_key.end_ms) if row_key is not None and keys.is_windowed else None,
+    )
+
+
+def _unknown(verb: str, topic: str, known: Mapping[str, object]) -> str:
+    names = ", ".join(sorted(known)) or "none"
+    return f"the topology does not {verb} topic {topic}; the topics that it {verb}s: {names}"
