@@ -133,4 +133,5 @@ def _session(settings: RunnerSettings, directory: Path) -> SessionSettings:
         properties={k: v for k, v in properties.items() if k not in (_MASTER, _MEMORY)},
         master=properties.get(_MASTER, "local[*]"),
         driver_memory=properties.get(_MEMORY, "1g"),
+        formats=settings.lake_formats,
     )

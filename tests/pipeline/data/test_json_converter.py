@@ -110,3 +110,11 @@ def test_json_infinite_numbers_are_texts():
 def test_json_configured_schema_reads_plain_values():
     with_content = converter(schema_content='{"type":"int8"}')
     assert with_content.to_connect("t", b"5") == (s.INT8, 5)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_envelope_with_blanks_is_read(indent: int | None):
+    """Python's json writes a blank behind each colon and comma."""
+    envelope = {"schema": {"type": "string", "optional": False}, "payload": "ab"}
+    made, data = converter(), json.dumps(envelope, indent=indent).encode()
+    assert [made.to_connect("t", data) for _ in range(2)] == [(s.STRING, "ab")] * 2

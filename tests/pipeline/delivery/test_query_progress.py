@@ -39,3 +39,10 @@ def test_offsets_of_other_sources_are_ignored() -> None:
     for offset in (7, "text", None):
         report = {**REPORT, "sources": [{"endOffset": offset, "latestOffset": offset}]}
         assert BatchProgress.read(json.dumps(report)).lag == ()
+
+
+def test_offsets_that_look_like_topics_are_ignored_without_kafka() -> None:
+    offset = {"shard": {"0": 5}}
+    source = {"description": "FileStreamSource[..]", "endOffset": offset, "latestOffset": offset}
+    total = added(JobProgress(), BatchProgress.read(json.dumps({**REPORT, "sources": [source]})), 9)
+    assert total.lag == ()

@@ -94,6 +94,23 @@ def test_changed_configuration_starts_the_job_again(runner: LiveRunner) -> None:
     assert len(runner.engine.jobs) == runs
 
 
+def test_position_in_a_checkpoint_cannot_be_set(runner: LiveRunner) -> None:
+    config = {
+        "connector.class": "SparkSink",
+        "topics": "t",
+        "spark.format": "parquet",
+        "path": "/tmp/none",
+    }
+    body = {"name": "lake", "config": config, "initial_state": "STOPPED"}
+    assert runner.ask("POST", "/connectors", body)[0] == 201
+    runner.wait_states("lake", "STOPPED")
+    place = {"kafka_topic": "t", "kafka_partition": 0}
+    change = {"offsets": [{"partition": place, "offset": {"kafka_offset": 5}}]}
+    for method, sent in (("PATCH", change), ("DELETE", None)):
+        status, answer = runner.ask(method, "/connectors/lake/offsets", sent)
+        assert (status, "is in the checkpoint" in str(answer)) == (400, True)
+
+
 def test_permanent_failure_names_the_record_and_waits_for_a_restart(runner: LiveRunner) -> None:
     create(runner)
     runner.wait_states("c", "RUNNING", "RUNNING")

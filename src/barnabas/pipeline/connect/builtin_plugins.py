@@ -84,6 +84,7 @@ _SIMPLE_HEADERS: Final = {
 
 _SOURCES: Final = {
     "barnabas.DatagenSource": f"{_CONNECTORS}.datagen_source:DatagenSourceConnector",
+    "barnabas.SparkSource": f"{_CONNECTORS}.spark_source:SparkSourceConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector": (
         f"{_CONNECTORS}.jdbc_source:JdbcSourceConnector"
     ),
@@ -97,6 +98,7 @@ _SINKS: Final = {
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (
         f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector"
     ),
+    "barnabas.SparkSink": f"{_CONNECTORS}.spark_sink:SparkSinkConnector",
     "barnabas.TopicCopyConnector": "barnabas.pipeline.jobs.topic_copy:TopicCopyConnector",
     "barnabas.ViewConnector": "barnabas.pipeline.streams.views.view_connector:ViewConnector",
 }

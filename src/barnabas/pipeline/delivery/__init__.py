@@ -16,6 +16,10 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     marker_records          the markers in a topic, where they do not expire
     offset_refresh          commit the offsets of idle partitions before they expire
     epochs_removal          forget all that a job with state has stored
+    lake_job                start a sink of files or tables, which Spark writes; lake_rows its task
+    row_source_job          start one of Spark's sources; source_rows its task
+    spark_columns           Spark's columns and Connect's schemas; sampled_columns finds the first
+    hadoop_files            small files next to a lake's data
     start_positions         the first offset of each partition (a decision, without I/O)
     cluster_state           topics, offsets and limits, as the driver reads them
     kafka_properties        client properties for librdkafka and for Spark

@@ -37,6 +37,10 @@ class CollectedRows:
         pairs = [{"key": name, "value": data} for name, data in headers or ()]
         self._headers.append(pairs or None)
 
+    def more_columns(self) -> dict[str, Any]:
+        """Return columns beyond those of SCHEMA."""
+        return {}
+
     def poll(self) -> None:
         """Do nothing: rows cannot fail here."""
 
@@ -49,5 +53,34 @@ class CollectedRows:
             "topic": pa.array(self._topics, pa.string()),
             "partition": pa.array(self._partitions, pa.int32()),
             "headers": pa.array(self._headers, pa.list_(header)),
+            **self.more_columns(),
         }
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+TIMED_SCHEMA: Final = f"{SCHEMA}, timestamp_ms BIGINT"
+
+
+class TimedRows(CollectedRows):
+    """Rows with timestamps, in the columns of TIMED_SCHEMA."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timestamps_ms: list[int | None] = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> None:
+        """Take a record."""
+        super().produce(topic, value, key, partition, timestamp_ms, headers)
+        self._timestamps_ms.append(timestamp_ms or None)
+
+    def more_columns(self) -> dict[str, Any]:
+        """Return the timestamps."""
+        return {"timestamp_ms": pa.array(self._timestamps_ms, pa.int64())}

@@ -111,13 +111,15 @@ class _EpochTask:
         columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]
         partitions = batch.column("partition").to_pylist()
         timestamps_ms = batch.column("timestamp_ms").to_pylist()
+        headers = batch.column("headers").to_pylist()
         produce = begun.producer.produce
-        for topic, value, key, partition, timestamp_ms in zip(
-            *columns, partitions, timestamps_ms, strict=True
+        for topic, value, key, partition, timestamp_ms, own in zip(
+            *columns, partitions, timestamps_ms, headers, strict=True
         ):
             try:
                 target = BY_KEY if partition is None else partition
-                produce(topic, value, key, target, timestamp_ms or 0, None)
+                pairs = [(each["key"], each["value"]) for each in own] if own else None
+                produce(topic, value, key, target, timestamp_ms or 0, pairs)
             except RecordTooLargeError as error:
                 message = f"a record of epoch {self._current.next_epoch - 1} is too large: {error}"
                 raise TaskFailureError(message, is_permanent=True) from error

@@ -30,6 +30,7 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _REMEDY: Final = "run `barnabas job rebuild`"
+_HEADERS: Final = "array<struct<key: string, value: binary>>"
 # A node of a logical plan that deals rows out in no order that a repeated epoch would keep.
 _ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition \d+, ", re.MULTILINE)
 
@@ -39,9 +40,9 @@ def start(
 ) -> QueryJob:
     """Start the query that writes the rows of `frame`. Raises JobStartError.
 
-    The columns `key` and `value` are bytes or text. The columns `topic`, `partition` and
-    `timestamp_ms` are optional: without them a row goes to the plan's target topic, to the
-    partition of its key, with the present time.
+    The columns `key` and `value` are bytes or text. The columns `topic`, `partition`,
+    `timestamp_ms` and `headers` are optional: without them a row goes to the plan's target topic,
+    to the partition of its key, with the present time and no headers.
     """
     _check_repeatable(frame)
     session = frame.sparkSession
@@ -142,8 +143,8 @@ def _outputs(frame: DataFrame, target_topic: str | None) -> DataFrame:
     if target_topic is None and "topic" not in frame.columns:
         raise refused("the rows have no column `topic`, and the job has no target topic")
     defaults = {"topic": functions.lit(target_topic), "partition": functions.lit(None)}
-    defaults["timestamp_ms"] = functions.lit(None)
-    types = {"topic": "string", "partition": "int", "timestamp_ms": "bigint"}
+    defaults |= {"timestamp_ms": functions.lit(None), "headers": functions.lit(None)}
+    types = {"topic": "string", "partition": "int", "timestamp_ms": "bigint", "headers": _HEADERS}
     optional = [
         (frame[name] if name in frame.columns else defaults[name]).cast(kind).alias(name)
         for name, kind in types.items()

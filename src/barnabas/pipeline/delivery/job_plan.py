@@ -23,6 +23,15 @@ class JobKind(enum.StrEnum):
     """The rows of a table's topic are kept for look-ups, in the runner."""
     STREAM = "stream"
     """Rows of a user's query go to topics (forward, or epochs with state)."""
+    SPARK_SINK = "spark-sink"
+    """Records of topics become rows of files or tables (one of Spark's own sinks)."""
+    SPARK_SOURCE = "spark-source"
+    """Rows of one of Spark's own sources become records of topics (epochs)."""
+
+    @property
+    def is_source(self) -> bool:
+        """True when the job reads no topics."""
+        return self in (JobKind.SOURCE, JobKind.SPARK_SOURCE)
 
 
 class Guarantee(enum.StrEnum):

@@ -9,6 +9,7 @@ import attrs
 from barnabas.pipeline.delivery.job_plan import JobProgress, PartitionLag
 
 FIGURES: Final = "figures"
+_KAFKA: Final = "Kafka"
 _SUMS: Final = ("records", "written", "dead_letters", "transactions", "fenced", "skipped")
 _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 
@@ -65,6 +66,8 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
 def _lag(sources: list[dict[str, Any]]) -> tuple[PartitionLag, ...]:
     found: list[PartitionLag] = []
     for source in sources:
+        if not str(source.get("description", _KAFKA)).startswith(_KAFKA):
+            continue
         positions, newest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
         for topic, partitions in positions.items():
             for number, position in partitions.items():

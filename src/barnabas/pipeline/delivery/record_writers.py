@@ -6,7 +6,7 @@ task. One that raised is thrown away.
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from barnabas.pipeline.delivery.frame_writer import FrameWriter
 from barnabas.pipeline.delivery.job_plan import JobKind
@@ -42,17 +42,38 @@ class RecordWriter(Protocol):
         ...
 
 
-class WriterCache:
-    """The writers of this worker process, by job and generation."""
+P = TypeVar("P")
+W = TypeVar("W", bound="KeptWriter")
 
-    def __init__(self, create: Callable[[TaskPlan], RecordWriter]) -> None:
+
+class KeptWriter(Protocol):
+    """An object that a worker keeps for a job."""
+
+    def close(self, *, is_committed: bool) -> None:
+        """End the work of one task."""
+        ...
+
+    def stop(self) -> None:
+        """Release resources."""
+        ...
+
+
+class WriterCache(Generic[P, W]):
+    """The writers of this worker process, by job and generation.
+
+    `task_of` returns the part of a writer's plan that every job has.
+    """
+
+    def __init__(self, create: Callable[[P], W], task_of: Callable[[P], TaskPlan]) -> None:
         self._create = create
-        self._writers: dict[str, tuple[int, RecordWriter]] = {}
+        self._task_of = task_of
+        self._writers: dict[str, tuple[int, W]] = {}
 
     @contextlib.contextmanager
-    def borrowed(self, plan: TaskPlan) -> Generator[RecordWriter]:
+    def borrowed(self, plan: P) -> Generator[W]:
         """Lend the writer of a job for one transaction, and close it when that has ended."""
-        writer = self._take(plan)
+        task = self._task_of(plan)
+        writer = self._take(plan, task)
         try:
             yield writer
         except BaseException:
@@ -62,11 +83,11 @@ class WriterCache:
                 writer.stop()
             raise
         writer.close(is_committed=True)
-        self._writers[plan.job] = (plan.generation, writer)
+        self._writers[task.job] = (task.generation, writer)
 
-    def _take(self, plan: TaskPlan) -> RecordWriter:
-        generation, writer = self._writers.pop(plan.job, (None, None))
-        if writer is not None and generation == plan.generation:
+    def _take(self, plan: P, task: TaskPlan) -> W:
+        generation, writer = self._writers.pop(task.job, (None, None))
+        if writer is not None and generation == task.generation:
             return writer
         if writer is not None:
             writer.stop()
@@ -85,4 +106,8 @@ def create_writer(plan: TaskPlan) -> RecordWriter:
         return ChainCopy(plan)
 
 
-WRITERS: Final = WriterCache(create_writer)
+def _itself(plan: TaskPlan) -> TaskPlan:
+    return plan
+
+
+WRITERS: Final = WriterCache(create_writer, _itself)

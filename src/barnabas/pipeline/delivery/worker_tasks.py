@@ -11,14 +11,17 @@ from typing import Any, ClassVar, Protocol, Self
 
 from confluent_kafka import TopicPartition
 
-from barnabas.pipeline.delivery import epoch_tasks, slice_tasks
+from barnabas.pipeline.delivery import epoch_tasks, lake_rows, slice_tasks
+from barnabas.pipeline.delivery import source_rows as row_sources
 from barnabas.pipeline.delivery.arrow_rows import runs
 from barnabas.pipeline.delivery.collected_rows import CollectedRows
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.frame_rows import frame_runs
 from barnabas.pipeline.delivery.job_plan import RecordPosition
+from barnabas.pipeline.delivery.lake_rows import LakePlan
 from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
 from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
+from barnabas.pipeline.delivery.source_rows import RowsPlan
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import (
@@ -55,6 +58,16 @@ def converted(plan: TaskPlan, batches: Iterator[Any]) -> Iterator[Any]:
 def epoch(plan: EpochPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the rows of a shuffle partition in one transaction; yield one row of figures."""
     yield epoch_tasks.run(plan, batches).as_batch()
+
+
+def lake(plan: LakePlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the rows of records for a sink of Spark, then one row of figures."""
+    yield from lake_rows.run(plan, batches)
+
+
+def source_rows(plan: RowsPlan, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the records of a Spark source's rows, for the tasks that write an epoch."""
+    yield from row_sources.run(plan, batches)
 
 
 def source_slice(plan: TaskPlan, indexes: Iterator[int]) -> Iterator[Figures]:

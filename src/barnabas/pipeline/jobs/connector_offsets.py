@@ -60,6 +60,7 @@ class StoredOffsets:
     async def alter(self, name: str, offsets: Any) -> None:
         """Set positions of a stopped connector. Raises ConnectRestError."""
         self._service.check_stopped(name)
+        self._check_changeable(name)
         changes = _alterations(offsets)
         if self._service.is_source(name):
             self._check_source(name, changes)
@@ -74,6 +75,7 @@ class StoredOffsets:
     async def reset(self, name: str) -> None:
         """Remove all positions of a stopped connector, and its state. Raises ConnectRestError."""
         self._service.check_stopped(name)
+        self._check_changeable(name)
         group = self._group(name)
         if not self._service.is_source(name):
             await self._in_thread(self._groups.reset, group)
@@ -92,6 +94,15 @@ class StoredOffsets:
             self._forget_state(name, group)
         except Exception as error:
             raise GroupOffsetsError(f"the state of {name} was not removed: {error}") from error
+
+    def _check_changeable(self, name: str) -> None:
+        """Raise ConnectRestError (400) for a connector that ignores positions set from outside."""
+        connector = self._service.plugin(name).load()
+        if getattr(connector, "keeps_positions_in_checkpoint", False):
+            raise bad_request(
+                f"The position of connector {name} is in the checkpoint of its Spark query: to "
+                "read from elsewhere, create a connector with another name, path and checkpoint"
+            )
 
     def _check_source(self, name: str, changes: Sequence[Alteration]) -> None:
         """Raise ConnectRestError (400) for positions that the connector does not understand."""

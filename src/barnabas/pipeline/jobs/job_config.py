@@ -24,7 +24,12 @@ VIEW_CLASS: Final = "barnabas.ViewConnector"
 
 TARGET_TOPIC: Final = "target.topic"
 
-_OWN_KINDS: Final = {TOPIC_COPY_CLASS: JobKind.COPY, VIEW_CLASS: JobKind.VIEW}
+_OWN_KINDS: Final = {
+    TOPIC_COPY_CLASS: JobKind.COPY,
+    VIEW_CLASS: JobKind.VIEW,
+    "barnabas.SparkSink": JobKind.SPARK_SINK,
+    "barnabas.SparkSource": JobKind.SPARK_SOURCE,
+}
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _OWN: Final = "own"
 _APPLICATION: Final = "application."
@@ -93,13 +98,13 @@ def job_plan(
     """Return the plan of a valid configuration with resolved secrets. Raises ConfigValueError."""
     properties = full_properties(config, runner.converter_properties)
     kind = job_kind(plugin)
-    own = source_keys() if kind is JobKind.SOURCE else sink_keys()
+    own = source_keys() if kind.is_source else sink_keys()
     parsed = ConfigDef([*engine_keys(), *own]).parse(properties)
     name = properties["name"]
     consumer = {**runner.consumer_properties, **with_prefix(config, "consumer.override.")}
     producer = {**runner.producer_properties, **with_prefix(config, "producer.override.")}
-    topics = () if kind is JobKind.SOURCE else tuple(_list(parsed["topics"]))
-    pattern = None if kind is JobKind.SOURCE else str(parsed["topics.regex"]) or None
+    topics = () if kind.is_source else tuple(_list(parsed["topics"]))
+    pattern = None if kind.is_source else str(parsed["topics.regex"]) or None
     timeout_ms = producer.pop("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
     return JobPlan(
         name=name,
@@ -107,7 +112,7 @@ def job_plan(
         kind=kind,
         bootstrap=producer.pop("bootstrap.servers", runner.bootstrap),
         group_id=group_of(name, kind, config),
-        transactional_id=f"{runner.group_id}-{name}" if kind is JobKind.SOURCE else name,
+        transactional_id=f"{runner.group_id}-{name}" if kind.is_source else name,
         topics=topics,
         topics_pattern=pattern,
         target_topic=properties.get(TARGET_TOPIC),

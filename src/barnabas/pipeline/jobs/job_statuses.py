@@ -13,7 +13,7 @@ from barnabas.pipeline.connect.plugin_registry import (
     PluginNotFoundError,
     PluginRegistry,
 )
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, JobProgress
+from barnabas.pipeline.delivery.job_plan import JobPlan, JobProgress
 from barnabas.pipeline.jobs.core.job_supervision import JobState, ReportState
 from barnabas.pipeline.jobs.core.store_records import ActiveTopicRecord, StatusRecord
 from barnabas.pipeline.jobs.job_topics import source_topics
@@ -109,6 +109,6 @@ class JobStatuses:
 
 def _topics_of(plan: JobPlan, progress: JobProgress) -> set[str]:
     """Return the topics that a job reads, or the ones that a source's tasks name."""
-    if plan.kind is JobKind.SOURCE:
+    if plan.kind.is_source:
         return set(source_topics(plan))
     return {each.topic for each in progress.lag}

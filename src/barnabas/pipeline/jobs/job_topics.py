@@ -16,7 +16,7 @@ import attrs
 from barnabas.client import KafkaClient
 from barnabas.client.admin_calls import create_topic
 from barnabas.pipeline.connect.config_types import ConfigValueError
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery.job_plan import JobPlan
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -40,7 +40,7 @@ async def prepare_topics(client: KafkaClient, plan: JobPlan, known: Collection[s
     Raises ClientError when no broker answers, KafkaError when the broker refuses a topic, and
     ConfigValueError for bad settings.
     """
-    if plan.kind is not JobKind.SOURCE:
+    if not plan.kind.is_source:
         await _request_topics(client, [name for name in plan.topics if name not in known])
         return
     for topic in source_topics(plan):

@@ -18,7 +18,8 @@ from barnabas.config import ConfigError, properties_file
 from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
 from barnabas.pipeline.connect.config_providers import ProviderLimits
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
-from barnabas.pipeline.connect.config_validators import InRange, clean_name
+from barnabas.pipeline.connect.config_validators import InRange, OneOf, clean_name
+from barnabas.pipeline.connect.connectors.spark_sink import TABLE_FORMATS
 from barnabas.pipeline.jobs.core.job_supervision import RestartPolicy
 from barnabas.pipeline.jobs.job_config import RunnerDefaults
 
@@ -35,6 +36,11 @@ _LOW: Final = Importance.LOW
 
 def _key(name: str, kind: ConfigType, default: Any, text: str, **more: Any) -> ConfigKey:
     return ConfigKey(name, kind, default, _LOW, text, **more)
+
+
+def _known_formats(name: str, value: ParsedValue) -> None:
+    for each in value if isinstance(value, list) else ():
+        OneOf(TABLE_FORMATS)(name, each)
 
 
 DEFINITION: Final = ConfigDef(
@@ -124,6 +130,14 @@ DEFINITION: Final = ConfigDef(
             "Where jobs with state keep it; all hosts of a cluster must share it.",
         ),
         _key(
+            "lake.formats",
+            ConfigType.LIST,
+            [],
+            "The table formats of SparkSink and SparkSource whose libraries the runner fetches "
+            "once: delta.",
+            validator=_known_formats,
+        ),
+        _key(
             "view.dir",
             ConfigType.STRING,
             None,
@@ -160,6 +174,8 @@ class RunnerSettings:
     tracks_topics: bool
     allows_topics_reset: bool
     checkpoint_directory: str | None
+    lake_formats: tuple[str, ...]
+    """The table formats whose libraries the session has."""
     view_directory: Path
     """Where views of this group keep their rows."""
     spark_properties: Mapping[str, str]
@@ -202,6 +218,7 @@ class RunnerSettings:
             tracks_topics=parsed["topic.tracking.enable"] is True,
             allows_topics_reset=parsed["topic.tracking.allow.reset"] is True,
             checkpoint_directory=_optional(parsed["checkpoint.dir"]),
+            lake_formats=_names(parsed["lake.formats"]),
             view_directory=_view_directory(_optional(parsed["view.dir"]), defaults.group_id),
             spark_properties={k: v for k, v in properties.items() if k.startswith("spark.")},
         )
@@ -257,6 +274,10 @@ def _view_directory(given: str | None, group_id: str) -> Path:
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(given) if given else Path(cache) / "barnabas" / "views"
     return directory / quote(group_id, safe="")
+
+
+def _names(value: ParsedValue) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else ()
 
 
 def _optional(value: ParsedValue) -> str | None:

@@ -33,6 +33,7 @@ def decode_start(line: bytes) -> tuple[SessionSettings, JobPlan]:
     settings, plan = found["settings"], found["plan"]
     for name in ("work_directory", "cache_directory"):
         settings[name] = Path(settings[name])
+    settings["formats"] = tuple(settings["formats"])
     kinds: dict[str, Callable[[Any], Any]] = {
         "kind": JobKind,
         "guarantee": Guarantee,

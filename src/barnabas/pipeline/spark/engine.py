@@ -84,7 +84,7 @@ class Engine:
         Raises JobStartError when the plan cannot run (its `failure` says whether a restart helps),
         EngineStoppedError without a session.
         """
-        from barnabas.pipeline.delivery import forward_job, slices_job
+        from barnabas.pipeline.delivery import forward_job, lake_job, row_source_job, slices_job
         from barnabas.pipeline.spark import own_application
         from barnabas.pipeline.streams.views import view_job
 
@@ -96,6 +96,10 @@ class Engine:
             job = view_job.start(plan, self._view_directory)
         elif plan.kind is JobKind.SOURCE:
             job = slices_job.start(self.session, plan)
+        elif plan.kind is JobKind.SPARK_SINK:
+            job = lake_job.start(self.session, plan)
+        elif plan.kind is JobKind.SPARK_SOURCE:
+            job = row_source_job.start(self.session, plan)
         else:
             job = forward_job.start(self.session, plan, self._settings.work_directory)
         return self._kept(job)

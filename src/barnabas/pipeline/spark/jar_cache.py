@@ -1,7 +1,7 @@
-"""Spark's Kafka connector in the user's cache.
+"""Spark's Kafka connector and the libraries of table formats in the user's cache.
 
-The connector is not part of PySpark. It is fetched once, with Spark's own resolver, and kept per
-version of Spark; later sessions start without the resolver, which saves two seconds.
+They are not part of PySpark. Each is fetched once, with Spark's own resolver, and kept per version
+of Spark; later sessions start without the resolver, which saves two seconds.
 """
 
 import os
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ _FETCH_TIMEOUT_S: Final = 600.0
 
 
 class JarsUnavailableError(Exception):
-    """The connector is not in the cache and cannot be fetched."""
+    """A library is not in the cache and cannot be fetched."""
 
 
 @attrs.frozen
@@ -36,21 +37,26 @@ class Jars:
         return os.pathsep.join(map(str, self.files))
 
 
-def find(directory: Path) -> Jars | None:
+def find(directory: Path, package: str | None = None) -> Jars | None:
     """Return the jars in the cache for the installed version of PySpark, or None."""
-    files = tuple(sorted(_jars_directory(directory).glob("*.jar")))
+    files = tuple(sorted(_jars_directory(directory, package).glob("*.jar")))
     return Jars(files) if files else None
 
 
-def find_or_fetch(directory: Path) -> Jars:
-    """Return the jars, which are fetched when the cache lacks them. Raises JarsUnavailableError."""
-    return find(directory) or fetch(directory)
+def find_or_fetch(directory: Path, packages: Sequence[str] = ()) -> Jars:
+    """Return the jars of the connector and of further packages, fetched when the cache lacks them.
+
+    Raises JarsUnavailableError.
+    """
+    wanted: tuple[str | None, ...] = (None, *packages)
+    found = [find(directory, each) or fetch(directory, each) for each in wanted]
+    return Jars(tuple(file for jars in found for file in jars.files))
 
 
-def fetch(directory: Path) -> Jars:
-    """Fetch the connector for the installed PySpark. Raises JarsUnavailableError."""
+def fetch(directory: Path, package: str | None = None) -> Jars:
+    """Fetch a package, or the connector for the installed PySpark. Raises JarsUnavailableError."""
     directory.mkdir(parents=True, exist_ok=True)
-    connector = f"{_CONNECTOR}:{_spark_version()}"
+    connector = package or f"{_CONNECTOR}:{_spark_version()}"
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory) as scratch:
         resolved = _resolve(connector, Path(scratch))
         present = {path.name for path in _pyspark_jars().glob("*.jar")}
@@ -61,10 +67,10 @@ def fetch(directory: Path) -> Jars:
             artifact = jar.name.partition("_")[2]
             if artifact not in present:
                 shutil.copy(jar, whole / artifact)
-        target = _jars_directory(directory)
+        target = _jars_directory(directory, package)
         if not target.exists():
             whole.rename(target)
-    found = find(directory)
+    found = find(directory, package)
     if found is None:
         raise JarsUnavailableError(f"the resolver found no jar of {connector}")
     return found
@@ -107,7 +113,7 @@ def _resolve(connector: str, scratch: Path) -> list[Path]:
 
 def _unavailable(connector: str, reason: str) -> JarsUnavailableError:
     return JarsUnavailableError(
-        f"cannot fetch {connector}, which Spark needs once: {reason}; without access to a Maven "
+        f"cannot fetch {connector}, which is fetched once: {reason}; without access to a Maven "
         "repository, copy ~/.cache/barnabas/spark from a host that has run pipelines"
     )
 
@@ -123,8 +129,12 @@ def _reason(output: str) -> str:
     return lines[-1] if lines else "the resolver printed nothing"
 
 
-def _jars_directory(directory: Path) -> Path:
-    return directory / f"jars-{_spark_version()}"
+def _jars_directory(directory: Path, package: str | None = None) -> Path:
+    name = f"jars-{_spark_version()}"
+    if package is None:
+        return directory / name
+    _, artifact, version = package.split(":")
+    return directory / f"{name}-{artifact}-{version}"
 
 
 def _spark_version() -> str:

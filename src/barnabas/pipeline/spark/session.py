@@ -16,7 +16,12 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
-from barnabas.pipeline.spark import class_archive, jar_cache, worker_environment
+from barnabas.pipeline.spark import (
+    class_archive,
+    jar_cache,
+    table_formats,
+    worker_environment,
+)
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _JVM_OPTIONS: Final = (
@@ -58,6 +63,8 @@ class SessionSettings:
     cache_directory: Path = attrs.field(factory=cache_directory)
     application: str = "barnabas pipelines"
     driver_memory: str = "1g"
+    formats: tuple[str, ...] = ()
+    """The table formats whose libraries the session has (`lake.formats`)."""
     is_short_lived: bool = False
     """True for commands that end within a minute: the JVM compiles less."""
     properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -99,7 +106,9 @@ class SparkProcess:
         """Start the JVM and its session. Raises SparkUnavailableError."""
         check(settings)
         try:
-            jars = jar_cache.find_or_fetch(settings.cache_directory)
+            jars = jar_cache.find_or_fetch(
+                settings.cache_directory, table_formats.packages(settings.formats)
+            )
         except jar_cache.JarsUnavailableError as error:
             raise SparkUnavailableError(str(error)) from error
         archive = class_archive.choose(settings.cache_directory, jars)
@@ -204,6 +213,7 @@ def spark_properties(
         found |= _of_cluster(settings, jars, packages)
     if _is_local_path(settings.checkpoint_directory):
         found["spark.sql.streaming.checkpointFileManagerClass"] = _FILE_MANAGER
+    found |= table_formats.properties(settings.formats)
     merged = () if settings.is_local else _MERGED
     found |= {name: value for name, value in settings.properties.items() if name not in merged}
     extra = settings.properties.get("spark.driver.extraJavaOptions", "")

@@ -41,6 +41,8 @@ from barnabas.pipeline.data.java_values import java_class_name
 _BEGINNINGS_MAX: Final = 8
 _ENVELOPE_START: Final = '{"schema":'
 _PAYLOAD_START: Final = ',"payload":'
+_SCHEMA: Final = re.compile(r'\{\s*"schema"\s*:\s*')
+_PAYLOAD: Final = re.compile(r'\s*,\s*"payload"\s*:')
 _LEADING_ZEROS: Final = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![0-9.eE+-])(-?)0+(?=[0-9])', re.S)
 _NO_ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
@@ -245,8 +247,8 @@ class JsonConverter(BaseConverter):
                     break
                 return readable.schema, readable.read(payload)
         text = data.decode("utf-8-sig")
-        if text.startswith(_ENVELOPE_START):
-            self._learn(text)
+        if start := _SCHEMA.match(text):
+            self._learn(text, start.end())
         envelope = _parsed(text, _PLAIN)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise DataError(_NO_ENVELOPE)
@@ -256,12 +258,13 @@ class JsonConverter(BaseConverter):
             members = _parsed(text, _EXACT)
         return readable.schema, readable.read(members["payload"])
 
-    def _learn(self, text: str) -> None:
-        """Remember the beginning of a value up to its payload."""
-        node, end = _PLAIN.raw_decode(text, len(_ENVELOPE_START))
-        if not text.startswith(_PAYLOAD_START, end):
+    def _learn(self, text: str, start: int) -> None:
+        """Remember the beginning of a value, whose schema is at `start`, up to its payload."""
+        node, end = _PLAIN.raw_decode(text, start)
+        payload = _PAYLOAD.match(text, end)
+        if payload is None:
             return
-        beginning = text[: end + len(_PAYLOAD_START)].encode()
+        beginning = text[: payload.end()].encode()
         if len(self._beginnings) >= _BEGINNINGS_MAX:
             del self._beginnings[next(iter(self._beginnings))]
         self._beginnings[beginning] = self._readable_of(node)

@@ -1,0 +1,359 @@
+"""Records as files that Spark writes, and rows of Spark's sources as records."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
+from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RecordPosition
+from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import eventually, failure_of
+from compat_tests.pipeline.killed_job import read_committed
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(300),
+]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+CONVERTERS = {"key.converter": STRING, "value.converter": JSON}
+PLAIN = {**CONVERTERS, "value.converter.schemas.enable": "false"}
+COLUMNS = "id BIGINT, city STRING"
+ROW = {
+    "type": "struct",
+    "fields": [
+        {"field": "id", "type": "int64"},
+        {"field": "city", "type": "string", "optional": True},
+    ],
+}
+
+
+@pytest.fixture
+def start(engine) -> Any:
+    started = []
+
+    def run(plan: JobPlan) -> Any:
+        started.append(engine.start_job(plan))
+        return started[-1]
+
+    yield run
+    for job in started:
+        job.stop(20)
+
+
+@pytest.fixture
+def sink(bootstrap, topics, unique, tmp_path: Path) -> Any:
+    """Return a function that makes the plan of a sink of one topic."""
+    name, topic = unique("lake"), topics.create("lake", partitions=2)
+
+    def plan(props: dict[str, str], **more: str) -> JobPlan:
+        own = {
+            "name": name,
+            "topics": topic,
+            "spark.format": "parquet",
+            "path": str(tmp_path / "table"),
+            "rotate.interval.ms": "200",
+            **props,
+            **{key.replace("__", "."): value for key, value in more.items()},
+        }
+        return JobPlan(
+            name,
+            1,
+            JobKind.SPARK_SINK,
+            bootstrap,
+            group_id=f"connect-{name}",
+            transactional_id=name,
+            topics=(topic,),
+            connector_class="barnabas.SparkSink",
+            properties=own,
+        )
+
+    return plan
+
+
+def produce(plan: JobPlan, values: list[Any], *, has_schema: bool = True) -> None:
+    producer = Producer({"bootstrap.servers": plan.bootstrap})
+    for value in values:
+        text = json.dumps({"schema": ROW, "payload": value} if has_schema else value)
+        data = None if value is None else text.encode()
+        producer.produce(plan.topics[0], key=b"k", value=data, partition=0)
+    assert producer.flush(30) == 0
+
+
+def rows(first: int, last: int) -> list[dict[str, Any]]:
+    return [{"id": number, "city": f"c{number % 3}"} for number in range(first, last)]
+
+
+def numbers(engine: Any, plan: JobPlan) -> list[int]:
+    """Return the ids that Spark reads from the files, sorted."""
+    reader = engine.session.read.format(plan.properties["spark.format"])
+    if plan.properties["spark.format"] in ("csv", "json"):
+        reader = reader.schema(COLUMNS)
+    frame = reader.load(plan.properties["path"])
+    return sorted(row.id for row in frame.select("id").collect())
+
+
+def position(plan: JobPlan) -> int:
+    """Return the offset that the group shows for the first partition."""
+    consumer = Consumer({"bootstrap.servers": plan.bootstrap, "group.id": plan.group_id})
+    found = consumer.committed([TopicPartition(plan.topics[0], 0)], 30)[0].offset
+    consumer.close()
+    return found
+
+
+def wait_for(plan: JobPlan, job: Any, offset: int) -> None:
+    """Wait until the job shows an offset in its group; it commits when its progress is read."""
+    eventually(lambda: job.progress() and position(plan) == offset, job)
+
+
+def lose_commit(plan: JobPlan) -> None:
+    """Leave the checkpoint as a kill does between the sink's commit and Spark's."""
+    commits = Path(plan.properties["path"]) / "_checkpoints" / plan.name / "commits"
+    newest = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    (commits / str(newest)).unlink()
+    (commits / f".{newest}.crc").unlink(missing_ok=True)
+
+
+def test_spark_sink_writes_each_record_once_through_restarts(engine, sink, start) -> None:
+    plan = sink(CONVERTERS, partition__by="city")
+    job = start(plan)
+    job.progress()
+    assert job.is_running()
+    produce(plan, rows(0, 100))
+    wait_for(plan, job, 100)
+    assert job.progress().written == 100
+    assert job.progress().lag[0].lag == 0
+    job.stop()
+    lose_commit(plan)
+    produce(plan, rows(100, 150))
+    again = start(attrs.evolve(plan, generation=2))
+    wait_for(plan, again, 150)
+    again.stop()
+    assert numbers(engine, plan) == list(range(150))
+    frame = engine.session.read.parquet(plan.properties["path"])
+    assert dict(frame.dtypes) == {"id": "bigint", "city": "string"}
+    assert (Path(plan.properties["path"]) / "city=c1").is_dir()
+
+
+def test_spark_sink_records_that_do_not_fit_are_dead_letters(engine, sink, start, topics) -> None:
+    letters = topics.create("letters")
+    plan = sink(
+        PLAIN,
+        schema=COLUMNS,
+        errors__tolerance="all",
+        errors__deadletterqueue__topic__name=letters,
+        errors__deadletterqueue__context__headers__enable="true",
+    )
+    produce(plan, [*rows(0, 5), None, {"id": "x"}, {"id": 5, "more": 1}], has_schema=False)
+    job = start(plan)
+    eventually(lambda: job.progress().records >= 8, job)
+    job.stop()
+    progress = job.progress()
+    assert (progress.written, progress.dead_letters) == (5, 3)
+    lose_commit(plan)
+    again = start(attrs.evolve(plan, generation=2))
+    produce(plan, [{"id": 6}], has_schema=False)
+    wait_for(plan, again, 9)
+    again.stop()
+    assert numbers(engine, plan) == [0, 1, 2, 3, 4, 6]
+    found = read_committed(plan.bootstrap, letters)
+    reasons = [dict(message.headers())["__connect.errors.exception.message"] for message in found]
+    assert reasons == [
+        b"the record has no value and behavior.on.null.values is fail",
+        b"the value.id: java.lang.String 'x' does not fit long",
+        b"the value has the field more, for which there is no column",
+    ]
+    assert {dict(m.headers())["__connect.errors.stage"] for m in found} == {b"TASK_PUT"}
+
+
+def test_spark_sink_record_that_does_not_fit_fails_the_job(sink, start) -> None:
+    plan = sink(PLAIN, schema=COLUMNS, behavior__on__null__values="ignore")
+    produce(plan, [{"id": 1}, None, {"id": 2**63}], has_schema=False)
+    failure = failure_of(start(plan))
+    assert failure.is_permanent
+    assert failure.record == RecordPosition(plan.topics[0], 0, 2)
+    assert "does not fit long" in failure.message
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "orc"])
+def test_spark_sink_writes_the_format(engine, sink, start, kind: str) -> None:
+    plan = sink(CONVERTERS, spark__format=kind, flush__size="10", spark__option__compression="none")
+    produce(plan, rows(0, 25))
+    job = start(plan)
+    wait_for(plan, job, 25)
+    job.stop()
+    assert numbers(engine, plan) == list(range(25))
+    files = [f for f in Path(plan.properties["path"]).iterdir() if f.name.endswith(f".{kind}")]
+    assert len(files) == 3
+
+
+def test_spark_sink_refuses_files_of_another_job(sink, start, unique) -> None:
+    plan = sink(CONVERTERS)
+    produce(plan, rows(0, 5))
+    job = start(plan)
+    wait_for(plan, job, 5)
+    job.stop()
+    other = {**plan.properties, "name": unique("other")}
+    with pytest.raises(JobStartError, match="has the files of another job") as refused:
+        start(attrs.evolve(plan, name=other["name"], properties=other))
+    assert refused.value.failure.is_permanent
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"schema": "id NONSENSE"}, "NONSENSE"),
+        ({"schema": "id INTERVAL"}, "interval is not supported"),
+        ({"schema": "id BIGINT, m MAP<STRING, INT>", "spark.format": "csv"}, "CSV"),
+        ({"schema": COLUMNS, "partition.by": "gone"}, "gone"),
+        ({"spark.format": "delta"}, "set lake.formats=delta"),
+    ],
+)
+def test_spark_sink_configuration_that_cannot_run_is_refused(
+    sink, start, props: dict[str, str], message: str
+) -> None:
+    with pytest.raises(JobStartError, match=message) as refused:
+        start(sink({**PLAIN, **props}))
+    assert refused.value.failure.is_permanent
+
+
+def test_spark_sink_without_schemas_needs_columns(sink, start) -> None:
+    plan = sink(PLAIN)
+    produce(plan, [{"id": 1}], has_schema=False)
+    with pytest.raises(JobStartError, match="set the property schema"):
+        start(plan)
+
+
+@pytest.fixture
+def source(bootstrap, topics, unique, tmp_path: Path) -> Any:
+    """Return a function that makes the plan of a source."""
+    name, topic = unique("rows"), topics.create("rows", partitions=2)
+
+    def plan(**more: str) -> JobPlan:
+        own = {
+            **PLAIN,
+            "name": name,
+            "topic": topic,
+            "checkpoint.location": str(tmp_path / "checkpoint"),
+            **{key.replace("__", "."): value for key, value in more.items()},
+        }
+        return JobPlan(
+            name,
+            1,
+            JobKind.SPARK_SOURCE,
+            bootstrap,
+            group_id=f"connect-{name}",
+            transactional_id=f"test-{name}",
+            connector_class="barnabas.SparkSource",
+            properties=own,
+        )
+
+    return plan
+
+
+def test_spark_source_reads_each_row_of_files_once(source, start, tmp_path: Path) -> None:
+    directory = tmp_path / "in"
+    directory.mkdir()
+
+    def add(name: str, first: int, last: int) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in rows(first, last))
+        (directory / f".{name}").write_text(lines)
+        (directory / f".{name}").rename(directory / name)
+
+    plan = source(spark__format="json", path=str(directory), schema=COLUMNS, key__column="city")
+    add("a.json", 0, 20)
+    job = start(plan)
+    eventually(lambda: job.progress().written >= 20, job)
+    job.stop()
+    add("b.json", 20, 50)
+    again = start(attrs.evolve(plan, generation=2))
+    eventually(lambda: again.progress().written >= 30, again)
+    again.stop()
+    messages = read_committed(plan.bootstrap, plan.properties["topic"])
+    assert sorted(json.loads(m.value())["id"] for m in messages) == list(range(50))
+    by_key = {m.key(): m.partition() for m in messages}
+    assert all(by_key[m.key()] == m.partition() for m in messages)
+    assert by_key.keys() == {b"c0", b"c1", b"c2"}
+
+
+def test_spark_source_keeps_headers_and_dead_letters(source, start, topics) -> None:
+    letters = topics.create("letters")
+    plan = source(
+        spark__format="rate-micro-batch",
+        spark__option__rowsPerBatch="5",
+        errors__tolerance="all",
+        errors__deadletterqueue__topic__name=letters,
+        transforms="head,cast",
+        transforms__head__type="org.apache.kafka.connect.transforms.InsertHeader",
+        transforms__head__header="from",
+        transforms__head__value__literal="spark",
+        transforms__cast__type="org.apache.kafka.connect.transforms.ExtractField$Value",
+        transforms__cast__field="gone",
+        predicates="all",
+        predicates__all__type="org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+        predicates__all__name="never",
+        transforms__cast__predicate="all",
+    )
+    job = start(plan)
+    eventually(lambda: job.progress().written >= 20, job)
+    job.stop()
+    messages = read_committed(plan.bootstrap, plan.properties["topic"])
+    assert all(message.headers() == [("from", b"spark")] for message in messages)
+    found = sorted(json.loads(message.value())["value"] for message in messages)
+    assert found == list(range(len(found)))
+
+
+def documented(name: str) -> dict[str, str]:
+    """Return the configuration that the page shows as a file."""
+    text = PAGE.partition(f"`{name}`:")[2].partition("```json\n")[2].partition("```")[0]
+    found = json.loads(text)
+    return {"name": found["name"], **found["config"]}
+
+
+def test_documented_files_hold_a_topic_that_is_read_again(
+    start, bootstrap, topics, unique, tmp_path: Path
+) -> None:
+    names = {each: topics.create(each) for each in ("orders", "orders-again")}
+    jobs = []
+    for name, kind in (("lake.json", PluginKind.SINK), ("rows.json", PluginKind.SOURCE)):
+        config = {
+            key: value.replace("/tmp", str(tmp_path)) for key, value in documented(name).items()
+        }
+        config["name"] = unique(config["name"])
+        for key in config.keys() & {"topic", "topics"}:
+            config[key] = names[config[key]]
+        plugin = plugin_registry().find(config["connector.class"], kind)
+        plan = job_plan(plugin, config, [config], 1, RunnerDefaults("runners", bootstrap))
+        if kind is PluginKind.SINK:
+            produce(plan, rows(0, 30))
+        jobs.append((plan, start(plan)))
+        eventually(lambda: jobs[-1][1].progress().written >= 30, jobs[-1][1])
+    found = [json.loads(m.value()) for m in read_committed(bootstrap, names["orders-again"])]
+    assert sorted(each["payload"]["id"] for each in found) == list(range(30))
+    assert found[0]["schema"]["fields"][1]["field"] == "city"
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"spark__format": "socket"}, "must be one of"),
+        ({"spark__format": "json", "path": "/tmp"}, "the format json needs it"),
+        ({"spark__format": "text"}, "the format text needs it"),
+        ({"spark__format": "rate", "key__column": "gone"}, "gone is not a column"),
+        ({"spark__format": "rate", "spark__option__path": "/tmp"}, "set path"),
+    ],
+)
+def test_spark_source_configuration_that_cannot_run_is_refused(
+    source, start, props: dict[str, str], message: str
+) -> None:
+    with pytest.raises(JobStartError, match=message) as refused:
+        start(source(**props))
+    assert refused.value.failure.is_permanent

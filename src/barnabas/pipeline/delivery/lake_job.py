@@ -1,0 +1,288 @@
+"""Start a lake sink: a query that converts records to rows, which one of Spark's sinks writes.
+
+Each record is in the files or the table once: Spark's log of a file sink, Delta's transactions and
+Iceberg's snapshots skip a batch that they have. So the checkpoint is the job's position, and it is
+kept with the data. The group's offsets follow it, for tools that show lag.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from confluent_kafka import KafkaException
+
+from barnabas.config import ConfigError
+from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.connect.connectors.spark_sink import (
+    FILE_FORMATS,
+    FORMATS_PROPERTY,
+    TABLE_FORMATS,
+    SparkSinkSettings,
+)
+from barnabas.pipeline.data.connect_errors import DataError
+from barnabas.pipeline.delivery import kafka_properties, lake_rows, start_positions, worker_tasks
+from barnabas.pipeline.delivery.cluster_state import (
+    ClusterState,
+    Topic,
+    changed_topic,
+    check_topic,
+)
+from barnabas.pipeline.delivery.forward_job import figures_of, source_options
+from barnabas.pipeline.delivery.group_positions import GroupPositions
+from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, OnTrim
+from barnabas.pipeline.delivery.lake_rows import LakePlan
+from barnabas.pipeline.delivery.query_job import QueryJob
+from barnabas.pipeline.delivery.sampled_columns import sampled_columns
+from barnabas.pipeline.delivery.spark_columns import check_columns
+from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
+from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+
+_REMEDY: Final = "create a connector with another name and path"
+_COLUMNS_FILE: Final = "barnabas-columns.json"
+_FILE_LOG: Final = "_spark_metadata"
+_ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR")
+
+
+def start(session: SparkSession, plan: JobPlan) -> "LakeJob":
+    """Start the job. Raises JobStartError.
+
+    The query begins when the columns are known: without `schema` that is after the first record.
+    """
+    job = LakeJob(plan, functools.partial(_query_job, session, plan))
+    job.begin()
+    return job
+
+
+class LakeJob:
+    """A lake sink, which waits for its first record and then is a query."""
+
+    def __init__(self, plan: JobPlan, begin: Callable[[], QueryJob | None]) -> None:
+        """Take the plan, and what starts the query once its columns are known."""
+        self._plan = plan
+        self._begin = begin
+        self._query: QueryJob | None = None
+        self._failure: JobFailure | None = None
+        self._is_stopped = False
+
+    def begin(self) -> None:
+        """Start the query if its columns are known. Raises JobStartError."""
+        self._query = self._begin()
+
+    @property
+    def plan(self) -> JobPlan:
+        """Return the plan that the job was started with."""
+        return self._plan
+
+    def is_running(self) -> bool:
+        """True until the job was stopped or failed."""
+        if self._query is not None:
+            return self._query.is_running()
+        return not self._is_stopped and self._failure is None
+
+    def progress(self) -> JobProgress:
+        """Return the totals up to now; start the query when the first record has come."""
+        if self._query is None and self.is_running():
+            try:
+                self.begin()
+            except JobStartError as error:
+                self._failure = error.failure
+        return JobProgress() if self._query is None else self._query.progress()
+
+    def failure(self) -> JobFailure | None:
+        """Return why the job ended by itself, or None."""
+        return self._failure if self._query is None else self._query.failure()
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """End the job after its running batch."""
+        self._is_stopped = True
+        if self._query is not None:
+            self._query.stop(timeout_s)
+
+
+@attrs.frozen
+class _Input:
+    """The source of a job: its topics, their ids, and where it starts."""
+
+    cluster: ClusterState
+    properties: Mapping[str, Any]
+    topics: list[Topic]
+    positions: StartPositions
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Return the ids of the topics."""
+        return {topic.name: topic.topic_id for topic in self.topics}
+
+
+def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
+    """Return the running query, None when its columns are not known yet. Raises JobStartError."""
+    try:
+        settings = SparkSinkSettings.of(plan.properties)
+        check_libraries(session, settings.format)
+        files = HadoopFiles(session)
+        _check_file_log(files, settings)
+        found = _input(plan, files, settings)
+        columns = _columns(files, plan, settings, found)
+        if columns is None:
+            return None
+        query = _started(session, plan, settings, found, columns)
+    except (ConfigError, ConfigValueError, DataError) as error:
+        raise refused(str(error)) from error
+    except KafkaException as error:
+        raise refused(str(error), is_permanent=False) from error
+    except JobStartError:
+        raise
+    except Exception as error:
+        is_permanent = any(mark in f"{type(error).__name__} {error}" for mark in _ANALYSIS)
+        raise refused(str(error), is_permanent=is_permanent) from error
+    return QueryJob(
+        plan,
+        query,
+        progress=JobProgress(trimmed=found.positions.trimmed, topic_ids=found.topic_ids),
+        watch=functools.partial(changed_topic, found.cluster, found.topic_ids, _REMEDY),
+        on_batch=GroupPositions(plan.group_id, found.properties, found.topic_ids).commit,
+    )
+
+
+def check_libraries(session: SparkSession, kind: str) -> None:
+    """Raise JobStartError when the session lacks the libraries of a table format."""
+    if kind not in TABLE_FORMATS:
+        return
+    if kind not in str(session.conf.get(FORMATS_PROPERTY, "")).split(","):
+        raise refused(
+            f"the runner has no libraries for {kind}: set lake.formats={kind} in its settings and "
+            "start it again"
+        )
+
+
+def _check_file_log(files: HadoopFiles, settings: SparkSinkSettings) -> None:
+    """Raise JobStartError when the files are another job's.
+
+    Spark's log of the files counts batches as the checkpoint does, and skips those that it has: a
+    checkpoint that is behind it would lose records.
+    """
+    if settings.format not in FILE_FORMATS:
+        return
+    written = _newest(files.names(f"{settings.path}/{_FILE_LOG}"))
+    planned = _newest(files.names(f"{settings.checkpoint}/offsets"))
+    if written > planned:
+        raise refused(
+            f"{settings.path} has the files of another job, or the checkpoint "
+            f"{settings.checkpoint} was removed: the files end at batch {written}, the checkpoint "
+            f"at {planned}; set another path"
+        )
+
+
+def _newest(names: list[str]) -> int:
+    numbers = (name.removesuffix(".compact") for name in names)
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+
+
+def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _Input:
+    """Return the topics and the start. Raises JobStartError, KafkaException, ConfigError."""
+    properties = kafka_properties.for_librdkafka(consumer_properties(plan))
+    cluster = ClusterState(properties)
+    topics = cluster.source_topics(plan.topics, plan.topics_pattern)
+    for topic in topics:
+        check_topic(topic, plan.topic_ids.get(topic.name), _REMEDY)
+    if not topics:
+        raise refused("no topic matches the subscription", is_permanent=False)
+    cluster.create_dead_letter_topic(plan.properties)
+    kept = _positions_of(files, settings.checkpoint)
+    states = [
+        _at(state, kept.get(state.topic, {}).get(str(state.partition)))
+        for state in cluster.partition_states(plan.group_id, topics)
+    ]
+    positions = start_positions.decide(states, plan.offset_reset, plan.on_trim)
+    if isinstance(positions, JobFailure):
+        raise JobStartError(positions)
+    return _Input(cluster, properties, topics, positions)
+
+
+def _at(state: PartitionState, kept: int | None) -> PartitionState:
+    return state if kept is None else attrs.evolve(state, committed=kept)
+
+
+def _positions_of(files: HadoopFiles, checkpoint: str) -> Mapping[str, Mapping[str, int]]:
+    """Return the next offsets after the newest batch that the checkpoint has as done."""
+    newest = _newest(files.names(f"{checkpoint}/commits"))
+    text = files.read(f"{checkpoint}/offsets/{newest}") if newest >= 0 else None
+    if text is None:
+        return {}
+    return json.loads(text.splitlines()[-1])
+
+
+def _columns(
+    files: HadoopFiles, plan: JobPlan, settings: SparkSinkSettings, found: _Input
+) -> dict[str, Any] | None:
+    """Return the type of a row in Spark's JSON, None when it is not known yet. Raises DataError.
+
+    Columns that a record gave are kept with the checkpoint, so they are the same after a restart.
+    """
+    if settings.schema:
+        types = pyspark("sql.types").StructType.fromDDL(settings.schema)
+        columns: dict[str, Any] = types.jsonValue()
+    else:
+        file = f"{settings.checkpoint}/{_COLUMNS_FILE}"
+        kept = files.read(file)
+        if kept is None:
+            sampled = sampled_columns(plan, found.positions)
+            if sampled is None:
+                return None
+            kept = json.dumps(sampled)
+            files.write(file, kept)
+        columns = json.loads(kept)
+    check_columns(columns)
+    _check_fit(settings, columns)
+    return columns
+
+
+def _check_fit(settings: SparkSinkSettings, columns: Mapping[str, Any]) -> None:
+    """Raise DataError for columns that the format lacks, which Spark finds out in a batch only."""
+    kinds = {str(each["name"]): each["type"] for each in columns["fields"]}
+    for name in settings.partition_by:
+        if name not in kinds:
+            raise DataError(f"partition.by names {name}; the columns are {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        if settings.format == "csv" and isinstance(kind, dict):
+            raise DataError(f"CSV has no column of the type of {name}: structs, arrays and maps")
+
+
+def _started(
+    session: SparkSession,
+    plan: JobPlan,
+    settings: SparkSinkSettings,
+    found: _Input,
+    columns: dict[str, Any],
+) -> Any:
+    """Start the query."""
+    task = task_plan(plan, topic_ids=found.topic_ids)
+    options = source_options(plan, found.positions)
+    options["failOnDataLoss"] = "true" if plan.on_trim is OnTrim.FAIL else "false"
+    records = session.readStream.format("kafka").options(**options).load()
+    convert: Any = functools.partial(
+        worker_tasks.lake, LakePlan(task, columns, settings.skips_nulls)
+    )
+    schema = pyspark("sql.types").StructType.fromJson(lake_rows.schema_of(columns))
+    rows = figures_of(records.coalesce(settings.tasks).mapInArrow(convert, schema))
+    written = rows.where(f"{lake_rows.ROW} IS NOT NULL").select(f"{lake_rows.ROW}.*")
+    return _writer(written, settings).queryName(f"{plan.name}-{plan.generation}").start()
+
+
+def _writer(rows: Any, settings: SparkSinkSettings) -> Any:
+    writer = (
+        rows.writeStream.format(settings.format)
+        .outputMode("append")
+        .options(**settings.options)
+        .option("path", settings.path)
+        .option("checkpointLocation", settings.checkpoint)
+        .trigger(processingTime=f"{settings.rotate_ms} milliseconds")
+    )
+    if settings.flush_size:
+        writer = writer.option("maxRecordsPerFile", str(settings.flush_size))
+    return writer.partitionBy(*settings.partition_by) if settings.partition_by else writer

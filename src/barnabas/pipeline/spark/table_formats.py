@@ -1,0 +1,42 @@
+"""Table formats whose libraries are not part of Spark: their packages and their settings."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from barnabas.pipeline.connect.connectors.spark_sink import FORMATS_PROPERTY
+
+
+@attrs.frozen
+class TableFormat:
+    """A format: its Maven package, and the class that extends Spark's SQL."""
+
+    package: str
+    extension: str
+
+
+FORMATS: Final = {
+    "delta": TableFormat(
+        "io.delta:delta-spark_2.13:4.0.0", "io.delta.sql.DeltaSparkSessionExtension"
+    ),
+}
+_DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def packages(formats: Sequence[str]) -> list[str]:
+    """Return the packages of formats."""
+    return [FORMATS[each].package for each in formats]
+
+
+def properties(formats: Sequence[str]) -> dict[str, str]:
+    """Return the properties of a session with the formats."""
+    if not formats:
+        return {}
+    found = {
+        FORMATS_PROPERTY: ",".join(formats),
+        "spark.sql.extensions": ",".join(FORMATS[each].extension for each in formats),
+    }
+    if "delta" in formats:
+        found["spark.sql.catalog.spark_catalog"] = _DELTA_CATALOG
+    return found

@@ -1,0 +1,83 @@
+"""The properties of SparkSink and SparkSource, and what they refuse."""
+
+import pytest
+
+from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.connect.connectors.spark_sink import SparkSinkConnector, SparkSinkSettings
+from barnabas.pipeline.connect.connectors.spark_source import (
+    SparkSourceConnector,
+    SparkSourceSettings,
+)
+from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
+from barnabas.pipeline.data.connect_errors import ConnectError
+from barnabas.pipeline.delivery.job_plan import JobKind
+from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_kind, job_plan
+
+SINK = {"name": "lake", "topics": "t", "spark.format": "parquet", "path": "/data/lake/"}
+SOURCE = {
+    "name": "rows",
+    "topic": "t",
+    "spark.format": "rate",
+    "checkpoint.location": "/data/checkpoint",
+}
+
+
+def test_spark_sink_settings_have_defaults():
+    settings = SparkSinkSettings.of({**SINK, "spark.option.compression": "zstd"})
+    assert settings.path == "/data/lake"
+    assert settings.checkpoint == "/data/lake/_checkpoints/lake"
+    assert settings.options == {"compression": "zstd"}
+    assert (settings.rotate_ms, settings.flush_size, settings.tasks) == (10_000, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"spark.format": "iceberg"}, "must be one of"),
+        ({"spark.format": "jdbc"}, "must be one of"),
+        ({"path": ""}, "non-empty"),
+        ({"spark.option.checkpointLocation": "/x"}, "checkpoint.location"),
+        ({"spark.option.Path": "/x"}, "set path"),
+        ({"rotate.interval.ms": "1"}, "at least 100"),
+        ({"behavior.on.null.values": "write"}, "must be one of"),
+    ],
+)
+def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
+    with pytest.raises(ConfigValueError, match=message):
+        SparkSinkConnector().task_configs({**SINK, **props}, 1)
+
+
+@pytest.mark.parametrize(
+    ("props", "message"),
+    [
+        ({"spark.format": "socket"}, "must be one of"),
+        ({"spark.format": "csv", "path": "/x"}, "needs it"),
+        ({"spark.format": "text"}, "needs it"),
+        ({"checkpoint.location": ""}, "non-empty"),
+        ({"spark.option.path": "/x"}, "set path"),
+    ],
+)
+def test_spark_source_refuses_properties(props: dict[str, str], message: str):
+    with pytest.raises(ConfigValueError, match=message):
+        SparkSourceConnector().task_configs({**SOURCE, **props}, 1)
+
+
+def test_spark_source_position_cannot_be_set():
+    with pytest.raises(ConnectError, match="checkpoint"):
+        SparkSourceConnector().check_offset({}, {})
+    assert SparkSourceSettings.of(SOURCE).path is None
+
+
+def test_spark_connectors_have_their_own_kinds_of_jobs():
+    registry = plugin_registry()
+    runner = RunnerDefaults("runners", "127.0.0.1:9092")
+    for alias, kind, props in (
+        ("SparkSink", PluginKind.SINK, SINK),
+        ("SparkSource", PluginKind.SOURCE, SOURCE),
+    ):
+        plugin = registry.find(alias, kind)
+        plan = job_plan(plugin, props, [props], 1, runner)
+        assert plan.kind is job_kind(plugin)
+        assert plan.kind.is_source is (kind is PluginKind.SOURCE)
+        assert plan.group_id == f"connect-{props['name']}"
+    assert plan.kind is JobKind.SPARK_SOURCE
