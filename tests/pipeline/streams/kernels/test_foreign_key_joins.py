@@ -1,6 +1,7 @@
 """Foreign-key joins through their three kernels, against a join of dicts."""
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -62,6 +63,7 @@ def expected(taken: list[Row], *, is_left: bool) -> dict[bytes, object]:
     return found
 
 
+@settings(deadline=None)
 @given(changes, st.booleans(), st.integers(1, 6))
 def test_foreign_key_join_of_any_changes_is_the_join_of_dicts(taken, is_left, size) -> None:
     """In batches of `size`, with offsets and rising times as a topic has."""
@@ -129,8 +131,11 @@ def test_foreign_key_answer_to_a_changed_row_is_dropped() -> None:
     assert pipeline.states[2].dropped == {"stale answer": 1}
 
 
-def test_foreign_key_subscription_that_ends_is_forgotten() -> None:
-    pipeline = Pipeline(is_left=False)
+@pytest.mark.parametrize("is_left", [False, True])
+def test_foreign_key_subscription_that_ends_is_forgotten(is_left: bool) -> None:
+    pipeline = Pipeline(is_left=is_left)
     pipeline.run([record(b"a", [b"x", 1], 0)])
-    pipeline.run([record(b"a", None, 1)])
+    pipeline.run([record(b"a", [b"y", 1], 1)])
+    assert list(pipeline.states[1].keys("subscriptions")) == [b"y"]
+    pipeline.run([record(b"a", None, 2)])
     assert list(pipeline.states[1].keys("subscriptions")) == []

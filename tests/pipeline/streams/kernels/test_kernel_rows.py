@@ -3,7 +3,7 @@
 from collections import defaultdict, deque
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.kernel_rows import (
@@ -48,6 +48,7 @@ def place(row: Row) -> tuple[Side, int, int]:
     return row.side, row.partition, row.offset
 
 
+@settings(deadline=None)
 @given(inputs, st.sampled_from([Side.LEFT, Side.RIGHT]), st.randoms())
 def test_order_of_two_partitions_is_that_of_polled_queues(entries, first, random) -> None:
     rows = [row for row in rows_of(entries) if row.partition == 0]
@@ -56,6 +57,7 @@ def test_order_of_two_partitions_is_that_of_polled_queues(entries, first, random
     assert [place(row) for row in in_stream_order(rows, first)] == expected
 
 
+@settings(deadline=None)
 @given(inputs, st.sampled_from([Side.LEFT, Side.RIGHT]))
 def test_order_keeps_each_partition_and_stamps_its_stream_time(entries, first) -> None:
     rows = rows_of(entries)

@@ -1,6 +1,6 @@
 """Sessions, against the groups of near rows, and against a naive merge."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -31,6 +31,7 @@ def groups(taken: list[Row], gap_ms: int) -> dict[tuple[object, Window], list[ob
     return found
 
 
+@settings(deadline=None)
 @given(rows(values=st.integers(0, 9)), st.integers(0, 8))
 def test_sessions_that_remain_are_groups_of_near_rows(taken: list[Row], gap_ms: int) -> None:
     last: dict[tuple[object, Window | None], object] = {}
@@ -77,6 +78,7 @@ def naive(taken: list[Row], gap_ms: int, grace_ms: int) -> list[tuple[object, ..
     return found
 
 
+@settings(deadline=None)
 @given(rows(keys=[*KEYS, None], until_ms=90), st.integers(0, 8), st.sampled_from([0, 1, 7]))
 def test_sessions_of_late_rows_are_those_of_a_naive_merge(taken, gap_ms, grace_ms) -> None:
     assert list(facts(run(kernel(gap_ms, grace_ms), taken))) == naive(taken, gap_ms, grace_ms)
@@ -114,3 +116,12 @@ def test_sessions_forget_ended_sessions_of_all_keys() -> None:
     state = BucketState()
     run(kernel(5, 5), [record(bytes([number]), 1, number) for number in range(200)], state)
     assert len(list(state.keys("sessions"))) <= 40
+
+
+def test_session_that_is_open_takes_a_row_from_before_the_close() -> None:
+    """The row at 85 alone would be late; its session ends at 90."""
+    taken = [record(b"a", 1, 90), record(b"b", 1, 100), record(b"a", 2, 85)]
+    assert list(facts(run(kernel(5, 6), taken)))[-2:] == [
+        (b"a", (90, 90), None, 90),
+        (b"a", (85, 90), [1, 2], 90),
+    ]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -23,6 +23,7 @@ def windows_of(times: list[int], length: int) -> set[int]:
     }
 
 
+@settings(deadline=None)
 @given(rows(values=st.integers(0, 99), until_ms=50), st.integers(0, 15))
 def test_sliding_windows_that_remain_hold_their_rows(taken: list[Row], length: int) -> None:
     last = {
@@ -40,6 +41,7 @@ def test_sliding_windows_that_remain_hold_their_rows(taken: list[Row], length: i
     assert last == expected
 
 
+@settings(deadline=None)
 @given(rows(values=st.integers(0, 99), until_ms=80, most=40), st.integers(0, 9), st.integers(0, 9))
 def test_sliding_windows_that_are_open_hold_rows_that_were_in_time(taken, length, grace_ms) -> None:
     """A row whose own window was closed may be missing in others, as in Kafka Streams."""

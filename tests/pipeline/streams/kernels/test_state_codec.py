@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState, TaskState
@@ -46,6 +46,7 @@ parts = st.dictionaries(st.text(max_size=3), st.builds(BucketState, tasks), max_
 states = st.builds(BucketState, tasks, parts)
 
 
+@settings(deadline=None)
 @given(plain)
 def test_plain_data_comes_back_as_it_was(value: object) -> None:
     found = unpack(pack(value))
@@ -53,18 +54,21 @@ def test_plain_data_comes_back_as_it_was(value: object) -> None:
     assert type(found) is type(value)
 
 
+@settings(deadline=None)
 @given(states)
 def test_state_comes_back_as_it_was(state: BucketState) -> None:
     signature = TableSource().signature
     assert decode(encode(state, signature), signature) == state
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_state_of_any_bytes_is_refused(blob: bytes) -> None:
     with pytest.raises(StateMismatchError):
         decode(blob, TableSource().signature)
 
 
+@settings(deadline=None)
 @given(states, st.data())
 def test_state_that_is_cut_is_refused(state: BucketState, data: st.DataObject) -> None:
     blob = encode(state, TableSource().signature)
@@ -146,6 +150,7 @@ KERNELS: list[Kernel] = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])
+@settings(deadline=None)
 @given(taken=rows(sides=BOTH, until_ms=60), cut=st.integers(0, 30))
 def test_kernel_continues_from_a_stored_state(kernel: Kernel, taken: list[Row], cut: int) -> None:
     signature = kernel.signature
@@ -156,6 +161,7 @@ def test_kernel_continues_from_a_stored_state(kernel: Kernel, taken: list[Row], 
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.signature["kernel"])
+@settings(deadline=None)
 @given(taken=rows(sides=BOTH, until_ms=60), cut=st.integers(0, 30))
 def test_kernel_repeats_a_step_from_the_stored_state(kernel, taken, cut) -> None:
     """As Spark repeats a micro-batch: the same rows and state, the same output and state."""

@@ -1,7 +1,7 @@
 """Aggregates by key and deduplication, against naive loops."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_rows import Row
@@ -16,6 +16,7 @@ from tests.pipeline.streams.kernels.kernel_runs import KEYS, facts, record, rows
 collecting = Aggregation(lambda key, value, found: [*found, value], list)
 
 
+@settings(deadline=None)
 @given(rows(keys=[*KEYS, None]))
 def test_stream_aggregate_of_any_rows_collects_values(taken: list[Row]) -> None:
     kept = [row for row in taken if row.key is not None and row.value is not None]
@@ -55,6 +56,7 @@ def test_stream_aggregate_that_returns_none_forgets_the_key() -> None:
     assert list(state.keys("aggregates")) == []
 
 
+@settings(deadline=None)
 @given(rows(keys=[*KEYS, None], until_ms=40))
 def test_deduplicate_passes_the_first_row_within_the_window(taken: list[Row]) -> None:
     now_ms = -1
@@ -87,3 +89,8 @@ def test_row_with_negative_timestamp_is_dropped() -> None:
     state = BucketState()
     assert run(StreamAggregate(counting()), [record(b"a", 1, -1)], state) == []
     assert state.dropped == {"negative timestamp": 1}
+
+
+def test_deduplicate_remembers_rows_that_late_rows_may_repeat() -> None:
+    taken = [record(b"a", 1, 5), record(b"b", 2, 15), record(b"a", 3, 10)]
+    assert [row.value for row in run(Deduplicate(5), taken)] == [1, 2]

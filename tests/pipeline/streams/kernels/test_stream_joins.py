@@ -1,7 +1,7 @@
 """Joins of two streams, against all pairs."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -90,6 +90,7 @@ class Naive:
             self.found.append((row.key, None, value, row.timestamp_ms))
 
 
+@settings(deadline=None)
 @given(both, windows, outers)
 def test_stream_join_of_any_rows_is_that_of_all_pairs(taken, windows, outer) -> None:
     naive = Naive(windows, outer)
@@ -100,6 +101,7 @@ def test_stream_join_of_any_rows_is_that_of_all_pairs(taken, windows, outer) -> 
     )
 
 
+@settings(deadline=None)
 @given(both, st.integers(0, 9), st.integers(0, 9))
 def test_stream_join_with_long_grace_yields_each_pair_once(taken, before_ms, after_ms) -> None:
     windows = JoinWindows(before_ms, after_ms, 1000)
@@ -148,3 +150,12 @@ def test_stream_join_of_incomplete_row_drops_it(key, value, reason) -> None:
 def test_join_window_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(ValueError, match="before it begins"):
         JoinWindows(-5, 4)
+
+
+def test_stream_join_finds_no_row_that_is_behind_the_time_for_which_rows_are_kept() -> None:
+    """At 100, rows of the right stream are matched from 86 on."""
+    kernel = StreamJoin(joined, JoinWindows(5, 5, 5))
+    state = BucketState()
+    right = [record(b"a", time_ms, time_ms, Side.RIGHT) for time_ms in (90, 85, 86, 100)]
+    run(kernel, right, state)
+    assert [row.value for row in run(kernel, [record(b"a", 0, 83)], state)] == [[0, 86]]

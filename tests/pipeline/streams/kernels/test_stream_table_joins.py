@@ -1,7 +1,7 @@
 """Joins of a stream with a table, against a dict."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -30,6 +30,7 @@ def expected(taken: list[Row], *, is_left: bool) -> list[tuple[object, int]]:
     return found
 
 
+@settings(deadline=None)
 @given(both, st.booleans())
 def test_stream_table_join_of_any_rows_is_a_look_up(taken: list[Row], is_left: bool) -> None:
     found = run(StreamTableJoin(joined, is_left), taken)
@@ -69,6 +70,7 @@ def test_stream_table_join_keeps_headers_and_position() -> None:
     assert found == row._replace(value=[b"a", 1, None])
 
 
+@settings(deadline=None)
 @given(both, st.booleans())
 def test_global_table_join_of_any_rows_is_a_look_up(taken: list[Row], is_left: bool) -> None:
     by_value = GlobalTableJoin(

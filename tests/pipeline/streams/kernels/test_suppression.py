@@ -1,7 +1,7 @@
 """Suppression, against a list of what is held back."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -16,6 +16,7 @@ from tests.pipeline.streams.kernels.kernel_runs import KEYS, facts, record, rows
 collecting = Aggregation(lambda key, value, found: [*found, value], list)
 
 
+@settings(deadline=None)
 @given(rows(), st.integers(0, 20))
 def test_time_limit_sends_the_newest_change_of_each_key(taken: list[Row], limit_ms: int) -> None:
     now_ms = -1
@@ -32,6 +33,7 @@ def test_time_limit_sends_the_newest_change_of_each_key(taken: list[Row], limit_
     assert list(facts(run(until_time_limit(limit_ms), taken))) == expected
 
 
+@settings(deadline=None)
 @given(rows(until_ms=90, keys=[*KEYS, None]), st.integers(0, 9), st.integers(1, 9))
 def test_final_results_of_windows_hold_all_rows_that_were_in_time(taken, grace_ms, size) -> None:
     windows = TimeWindowAggregate(TimeWindows(size, size, grace_ms), collecting)

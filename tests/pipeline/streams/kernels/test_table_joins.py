@@ -1,6 +1,6 @@
 """Joins of two tables, against dicts, after each change."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -24,6 +24,7 @@ def result(kind: JoinKind, tables: dict[Side, dict[bytes, Row]], key: bytes) -> 
     return [row and row.value for row in (left, right)]
 
 
+@settings(deadline=None)
 @given(both, st.sampled_from(list(JoinKind)))
 def test_table_join_of_any_changes_is_the_join_of_dicts(taken: list[Row], kind: JoinKind) -> None:
     state = BucketState()

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -35,6 +35,7 @@ def table_of(taken: list[Row]) -> dict[bytes, int]:
     return {key: value for key, value in table.items() if value is not None}
 
 
+@settings(deadline=None)
 @given(tables)
 def test_table_source_sends_old_values(taken: list[Row]) -> None:
     found = run(TableSource(), taken)
@@ -42,6 +43,7 @@ def test_table_source_sends_old_values(taken: list[Row]) -> None:
     assert len(found) == sum(row.key is not None for row in taken)
 
 
+@settings(deadline=None)
 @given(tables)
 def test_table_filter_keeps_passing_keys_and_sends_needed_tombstones_only(taken) -> None:
     found = run(Chain([TableSource(), TableFilter(lambda key, value: value > 4)]), taken)
@@ -55,6 +57,7 @@ def test_table_filter_without_old_values_sends_each_tombstone() -> None:
     assert [row.value for row in found] == [None, 7, None]
 
 
+@settings(deadline=None)
 @given(tables)
 def test_table_map_values_keeps_tombstones(taken: list[Row]) -> None:
     found = run(Chain([TableSource(), TableMapValues(lambda key, value: [value])]), taken)
@@ -72,6 +75,7 @@ def grouped(key: bytes | None, value: int) -> tuple[bytes | None, object]:
     return (None if value == 3 else b"odd" if value % 2 else b"even"), None if value == 5 else value
 
 
+@settings(deadline=None)
 @given(tables)
 def test_table_aggregate_is_the_sum_of_the_table_s_groups(taken: list[Row]) -> None:
     source, state = Chain([TableSource(), TableRegroup(grouped)]), BucketState()
@@ -90,6 +94,7 @@ def test_table_aggregate_is_the_sum_of_the_table_s_groups(taken: list[Row]) -> N
     }
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 20), max_size=10))
 def test_table_aggregate_has_the_largest_timestamp_so_far(times: list[int]) -> None:
     taken = [
@@ -119,3 +124,9 @@ def test_table_reduction_of_a_forgotten_group_starts_again() -> None:
         record(b"g", 2, 2),
     ]
     assert [row.value for row in run(last, taken)] == [1, None, 2]
+
+
+def test_table_regroup_within_a_group_is_one_change() -> None:
+    row = record(b"a", 2, 0)._replace(old=4)
+    found = run(TableRegroup(grouped), [row])
+    assert [(one.key, one.value, one.old) for one in found] == [(b"even", 2, 4)]

@@ -1,7 +1,7 @@
 """Tumbling and hopping windows, against all rows of each window."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
@@ -38,6 +38,7 @@ def expected(taken: list[Row], windows: TimeWindows) -> list[tuple[object, ...]]
     return found
 
 
+@settings(deadline=None)
 @given(rows(keys=[*KEYS, None]), forms)
 def test_time_windows_of_any_rows_collect_the_rows_of_open_windows(taken, windows) -> None:
     assert list(facts(run(TimeWindowAggregate(windows, collecting), taken))) == expected(

@@ -21,6 +21,7 @@ changes the state, `state_codec` turns the state into one blob for Spark's state
     table_kernels       filter, map and regroup a table; table_aggregates with undo
     user_kernels        a user's processor with its stores and punctuation
     kernel_chain        several kernels as one, where the key stays
+    bucketed_query      a kernel on Spark; bucket_tasks and bucket_rows are its tasks' code
 
 Time is stream time: the largest timestamp of a source partition. A task is a source partition
 within a bucket, as a task of Kafka Streams is a partition within an application.

@@ -1,0 +1,308 @@
+"""Kernels in Spark: rows in buckets, states that survive a restart, results written by epochs."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, StateMismatchError
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
+from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
+from barnabas.pipeline.streams.kernels.stream_aggregates import StreamAggregate, counting
+from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
+from barnabas.pipeline.streams.kernels.suppression import until_time_limit
+from compat_tests import spark as setup
+from compat_tests.pipeline.conftest import eventually
+
+pytestmark = [
+    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    pytest.mark.timeout(300),
+]
+
+BUCKETS = 8
+PARTITIONS = 2
+JOIN = StreamTableJoin(lambda key, left, right: left + b"/" + right)
+
+
+def sessions() -> SessionWindowAggregate:
+    return SessionWindowAggregate(5_000, counting(), lambda key, one, two: one + two, 10_000)
+
+
+class StoredState:
+    """One state, as Spark's GroupState."""
+
+    def __init__(self) -> None:
+        self.content: tuple[bytes] | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.content is not None
+
+    @property
+    def get(self) -> tuple[bytes] | None:
+        return self.content
+
+    def update(self, content: tuple[bytes]) -> None:
+        self.content = content
+
+
+class Buckets:
+    """The tasks of a query, without Spark: place, shuffle, step."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+        self.states: dict[int, StoredState] = {}
+
+    def run(self, *source_tasks: Sequence[Row]) -> list[Row]:
+        import pyarrow as pa
+
+        from barnabas.pipeline.streams.kernels import bucket_tasks
+
+        placed = [
+            batch for rows in source_tasks for batch in bucket_tasks.place(self.plan, batches(rows))
+        ]
+        frame = pa.Table.from_batches(placed).to_pandas()
+        return [row for group in frame.groupby("bucket") for row in self.step(*group)]
+
+    def step(self, bucket: int, frame: Any) -> Iterator[Row]:
+        from barnabas.pipeline.streams.kernels import bucket_rows, bucket_tasks
+
+        state = self.states.setdefault(bucket, StoredState())
+        for found in bucket_tasks.step(self.plan, [frame], state):
+            columns = {name: list(found[name]) for name in bucket_rows.COLUMNS}
+            columns["window_start_ms"] = columns["window_end_ms"] = [None] * len(found)
+            yield from bucket_rows.rows_of(columns)
+
+
+def batches(rows: Sequence[Row]) -> list[Any]:
+    import pyarrow as pa
+
+    from barnabas.pipeline.streams.kernels import bucket_rows
+
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    kinds = {"binary": pa.binary(), "bigint": pa.int64(), "int": pa.int32()}
+    columns = bucket_rows.columns_of(rows)
+    types = {name: kinds.get(kind, header) for name, (kind, _) in bucket_rows.COLUMNS.items()}
+    arrays = {name: pa.array(columns[name], types[name]) for name in columns}
+    arrays["bucket_key"] = arrays["key"]
+    return [pa.RecordBatch.from_pydict(arrays)]
+
+
+def plan_of(kernel: Kernel, buckets: int = BUCKETS, partitions: int | None = None) -> Any:
+    from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
+
+    return BucketPlan(kernel, buckets, partitions)
+
+
+def key(number: int) -> bytes:
+    return b"key-%d" % number
+
+
+def test_rows_of_all_buckets_have_the_stream_time_of_their_partition() -> None:
+    """The row at 3 is late because of a row of another bucket."""
+    times = [5, 100, 3]
+    rows = [Row(key(place), b"v", time_ms, offset=place) for place, time_ms in enumerate(times)]
+    counts = Buckets(plan_of(StreamAggregate(counting_bytes())))
+    found = counts.run(rows)
+    assert sorted((row.timestamp_ms, row.stream_time_ms) for row in found) == [
+        (3, 100),
+        (5, 5),
+        (100, 100),
+    ]
+
+
+def counting_bytes() -> Any:
+    from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation
+
+    return Aggregation(lambda key, value, count: b"%d" % (int(count) + 1), lambda: b"0")
+
+
+def test_time_of_a_partition_reaches_buckets_without_rows() -> None:
+    held = Buckets(plan_of(until_time_limit(10)))
+    assert held.run([Row(key(1), b"v", 5)]) == []
+    found = held.run([Row(key(2), b"v", 15, offset=1)])
+    assert [row.key for row in found] == [key(1)]
+
+
+def test_time_of_a_partition_makes_no_states_of_empty_buckets() -> None:
+    held = Buckets(plan_of(until_time_limit(10), buckets=64))
+    held.run([Row(key(1), b"v", 5)])
+    assert sum(state.exists for state in held.states.values()) == 1
+
+
+def test_rows_of_two_sides_are_joined_in_the_order_of_time() -> None:
+    stream = [Row(key(1), b"early", 1), Row(key(1), b"late", 3, offset=1)]
+    table = [Row(key(1), b"t", 2, Side.RIGHT, 7)]
+    found = Buckets(plan_of(JOIN)).run(stream, table)
+    assert [row.value for row in found] == [b"late/t"]
+
+
+def test_rows_with_changed_keys_share_the_partition_of_their_key() -> None:
+    rows = [Row(key(1), b"v", 5, partition=number) for number in (0, 1)]
+    apart = Buckets(plan_of(until_time_limit(10)))
+    apart.run(rows)
+    together = Buckets(plan_of(until_time_limit(10), partitions=4))
+    together.run(rows)
+    end = [Row(key(2), b"v", 100, partition=9)]
+    assert [len(buckets.run(end)) for buckets in (apart, together)] == [0, 1]
+
+
+def test_state_of_other_buckets_is_refused() -> None:
+    first = Buckets(plan_of(JOIN, buckets=1))
+    first.run([Row(key(1), b"v", 1)])
+    second = Buckets(plan_of(JOIN, buckets=2))
+    second.states = {0: first.states[0], 1: first.states[0]}
+    with pytest.raises(StateMismatchError, match="buckets is 1 in the state and 2 in the query"):
+        second.run([Row(key(1), b"v", 1)])
+
+
+def test_placed_columns_are_in_the_order_of_the_schema() -> None:
+    from barnabas.pipeline.streams.kernels import bucket_rows, bucket_tasks
+
+    placed = bucket_tasks.place(plan_of(until_time_limit(1)), batches([Row(key(1), b"v", 5)]))
+    names = [*bucket_rows.COLUMNS, "bucket"]
+    assert [batch.schema.names for batch in placed] == [names, names]
+
+
+def test_headers_and_nulls_pass() -> None:
+    row = Row(None, b"v", 5, headers=(("h", b"1"), ("n", None)))
+    kernel = StreamTableJoin(lambda key, left, right: left, is_left=True)
+    (found,) = Buckets(plan_of(kernel)).run([row])
+    assert found == row._replace(stream_time_ms=5, sequence=1)
+
+
+class KernelQueries:
+    """Two queries on a stream and a table: a join, and sessions of the stream."""
+
+    def __init__(self, engine: Any, bootstrap: str, names: dict[str, str], directory: Path) -> None:
+        self.engine, self.bootstrap, self.names = engine, bootstrap, names
+        self.directory = directory
+        self.producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+        self.jobs: list[Any] = []
+        self.found: dict[str, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+        self.readers = {name: reader(bootstrap, names[name]) for name in ("joined", "sessions")}
+
+    def start(self, kernel_of_sessions: SessionWindowAggregate) -> None:
+        from barnabas.pipeline.streams.kernels.bucketed_query import bucketed
+
+        both = self.topic("stream", Side.LEFT).unionByName(self.topic("table", Side.RIGHT))
+        self.write("joined", bucketed(both, JOIN, buckets=BUCKETS))
+        found = bucketed(self.topic("stream", Side.LEFT), counted(kernel_of_sessions), buckets=4)
+        text = "concat_ws('-', value, window_start_ms, window_end_ms)"
+        self.write("sessions", found.selectExpr("key", f"{text} AS value", "timestamp_ms"))
+
+    def topic(self, name: str, side: Side) -> Any:
+        from pyspark.sql import functions
+
+        rows = (
+            self.engine.session.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("kafka.fetch.max.wait.ms", "20")
+            .option("kafka.isolation.level", "read_committed")
+            .option("subscribe", self.names[name])
+            .option("startingOffsets", "earliest")
+            .option("includeHeaders", "true")
+            .load()
+        )
+        columns = ("key", "value", "timestamp", "partition", "offset", "headers")
+        return rows.select(*columns, functions.lit(int(side)).alias("side"))
+
+    def write(self, name: str, frame: Any) -> None:
+        from barnabas.pipeline.delivery import epochs_job
+        from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+
+        target = self.names[name]
+        plan = JobPlan(target, 1, JobKind.COPY, self.bootstrap, target, target, target_topic=target)
+        self.engine.session.conf.set("spark.sql.shuffle.partitions", "2")
+        self.jobs.append(epochs_job.start(plan, frame, str(self.directory / name), "append"))
+
+    def stop(self) -> None:
+        for job in self.jobs:
+            job.stop()
+        self.jobs.clear()
+
+    def close(self) -> None:
+        self.stop()
+        for consumer in self.readers.values():
+            consumer.close()
+
+    def send(self, name: str, *records: tuple[int, bytes | None, int]) -> None:
+        for number, value, time_ms in records:
+            self.producer.produce(self.names[name], value, key(number), timestamp=time_ms)
+        assert self.producer.flush(60) == 0
+
+    def values(self, name: str, count: int) -> list[tuple[bytes, bytes | None]]:
+        """Wait for a number of results; return all, those of a key in their order."""
+
+        def read() -> bool:
+            for job in self.jobs:
+                job.progress()
+                assert job.failure() is None, f"{job.failure()}\n{job.failure().trace}"
+            message = self.readers[name].poll(0.1)
+            if message is not None and message.error() is None:
+                self.found[name].append((message.key(), message.value()))
+            return len(self.found[name]) >= count
+
+        try:
+            eventually(read)
+        except AssertionError as error:
+            raise AssertionError(f"{name} has {self.found[name]}, not {count} results") from error
+        return sorted(self.found[name], key=itemgetter(0))
+
+
+def reader(bootstrap: str, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"check-{topic}",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    return consumer
+
+
+def counted(kernel: SessionWindowAggregate) -> Kernel:
+    """Return the kernel with its counts as text."""
+    from barnabas.pipeline.streams.kernels.kernel_chain import Chain
+    from barnabas.pipeline.streams.kernels.table_kernels import TableMapValues
+
+    return Chain([kernel, TableMapValues(lambda key, count: b"%d" % count)])
+
+
+@pytest.fixture
+def queries(engine, bootstrap, topics, tmp_path: Path) -> Iterator[KernelQueries]:
+    names = {
+        name: topics.create(name, partitions=2)
+        for name in ("stream", "table", "joined", "sessions")
+    }
+    found = KernelQueries(engine, bootstrap, names, tmp_path)
+    yield found
+    found.close()
+
+
+def test_kernels_continue_from_their_state_after_a_restart(queries: KernelQueries) -> None:
+    queries.send("table", (1, b"t1", 1_000), (2, b"t2", 1_000))
+    queries.send("stream", (1, b"a", 2_000), (2, b"b", 2_000), (3, b"c", 2_000))
+    queries.start(sessions())
+    assert queries.values("joined", 2) == [(key(1), b"a/t1"), (key(2), b"b/t2")]
+    queries.values("sessions", 3)
+    queries.stop()
+    queries.send("table", (1, b"t3", 3_000), (2, None, 3_000))
+    queries.send("stream", (1, b"d", 4_000), (2, b"e", 4_000))
+    queries.start(sessions())
+    assert queries.values("joined", 3) == [(key(1), b"a/t1"), (key(1), b"d/t3"), (key(2), b"b/t2")]
+    assert queries.values("sessions", 7) == [
+        (key(1), b"1-2000-2000"),
+        (key(1), b"2000-2000"),
+        (key(1), b"2-2000-4000"),
+        (key(2), b"1-2000-2000"),
+        (key(2), b"2000-2000"),
+        (key(2), b"2-2000-4000"),
+        (key(3), b"1-2000-2000"),
+    ]

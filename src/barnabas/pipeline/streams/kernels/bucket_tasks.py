@@ -1,0 +1,160 @@
+"""The code of Spark's tasks for a kernel: placing rows into buckets, and steps of the kernel.
+
+`place` runs before the shuffle, where a task has whole source partitions in the order of their
+offsets: it adds the bucket and the stream time of the partition. `step` runs behind the shuffle,
+once for each bucket that has rows in a micro-batch.
+"""
+
+import functools
+import importlib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.delivery.arrow_library import pa
+from barnabas.pipeline.jobs.core.key_partitioner import partition_of
+from barnabas.pipeline.streams.kernels import state_codec
+from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, columns_of, rows_of
+from barnabas.pipeline.streams.kernels.bucket_state import BucketState
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
+from barnabas.pipeline.streams.kernels.kernel_rows import (
+    UNKNOWN_MS,
+    Row,
+    Side,
+    Timed,
+    in_sequence,
+    in_stream_order,
+)
+
+_REMEMBERED_KEYS: Final = 65_536
+_pandas: Final[Any] = importlib.import_module("pandas")  # it has no types
+# PySpark puts an empty frame behind those of a batch, which pandas warns of; types are kept.
+warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark.sql.pandas.serializers")
+
+
+@attrs.frozen
+class BucketPlan:
+    """A kernel and the form of its buckets, for the tasks."""
+
+    kernel: Kernel
+    buckets: int = attrs.field(validator=[attrs.validators.ge(1), attrs.validators.le(65_536)])
+    partitions: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
+    """The partitions among which rows are distributed by key; None: they keep their partition."""
+
+    @property
+    def signature(self) -> dict[str, Any]:
+        """Return the kernel's signature with the form of the buckets."""
+        return {**self.kernel.signature, "buckets": self.buckets, "partitions": self.partitions}
+
+
+@functools.lru_cache(_REMEMBERED_KEYS)
+def bucket_of(key: bytes | None, buckets: int) -> int:
+    """Return the bucket of a key: murmur2 of its bytes, as a producer chooses a partition."""
+    return 0 if key is None else partition_of(key, buckets)
+
+
+def place(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield Arrow batches with the columns `stream_time_ms` and `bucket`.
+
+    For a kernel that acts on time, the time of each source partition follows for all buckets.
+    """
+    reached: dict[tuple[int, int], int] = {}
+    schema: Any = None
+    for batch in batches:
+        times_ms = _stream_times(batch, reached, plan.kernel.timed)
+        keys = batch.column("bucket_key").to_pylist()
+        buckets = [bucket_of(key, plan.buckets) for key in keys]
+        columns = {name: batch.column(name) for name in COLUMNS}  # Spark takes them by place
+        columns["stream_time_ms"] = pa.array(times_ms, pa.int64())
+        columns["bucket"] = pa.array(buckets, pa.int32())
+        placed = pa.RecordBatch.from_pydict(columns)
+        schema = placed.schema
+        yield placed
+    if plan.kernel.acts_on_time and schema is not None:
+        for partition, time_ms in _newest(reached).items():
+            yield _time_in_all_buckets(schema, plan.buckets, partition, time_ms)
+
+
+def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
+    """Run the kernel on the rows of a bucket; yield its outputs as one frame.
+
+    `state` is Spark's GroupState with one blob. Raises StateMismatchError when it is not a state
+    of the plan's kernel and buckets.
+    """
+    rows = [row for frame in frames for row in _rows(frame)]
+    ordered = in_stream_order(rows, plan.kernel.first, plan.kernel.timed)
+    is_only_time = all(row.side is Side.TIME for row in ordered)
+    if is_only_time and not state.exists:
+        return
+    signature = plan.signature
+    bucket = state_codec.decode(state.get[0], signature) if state.exists else BucketState()
+    if plan.partitions is not None:
+        ordered = _distributed(ordered, plan.partitions, bucket)
+    outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
+    if outputs or not is_only_time:
+        state.update((state_codec.encode(bucket, signature),))
+    if outputs:
+        yield _frame(outputs)
+
+
+def _stream_times(batch: Any, reached: dict[tuple[int, int], int], timed: Timed) -> list[int]:
+    """Return the stream time at each row, where it is not known yet; keep it in `reached`."""
+    names = ("side", "partition", "timestamp_ms", "stream_time_ms", "key", "value")
+    columns = [batch.column(name).to_pylist() for name in names]
+    found: list[int] = []
+    for side, partition, time_ms, known_ms, key, value in zip(*columns, strict=True):
+        source = (side, partition)
+        newest_ms = reached.get(source, UNKNOWN_MS)
+        if known_ms == UNKNOWN_MS:
+            known_ms = max(time_ms, newest_ms) if timed.counts(key, value) else newest_ms
+        reached[source] = max(known_ms, newest_ms)
+        found.append(known_ms)
+    return found
+
+
+def _newest(reached: dict[tuple[int, int], int]) -> dict[int, int]:
+    """Return the stream time of each partition: the larger one of its two sides."""
+    found: dict[int, int] = {}
+    for (_, partition), time_ms in reached.items():
+        found[partition] = max(time_ms, found.get(partition, UNKNOWN_MS))
+    return found
+
+
+def _time_in_all_buckets(schema: Any, buckets: int, partition: int, time_ms: int) -> Any:
+    row = Row(None, None, time_ms, Side.TIME, partition, stream_time_ms=time_ms)
+    values = columns_of([row])
+    columns = [
+        pa.array(values[field.name] * buckets, field.type)
+        for field in schema
+        if field.name != "bucket"
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array(range(buckets), pa.int32())], schema=schema
+    )
+
+
+def _distributed(rows: Sequence[Row], partitions: int, bucket: BucketState) -> list[Row]:
+    """Return rows with the partition of their key, and times for all partitions of the bucket."""
+    numbers = {*bucket, *(bucket_of(row.key, partitions) for row in rows if row.key is not None)}
+    found: list[Row] = []
+    for row in rows:
+        if row.side is Side.TIME:
+            found += [row._replace(partition=number) for number in sorted(numbers)]
+        else:
+            found.append(row._replace(partition=bucket_of(row.key, partitions)))
+    return found
+
+
+def _rows(frame: Any) -> Iterator[Row]:
+    return rows_of({name: frame[name].tolist() for name in COLUMNS})
+
+
+def _frame(rows: Sequence[Row]) -> Any:
+    columns = columns_of(rows)
+    for name in ("window_start_ms", "window_end_ms"):
+        columns[name] = _pandas.array(columns[name], dtype="Int64")
+    return _pandas.DataFrame(columns)

@@ -1,0 +1,68 @@
+"""A kernel on Spark: rows are hashed into buckets, and each bucket has one state.
+
+A bucket's state is read and written as a whole in each micro-batch that has rows for it. More
+buckets make the states smaller and cost more calls: 256 serve up to about 5 million small keys.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams.kernels import bucket_tasks
+from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
+from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
+
+BUCKETS: Final = 256
+OUTPUT_MODE: Final = "append"
+"""The output mode that a query with a kernel must have."""
+
+
+def bucketed(
+    frame: DataFrame,
+    kernel: Kernel,
+    *,
+    buckets: int = BUCKETS,
+    key: str = "key",
+    partitions: int | None = None,
+) -> DataFrame:
+    """Return the outputs of a kernel, with the columns of `bucket_rows.COLUMNS`.
+
+    The frame has `key`, `value` and a time: `timestamp_ms`, or `timestamp` as Spark's Kafka source
+    has it. The other columns have defaults. For two inputs, it is the union of both with their
+    `side`. The column `key` (another name for a global table) chooses the bucket. With
+    `partitions`, the partition of a row is that of its key among this number, as in a repartition
+    topic: needed for kernels with time when the key of rows was changed.
+
+    The number of buckets and of partitions is fixed with the first state. The query runs in output
+    mode "append". Raises ValueError when a column or a number is wrong.
+    """
+    plan = BucketPlan(kernel, buckets, partitions)
+
+    def place(batches: Iterable[Any]) -> Iterator[Any]:
+        return bucket_tasks.place(plan, batches)
+
+    def step(bucket: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        return bucket_tasks.step(plan, frames, state)
+
+    placed = _with_defaults(frame, key).mapInArrow(place, f"{SCHEMA}, `bucket` int")
+    return placed.groupBy("bucket").applyInPandasWithState(
+        step, SCHEMA, "`state` binary", OUTPUT_MODE, "NoTimeout"
+    )
+
+
+def _with_defaults(frame: DataFrame, key: str) -> DataFrame:
+    functions = pyspark("sql.functions")
+    missing = [name for name in ("key", "value", key) if name not in frame.columns]
+    if missing:
+        raise ValueError(f"the frame has no column {missing[0]}; it has {', '.join(frame.columns)}")
+    columns = {name: functions.lit(default) for name, (_, default) in COLUMNS.items()}
+    columns |= {name: frame[name] for name in COLUMNS if name in frame.columns}
+    if "timestamp_ms" not in frame.columns:
+        if "timestamp" not in frame.columns:
+            raise ValueError(
+                "the frame has no time: it needs the column timestamp_ms, or timestamp"
+            )
+        columns["timestamp_ms"] = functions.unix_millis(frame["timestamp"])
+    typed = [columns[name].cast(kind).alias(name) for name, (kind, _) in COLUMNS.items()]
+    return frame.select(*typed, frame[key].cast("binary").alias("bucket_key"))
