@@ -32,6 +32,7 @@ DEV := .venv/.installed-dev
 SPARK := .venv/.installed-spark
 JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
+CONNECTORS := .cache/connectors/.fetched
 NODE := .cache/node/.fetched
 GO := .cache/go/.built
 RUST := .cache/rust/.built
@@ -71,13 +72,13 @@ unit: $(DEV)
 	$(BIN)/python -m pytest tests -n $(WORKERS) $(ARGS)
 
 # Both parts wait more than they compute, so they run at the same time. Code 5: ARGS selects no test.
-compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
+compat: $(DEV) $(SPARK) $(JARS) $(FLINK) $(CONNECTORS) $(NODE) $(GO)
 	$(MAKE) --no-print-directory --output-sync=line -j2 compat-clients compat-pipelines
 
 compat-clients: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
 	$(COMPAT) compat_tests --ignore=$(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
-compat-pipelines: $(DEV) $(SPARK) $(JARS)
+compat-pipelines: $(DEV) $(SPARK) $(JARS) $(CONNECTORS)
 	$(COMPAT) $(PIPELINE_TESTS) $(ARGS) || test $$? -eq 5
 
 compat-kafka: $(DEV) $(SPARK) $(JARS) $(FLINK) $(NODE) $(GO)
@@ -191,7 +192,8 @@ $(SPARK): requirements-spark.txt $(RUNTIME)
 # A separate Maven repository: Spark's resolver fails on one that has POMs without jars.
 $(JARS): compat_tests/pom.xml
 $(FLINK): compat_tests/flink/pom.xml
-$(JARS) $(FLINK):
+$(CONNECTORS): compat_tests/connectors/pom.xml
+$(JARS) $(FLINK) $(CONNECTORS):
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
 	  rm -rf $(@D) && mvn -q -B -f $< \
 	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/$(@D)/lib \

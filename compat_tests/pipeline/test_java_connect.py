@@ -1,0 +1,307 @@
+"""Java's Connect worker on barnabas with connectors of others: Debezium and MirrorMaker 2.
+
+One worker runs both, since a JVM takes ten seconds to start. The tests use the results: changes of
+a table that Debezium captures, and topics, offsets and settings that MirrorMaker copies from
+another node.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from compat_tests import jars, postgres
+from compat_tests.pipeline.connect_workers import JavaWorker
+from compat_tests.postgres import PostgresServer
+from compat_tests.servers import ServerProcess
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.barnabas_only]
+
+LIBRARY = jars.ROOT / ".cache" / "connectors" / "lib"
+MIRROR = "org.apache.kafka.connect.mirror"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+WAIT_S = 90.0
+
+
+def missing() -> str | None:
+    """Return in one line why the connectors cannot run here, or None."""
+    if reason := jars.missing():
+        return reason
+    if not any(LIBRARY.glob("debezium-connector-postgres-*.jar")):
+        return "the jars of Debezium are missing: run `make compat` with mvn on the PATH"
+    return None
+
+
+class ConnectorsWorker(JavaWorker):
+    """Java's worker with the connectors as plug-ins."""
+
+    def properties(self) -> dict[str, str]:
+        plugins = {"plugin.path": str(LIBRARY.parent), "plugin.discovery": "service_load"}
+        return {**super().properties(), **plugins}
+
+
+@pytest.fixture(scope="module")
+def worker(
+    tmp_path_factory: pytest.TempPathFactory, server: ServerProcess | None
+) -> Iterator[ConnectorsWorker]:
+    if reason := missing():
+        pytest.skip(reason)
+    if server is None:
+        pytest.skip("needs a server that this suite starts")
+    process = ConnectorsWorker(
+        server.bootstrap, tmp_path_factory.mktemp("connect"), "java-connectors"
+    )
+    try:
+        process.start()
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    if reason := postgres.missing():
+        pytest.skip(reason)
+    process = PostgresServer()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+def eventually(found: Callable[[], Any], worker: JavaWorker, what: str) -> Any:
+    """Return the first true result."""
+    deadline = time.monotonic() + WAIT_S
+    while not (result := found()):
+        assert time.monotonic() < deadline, f"no {what} within {WAIT_S:.0f} s:\n{worker.log_tail()}"
+        time.sleep(0.2)
+    return result
+
+
+def create(worker: JavaWorker, name: str, **config: str) -> None:
+    given = {key.replace("__", "."): value for key, value in config.items()}
+    response = worker.ask("PUT", f"/connectors/{name}/config", given)
+    assert response.status == 201, response.body
+
+
+def read(bootstrap: str, topic: str, count: int, worker: JavaWorker) -> list[Any]:
+    """Return the records of partition 0 when there are `count` of them, or more."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+        }
+    )
+    found: list[Any] = []
+
+    def is_complete() -> bool:
+        for message in consumer.consume(100, 0.2):
+            if message.error() is None:
+                found.append(message)
+            else:
+                known = (KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART)
+                assert message.error().code() in known, message.error()
+        return len(found) >= count
+
+    try:
+        eventually(
+            lambda: topic in consumer.list_topics(timeout=30).topics, worker, f"topic {topic}"
+        )
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        eventually(is_complete, worker, f"{count} records of {topic}")
+    finally:
+        consumer.close()
+    return found
+
+
+def changes(messages: list[Any]) -> list[tuple[str, int, str | None, str | None]]:
+    """Return operation, key, name before and name after of Debezium's records."""
+    found = []
+    for message in messages:
+        number = json.loads(message.key())["payload"]["id"]
+        if message.value() is None:
+            found.append(("tombstone", number, None, None))
+            continue
+        payload = json.loads(message.value())["payload"]
+        names = [(payload[side] or {}).get("name") for side in ("before", "after")]
+        found.append((payload["op"], number, *names))
+    return found
+
+
+def test_debezium_captures_every_change_of_a_table(
+    worker: ConnectorsWorker, database: PostgresServer
+) -> None:
+    database.run(
+        "CREATE TABLE people (id int PRIMARY KEY, name text)",
+        "ALTER TABLE people REPLICA IDENTITY FULL",
+        "INSERT INTO people VALUES (1, 'Ada'), (2, 'Bo')",
+    )
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.port),
+        "database.user": database.user,
+        "database.password": database.password,
+        "database.dbname": "postgres",
+        "topic.prefix": "pg",
+        "table.include.list": "public.people",
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "poll.interval.ms": "50",
+    }
+    create(worker, "changes", **config)
+    topic = "pg.public.people"
+    snapshot = changes(read(worker.bootstrap, topic, 2, worker))
+    assert snapshot == [("r", 1, None, "Ada"), ("r", 2, None, "Bo")]
+    database.run(
+        "INSERT INTO people VALUES (3, 'Cy')",
+        "UPDATE people SET name = 'Ada L' WHERE id = 1",
+        "DELETE FROM people WHERE id = 2",
+    )
+    found = changes(read(worker.bootstrap, topic, 6, worker))
+    assert found[2:] == [
+        ("c", 3, None, "Cy"),
+        ("u", 1, "Ada", "Ada L"),
+        ("d", 2, "Bo", None),
+        ("tombstone", 2, None, None),
+    ]
+    worker.ask("DELETE", "/connectors/changes")
+
+
+def test_mirror_maker_copies_records_settings_and_offsets(
+    worker: ConnectorsWorker, start_server: Callable[..., ServerProcess]
+) -> None:
+    origin = start_server()
+    fill(origin.bootstrap, "orders", 100)
+    commit(origin.bootstrap, "billing", "orders", 100)
+    flow = {
+        "source.cluster.alias": "a",
+        "target.cluster.alias": "b",
+        "source.cluster.bootstrap.servers": origin.bootstrap,
+        "target.cluster.bootstrap.servers": worker.bootstrap,
+        "key.converter": BYTES,
+        "value.converter": BYTES,
+        "header.converter": BYTES,
+        "topics": "orders",
+        "groups": "billing",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "offset.lag.max": "0",
+        "emit.checkpoints.interval.seconds": "1",
+        "emit.heartbeats.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "2",
+        "refresh.groups.interval.seconds": "2",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
+    kinds = ("Source", "Checkpoint", "Heartbeat")
+    for kind in kinds:
+        create(
+            worker,
+            f"mirror-{kind}",
+            **flow,
+            **{"connector.class": f"{MIRROR}.Mirror{kind}Connector"},
+        )
+    messages = read(worker.bootstrap, "a.orders", 100, worker)
+    assert [(each.key(), each.value(), each.headers()) for each in messages] == [
+        (b"k%d" % (number % 5), b"%d" % number, [("n", b"%d" % number)]) for number in range(100)
+    ]
+    assert setting(worker.bootstrap, "a.orders", "retention.ms") == "86400001"
+    eventually(lambda: translated(worker.bootstrap) == 100, worker, "translated offset")
+    # The group is empty on the target, so MirrorMaker writes its offsets there.
+    eventually(lambda: committed(worker.bootstrap, "a.orders") == 100, worker, "synced offset")
+    lines = java_offsets(worker.bootstrap)
+    assert lines == ["a.orders-0 100"]
+    beats = read(worker.bootstrap, "heartbeats", 1, worker)
+    assert beats[0].key() == b"\x00\x01a\x00\x01b"
+    for kind in kinds:
+        worker.ask("DELETE", f"/connectors/mirror-{kind}")
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"retention.ms": "86400001"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(count):
+        headers = [("n", b"%d" % number)]
+        producer.produce(topic, key=f"k{number % 5}", value=str(number), headers=headers)
+    assert producer.flush(60) == 0
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def setting(bootstrap: str, topic: str, name: str) -> str | None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return admin.describe_configs([resource])[resource].result(30)[name].value
+
+
+def committed(bootstrap: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing"})
+    try:
+        return consumer.committed([TopicPartition(topic, 0)], 30)[0].offset
+    finally:
+        consumer.close()
+
+
+def translated(bootstrap: str) -> int:
+    """Return the newest downstream offset in the topic of checkpoints, -1 when there is none."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "x"})
+    topic = "a.checkpoints.internal"
+    try:
+        if topic not in consumer.list_topics(timeout=30).topics:
+            return -1
+        place = TopicPartition(topic, 0)
+        end = consumer.get_watermark_offsets(place, 30)[1]
+        if end == 0:
+            return -1
+        consumer.assign([TopicPartition(topic, 0, end - 1)])
+        message = consumer.poll(5)
+    finally:
+        consumer.close()
+    if message is None or message.error() is not None:
+        return -1
+    return int.from_bytes(message.value()[10:18], "big", signed=True)
+
+
+def java_offsets(bootstrap: str) -> list[str]:
+    """Return what RemoteClusterUtils reads."""
+    program = Path(__file__).with_name("MirrorOffsets.java")
+    command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS]
+    done = subprocess.run(
+        [
+            *command,
+            "-cp",
+            f"{jars.classpath()}:{LIBRARY}/*",
+            str(program),
+            bootstrap,
+            "a",
+            "billing",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
