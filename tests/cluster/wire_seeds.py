@@ -1,5 +1,8 @@
 """Seeds of the Raft core whose messages pass as bytes, in the versions that both peers have.
 
+The state file is bytes too. A leader that describes the quorum must not claim for a replica what
+that does not have durably (`DQ`).
+
 Some replicas are old peers, with the versions of a Kafka before pre-votes (KIP-996): a candidate
 takes such a voter for one that grants them, as the shell does, and an old candidate asks for none.
 
@@ -11,8 +14,11 @@ from typing import Any
 
 import attrs
 
-from barnabas.cluster.metadata.image import Endpoint
+from barnabas.cluster.metadata.image import METADATA_TOPIC, Endpoint
 from barnabas.cluster.quorum import raft_wire
+from barnabas.cluster.quorum.quorum_description import describe_quorum
+from barnabas.cluster.quorum.quorum_state import QuorumState
+from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
@@ -24,6 +30,7 @@ from barnabas.cluster.quorum.raft_messages import (
 from barnabas.cluster.quorum.raft_wire import FetchLimits, LeaderState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.testing.simulation.rare_states import RareStates
@@ -54,6 +61,30 @@ class WireSimulation(Simulation):
     def has_pre_votes(self) -> bool:
         """True when a candidate needs the pre-votes of a majority."""
         return not self.old
+
+    def write_state(self, replica: Replica, state: QuorumState) -> None:
+        """Write the state file as bytes."""
+        read = QuorumState.decode(state.encode(1, ()))
+        assert read == state, "R2: the state file has another state"
+        super().write_state(replica, read)
+
+    def settle(self, replica: Replica) -> None:
+        super().settle(replica)
+        if replica.core is not None:
+            self._check_description(replica.core)
+
+    def _check_description(self, core: RaftCore) -> None:
+        """Check what the node answers to DescribeQuorum; only a leader knows the replicas."""
+        data = DescribeQuorumRequest.PartitionData(partition_index=0)
+        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[data])
+        response = describe_quorum(core, DescribeQuorumRequest(topics=[topic]), 2, self.now_ms)
+        partition = _carried(response, 2).topics[0].partitions[0]
+        assert (partition.error_code == 0) == core.is_leader, "DQ: a replica describes the quorum"
+        for state in (*partition.current_voters, *partition.observers):
+            described = self.replicas[state.replica_id]
+            is_leader = state.replica_id == core.local.key.id
+            end = described.end_offset if is_leader else described.synced_end_offset
+            assert state.log_end_offset <= end, f"DQ: {state} of a log that ends at {end}"
 
     def _send(self, replica: Replica, message: Any) -> None:
         is_pre_vote = isinstance(message, VoteRequest) and message.pre_vote

@@ -8,10 +8,13 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from tests.cluster import wire_seeds
+from tests.cluster import admin_simulation, wire_seeds
 from tests.simulation.mistake_table import MISTAKES, Simulated, violation_of
 
-_WITHOUT_MISTAKES = (Simulated("Raft over bytes", wire_seeds.run),)
+_WITHOUT_MISTAKES = (
+    Simulated("Raft over bytes", wire_seeds.run),
+    Simulated("administration", admin_simulation.run),
+)
 """Simulations that no row of the table uses."""
 
 
