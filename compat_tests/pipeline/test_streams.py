@@ -349,3 +349,87 @@ def test_dataframes_are_written_once_with_and_without_their_source(app, records,
     assert [each.timestamp()[1] for each in found] == list(range(5, 30))
     assert sorted(int(each.value()) for each in shuffled) == list(range(30))
     assert records.position(f"{name}-{near}", source) == 30
+
+
+def test_records_are_enriched_from_a_table(app, records, topics) -> None:
+    orders, users, by_key, by_user = (topics.create(each) for each in ("o", "users", "k", "u"))
+    records.send(users, ("u1", {"name": "Ann"}, 1_000), ("u2", {"name": "Bo"}, 1_000))
+    records.send(users, ("u2", None, 2_000))
+    records.send(orders, ("u1", {"user": "u2", "ms": 1}, 1_500), ("u2", {"user": "u1"}, 2_500))
+    records.send(orders, ("u3", {"user": None}, 2_600), ("u1", None, 2_700))
+    enriching = app()
+    stream = enriching.topic(orders, key=ks.String(), value=CLICK)
+    table = enriching.table(users, key=ks.String(), value=ks.Json("name STRING"))
+    inner = stream.join_table(table, value="struct(left.user AS user, right.name AS name)")
+    enriching.write(inner, by_key)
+    left = stream.left_join_table(table, on="user", value="concat(coalesce(right.name, '-'), key)")
+    enriching.write(left, by_user)
+    with enriching:
+        found = records.await_count(by_key, 1)
+        named = records.await_count(by_user, 3)
+    assert pairs(found) == [(b"u1", b'{"user":"u2","name":"Ann"}')]
+    assert found[0].timestamp()[1] == 1_500
+    assert sorted(pairs(named)) == [(b"u1", b"Bou1"), (b"u2", b"Annu2"), (b"u3", b"-u3")]
+
+
+def test_tables_join_by_key_with_tombstones(app, records, topics) -> None:
+    left, right, target = (topics.create(each) for each in ("l", "r", "out"))
+    records.send(left, (b"\0\0\0\1", "a", 1_000), (b"\0\0\0\2", "b", 1_000))
+    records.send(right, (b"\0\0\0\1", "x", 2_000))
+    joining = app()
+    tables = [joining.table(each, key=ks.Integer(), value=ks.String()) for each in (left, right)]
+    joining.write(tables[0].outer_join(tables[1]), target)
+    with joining:
+        eventually(lambda: len({each.key() for each in records.all(target)}) == 2)
+        records.send(left, (b"\0\0\0\1", None, 3_000))
+        records.send(left, (b"\0\0\0\2", None, 3_000))
+
+        def newest() -> dict[Any, Any]:
+            return dict(pairs(sorted(records.all(target), key=lambda each: each.offset())))
+
+        expected = {b"\0\0\0\1": b'{"left":null,"right":"x"}', b"\0\0\0\2": None}
+        eventually(lambda: newest() == expected)
+    at_ms = [each.timestamp()[1] for each in records.all(target) if each.key() == b"\0\0\0\1"]
+    assert at_ms == sorted(at_ms)
+
+
+def test_groups_fold_in_sessions_sliding_windows_and_without_windows(app, records, topics) -> None:
+    source = topics.create("in")
+    sessions, final, sliding, folded = (topics.create(each) for each in ("s", "f", "l", "d"))
+    times = [1_000, 5_000, 31_000, 9_000, 101_000]
+    records.send(source, *[("k", {"user": "u", "ms": ms}, ms) for ms in times])
+    folding = app()
+    stream = folding.topic(source, key=ks.String(), value=CLICK)
+    session = ks.session("5 seconds", grace="1 minute")
+    folding.write(stream.window(session).count(), sessions)
+    folding.write(stream.group_by("user").window(session).sum("ms").final(), final)
+    windows = stream.window(ks.sliding("5 seconds", grace="1 minute"))
+    longest = windows.reduce(lambda most, value: max(most, value, key=lambda each: each["ms"]))
+    folding.write(longest.map_values("ms"), sliding)
+    folding.write(
+        stream.group_by_key().fold("", lambda n, v: f"{n}{v['ms']},", returns="STRING"), folded
+    )
+    with folding:
+        found = records.await_count(sessions, 7)
+        closed = records.await_count(final, 2)
+        slid = records.await_count(sliding, 5)
+        all_times = records.await_count(folded, 5)
+    newest = {each.key(): each.value() for each in sorted(found, key=lambda each: each.offset())}
+    kept = {
+        key: struct.unpack(">q", value)[0] for key, value in newest.items() if value is not None
+    }
+    assert kept == {_session("k", 1_000, 9_000): 3, _session("k", 31_000, 31_000): 1,
+                    _session("k", 101_000, 101_000): 1}  # fmt: skip
+    assert {key for key, value in newest.items() if value is None} == {
+        _session("k", 1_000, 1_000), _session("k", 1_000, 5_000)
+    }  # fmt: skip
+    assert pairs(closed) == [
+        (_session("u", 1_000, 9_000), struct.pack(">q", 15_000)),
+        (_session("u", 31_000, 31_000), struct.pack(">q", 31_000)),
+    ]
+    assert {each.key()[:1] for each in slid} == {b"k"}
+    assert all_times[-1].value() == b"1000,5000,31000,9000,101000,"
+
+
+def _session(key: str, start_ms: int, end_ms: int) -> bytes:
+    return key.encode() + struct.pack(">qq", end_ms, start_ms)

@@ -16,9 +16,11 @@ from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
 from barnabas.pipeline.spark.session import SparkUnavailableError
 from barnabas.pipeline.streams.avro_serde import Avro, AvroSchemaError
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
+from barnabas.pipeline.streams.kernel_frames import KeyTypeError
+from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.output_frames import OutputError
 from barnabas.pipeline.streams.python_serdes import Custom
-from barnabas.pipeline.streams.record_stream import OperatorError, Stream
+from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import (
     Bytes,
@@ -42,7 +44,7 @@ from barnabas.pipeline.streams.views.live_view import (
     ViewNotReadyError,
     ViewRow,
 )
-from barnabas.pipeline.streams.window_specs import Window, hopping, tumbling
+from barnabas.pipeline.streams.window_specs import Window, hopping, session, sliding, tumbling
 
 __all__ = [
     "App",
@@ -57,6 +59,7 @@ __all__ = [
     "JobFailure",
     "JobProgress",
     "Json",
+    "KeyTypeError",
     "LiveView",
     "Long",
     "OperatorError",
@@ -79,5 +82,7 @@ __all__ = [
     "ViewRow",
     "Window",
     "hopping",
+    "session",
+    "sliding",
     "tumbling",
 ]

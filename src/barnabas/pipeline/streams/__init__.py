@@ -3,13 +3,15 @@
 What lives here: the operators that Spark does not have, as kernels, and what the public module
 `barnabas.streams` is made of. What may not: HTTP, the state of jobs, transactions.
 
-How data passes: a topic is a DataFrame, an operator makes a DataFrame of a DataFrame, and the
-delivery `epochs` or `forward` writes the last one.
+How data passes: a topic is a DataFrame, an operator makes a DataFrame of a DataFrame, and a
+delivery writes the last one: forward, or epochs where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
     topic_reading       a topic as a DataFrame; serdes: bytes and columns; stream_columns: names
     record_stream, record_table, grouped_stream     operators without state, and aggregates
-    interval_joins, window_specs                    joins of streams; windows as values
+    interval_joins, joined_tables                   joins of streams, and joins with tables
+    folded_groups, kernel_frames                    aggregates by functions; rows for kernels
+    window_specs        windows as values
     output_frames       rows in the columns of the deliveries
     state_directory     checkpoints of an app
     views               the rows of a table's topic in SQLite; serde_codecs: serdes of one value

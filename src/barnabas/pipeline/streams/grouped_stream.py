@@ -4,16 +4,29 @@ Counts and sums run in Spark's own aggregation. The timestamp of a result is the
 records in it.
 """
 
-from typing import Self
+import functools
+from typing import Any, Final, Self
 
 import attrs
 
-from barnabas.pipeline.delivery.spark_library import DataFrame
+from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded
+from barnabas.pipeline.streams.operator_errors import OperatorError
+from barnabas.pipeline.streams.python_serdes import spark_type
 from barnabas.pipeline.streams.record_table import Table
-from barnabas.pipeline.streams.serdes import Column, functions
-from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE, WINDOW, scoped
+from barnabas.pipeline.streams.serdes import Column, DataType, functions
+from barnabas.pipeline.streams.stream_columns import (
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    WINDOW,
+    evaluated,
+    scoped,
+)
 from barnabas.pipeline.streams.topic_reading import TopicInput
-from barnabas.pipeline.streams.window_specs import Window
+from barnabas.pipeline.streams.window_specs import Window, WindowKind
+
+_NATIVE: Final = (WindowKind.TUMBLING, WindowKind.HOPPING)
 
 
 @attrs.frozen(eq=False)
@@ -26,6 +39,8 @@ class GroupedStream:
     frame: DataFrame = attrs.field(repr=False)
     inputs: tuple[TopicInput, ...]
     windows: Window | None = None
+    has_new_keys: bool = False
+    """True when keys differ from those that chose the partitions of the topic."""
 
     def window(self, window: Window) -> Self:
         """Group the records by windows of time, too."""
@@ -33,10 +48,16 @@ class GroupedStream:
 
     def count(self) -> Table:
         """Return the number of records of each group."""
+        if self._is_kernel():
+            return self._folded(COUNT, pyspark("sql.types").LongType())
         return self._table([functions().count(functions().lit(1))], functions().col("_result_0"))
 
     def sum(self, expression: str) -> Table:
         """Return the sum of an expression for each group."""
+        if self._is_kernel():
+            values = evaluated(self.frame, {VALUE: functions().expr(expression)})
+            kind = values.schema[VALUE].dataType
+            return attrs.evolve(self, frame=values)._folded(SUM, kind)
         total = functions().sum(functions().expr(expression))
         return self._table([total], functions().col("_result_0"))
 
@@ -44,11 +65,45 @@ class GroupedStream:
         """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`."""
         if not fields:
             raise ValueError("aggregate needs fields: aggregate(n='count(*)', most='max(price)')")
+        if self._is_kernel():
+            raise OperatorError("aggregate() has no sessions and sliding windows: use fold()")
         aggregates = [functions().expr(text) for text in fields.values()]
         named = [
             functions().col(f"_result_{index}").alias(name) for index, name in enumerate(fields)
         ]
         return self._table(aggregates, functions().struct(*named))
+
+    def reduce(self, function: Folder) -> Table:
+        """Combine the values of each group: `function(aggregate, value)` returns the aggregate.
+
+        It runs in Python. Structs are dictionaries.
+        """
+        return self._folded(Fold(function), self.frame.schema[VALUE].dataType)
+
+    def fold(
+        self, initial: Any, function: Folder, *, returns: str, merge: Folder | None = None
+    ) -> Table:
+        """Combine the values of each group from `initial`: `aggregate` of Kafka Streams.
+
+        `function(aggregate, value)` returns the new aggregate, of the type `returns` (DDL). It runs
+        in Python. Structs are dictionaries. Sessions need `merge(left, right)`, the aggregate of
+        two sessions that a record connects.
+        """
+        if self.windows is not None and self.windows.kind is WindowKind.SESSION and merge is None:
+            raise OperatorError("fold() of sessions needs merge=")
+        fold = Fold(function, initial, has_initial=True, merge=merge)
+        return self._folded(fold, spark_type(returns))
+
+    def _is_kernel(self) -> bool:
+        """True for windows that Spark's aggregation does not have."""
+        return self.windows is not None and self.windows.kind not in _NATIVE
+
+    def _folded(self, fold: Fold, kind: DataType) -> Table:
+        make = functools.partial(
+            folded, self.frame, fold, kind, self.windows, has_new_keys=self.has_new_keys
+        )
+        final = functools.partial(make, is_final=True)
+        return Table(make(), self.inputs, "append", self.windows, final)
 
     def _table(self, aggregates: list[Column], value: Column) -> Table:
         """Return the table of aggregates, whose columns are `_result_0` and so on in `value`."""

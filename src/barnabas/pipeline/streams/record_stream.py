@@ -11,6 +11,9 @@ import attrs
 from barnabas.pipeline.delivery.spark_library import DataFrame
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
 from barnabas.pipeline.streams.interval_joins import JoinKind, joined
+from barnabas.pipeline.streams.joined_tables import stream_with_table
+from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
+from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import Column, functions
 from barnabas.pipeline.streams.stream_columns import (
     KEPT,
@@ -32,10 +35,6 @@ _ELEMENT: Final = "_element"
 _POSITION: Final = "_position"
 
 
-class OperatorError(Exception):
-    """An operator cannot be applied here; the message says what to do instead."""
-
-
 @attrs.frozen(eq=False)
 class Stream:
     """Records with a key, a value and a time; made by `App.topic` and by operators.
@@ -52,6 +51,8 @@ class Stream:
     """Spark's output mode that an operator with state needs; None without state."""
     windows: Window | None = None
     """The windows of the keys, None for plain keys."""
+    has_new_keys: bool = False
+    """True when keys differ from those that chose the partitions of the topic."""
 
     @property
     def df(self) -> DataFrame:
@@ -109,7 +110,7 @@ class Stream:
         """Replace each record by one for each element of an array of (key, value) structs."""
         element = functions().col(_ELEMENT)
         columns = {KEY: element[KEY], VALUE: element[VALUE]}
-        return attrs.evolve(self._exploded(records, returns, columns), windows=None)
+        return self._rekeyed(self._exploded(records, returns, columns).frame)
 
     def branch(self, *predicates: Expression) -> list[Self]:
         """Return a stream for each predicate; a record goes to the first whose predicate is true.
@@ -153,7 +154,7 @@ class Stream:
 
     def dedupe(self, within: Duration, *, by: Expression = KEY) -> Self:
         """Drop records whose key, or `by`, came within a time before."""
-        self._check_first("dedupe")
+        check_first("dedupe", self.output_mode)
         frame = evaluated(visible(self.frame), {"_by": column(visible(self.frame), by)})
         watermarked = frame.withWatermark(TIMESTAMP, f"{duration_ms(within)} milliseconds")
         unique = watermarked.dropDuplicatesWithinWatermark(["_by"]).drop("_by", *PLACE)
@@ -161,18 +162,18 @@ class Stream:
 
     def group_by(self, *keys: Expression) -> GroupedStream:
         """Group records by an expression, or by a struct of several; records without one drop."""
-        self._check_first("group_by")
+        check_first("group_by", self.output_mode)
         frame = visible(self.frame)
         if not keys:
             raise OperatorError("group_by needs an expression; group_by_key() takes the key")
         found = [column(frame, each) for each in keys]
         key = found[0] if len(found) == 1 else functions().struct(*found)
-        return GroupedStream(evaluated(frame, {KEY: key}), self.inputs)
+        return GroupedStream(evaluated(frame, {KEY: key}), self.inputs, has_new_keys=True)
 
     def group_by_key(self) -> GroupedStream:
         """Group records by their key; records without a key drop."""
-        self._check_first("group_by_key")
-        return GroupedStream(visible(self.frame), self.inputs)
+        check_first("group_by_key", self.output_mode)
+        return GroupedStream(visible(self.frame), self.inputs, has_new_keys=self.has_new_keys)
 
     def window(self, window: Window) -> GroupedStream:
         """Group records by their key and by windows of time."""
@@ -215,11 +216,40 @@ class Stream:
         """Join as `join` does; a record of either stream without a partner comes with null."""
         return self._joined(JoinKind.OUTER, other, within, grace, value)
 
+    def join_table(
+        self, table: Table, *, on: Expression | None = None, value: str | None = None
+    ) -> "Stream":
+        """Join each record with the table's value at its time; records without one drop.
+
+        The table is looked up by the record's key, or by `on`, as `GlobalKTable` is; the record
+        keeps its key. The value is `struct(left, right)`, or an expression over `left` and `right`.
+        """
+        return self._with_table(table, on, value, is_left=False)
+
+    def left_join_table(
+        self, table: Table, *, on: Expression | None = None, value: str | None = None
+    ) -> "Stream":
+        """Join as `join_table` does; records without a value in the table come with null."""
+        return self._with_table(table, on, value, is_left=True)
+
+    def _with_table(
+        self, table: Table, on: Expression | None, value: str | None, *, is_left: bool
+    ) -> "Stream":
+        check_first("join_table", self.output_mode, table.output_mode)
+        stream = visible(self.frame)
+        frame = stream_with_table(
+            stream,
+            visible(table.frame),
+            on=None if on is None else column(stream, on),
+            is_left=is_left,
+            value=value,
+        )
+        return Stream(frame, self.inputs + table.inputs, "append")
+
     def _joined(
         self, kind: JoinKind, other: "Stream", within: Duration, grace: Duration, value: str | None
     ) -> "Stream":
-        self._check_first(f"{kind.value} join")
-        other._check_first(f"{kind.value} join")
+        check_first(f"{kind.value} join", self.output_mode, other.output_mode)
         frame = joined(
             kind,
             visible(self.frame),
@@ -235,7 +265,7 @@ class Stream:
 
     def _rekeyed(self, frame: DataFrame) -> Self:
         """Return the stream with other keys, which have no windows."""
-        return attrs.evolve(self, frame=frame, windows=None)
+        return attrs.evolve(self, frame=frame, windows=None, has_new_keys=True)
 
     def _struct(self, fields: dict[str, Expression]) -> Column:
         if not fields:
@@ -257,11 +287,3 @@ class Stream:
             columns = columns | {KEPT: functions().col(KEPT) & has_element}
         kept = [columns.get(name, functions().col(name)).alias(name) for name in self.frame.columns]
         return self._with(frame.select(*kept))
-
-    def _check_first(self, operator: str) -> None:
-        """Raise OperatorError behind another operator with state."""
-        if self.output_mode is not None:
-            raise OperatorError(
-                f"{operator} comes behind another operator with state: write its result to a "
-                "topic, and read that with App.topic"
-            )

@@ -1,0 +1,115 @@
+"""Streams and tables as inputs of kernels, and outputs of kernels as streams and tables.
+
+Kernels take bytes. A key is encoded by the serde of its type, a value as JSON, `{"v": VALUE}`, in
+which decimals, times and binary values survive.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.streams.kernels.bucketed_query import bucketed
+from barnabas.pipeline.streams.kernels.kernel_chain import Chain
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
+from barnabas.pipeline.streams.kernels.kernel_rows import Side
+from barnabas.pipeline.streams.serdes import (
+    Column,
+    DataType,
+    Json,
+    Serde,
+    default_serde,
+    functions,
+)
+from barnabas.pipeline.streams.stream_columns import (
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    VALUE,
+    WINDOW,
+)
+
+PARTITIONS: Final = 16
+"""The partitions whose times are apart, for kernels with time whose rows have new keys."""
+# Without the format, times lose their microseconds.
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+}
+
+
+class KeyTypeError(Exception):
+    """Keys of two inputs have different types, or one that has no serde."""
+
+
+def packed(columns: Mapping[str, Column]) -> Column:
+    """Return columns as JSON, null where the frame's value is null."""
+    fields = functions().struct(*[column.alias(name) for name, column in columns.items()])
+    text = functions().to_json(fields, _JSON).cast("binary")
+    return functions().when(functions().col(VALUE).isNotNull(), text)
+
+
+def unpacked(column: Column, **fields: DataType) -> Column:
+    """Return the struct whose JSON a column is."""
+    return functions().from_json(column.cast("string"), struct_type(**fields), _JSON)
+
+
+def struct_type(**fields: DataType) -> DataType:
+    """Return the type of a struct."""
+    types = pyspark("sql.types")
+    return types.StructType([types.StructField(name, kind) for name, kind in fields.items()])
+
+
+def kernel_input(
+    frame: DataFrame, value: Column, side: Side = Side.LEFT, key: str = KEY
+) -> DataFrame:
+    """Return the rows of one input of a kernel; `value` are bytes. Raises KeyTypeError."""
+    col = functions().col
+    columns = {
+        "key": key_serde(frame.schema[key].dataType).encode(col(key)),
+        "value": value,
+        "timestamp_ms": functions().unix_millis(TIMESTAMP),
+        "side": functions().lit(int(side)),
+    }
+    places = {"partition": PARTITION, "offset": OFFSET, "headers": HEADERS}
+    columns |= {name: col(each) for name, each in places.items() if each in frame.columns}
+    return frame.select(*[column.alias(name) for name, column in columns.items()])
+
+
+def kernel_output(
+    rows: DataFrame, kernel: RowKernel | Chain, key: DataType, *, partitions: int | None = None
+) -> DataFrame:
+    """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window."""
+    outputs = bucketed(rows, cast("Kernel", kernel), partitions=partitions)
+    col, to_time = functions().col, functions().timestamp_millis
+    serde = key_serde(key)
+    window = functions().struct(
+        to_time("window_start_ms").alias("start"), to_time("window_end_ms").alias("end")
+    )
+    return outputs.select(
+        serde.value(serde.parse(col("key"))).alias(KEY),
+        col("value").alias(VALUE),
+        to_time("timestamp_ms").alias(TIMESTAMP),
+        col("headers").alias(HEADERS),
+        window.alias(WINDOW),
+    )
+
+
+def key_serde(kind: DataType) -> Serde:
+    """Return the serde of a key's type. Raises KeyTypeError."""
+    if kind.typeName() == "struct":
+        return Json(kind)
+    found = default_serde(kind)
+    if found is None or kind.typeName() in ("array", "map"):
+        raise KeyTypeError(f"keys of type {kind.simpleString()} cannot be looked up: cast them")
+    return found
+
+
+def check_keys(left: DataType, right: DataType) -> None:
+    """Raise KeyTypeError when two inputs of a join have keys of different types."""
+    if left.simpleString() != right.simpleString():
+        raise KeyTypeError(
+            f"the keys of a join are {left.simpleString()} and {right.simpleString()}: cast one, "
+            "as in select_key('cast(key AS STRING)')"
+        )
