@@ -10,6 +10,7 @@ a mistake is not found, or when it needs three times as many seeds as before.
 
 import argparse
 import logging
+import random
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum import raft_state
 from barnabas.testing.simulation import Simulation, prepare, run
+from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from tests.cluster import (
     broker_world,
@@ -79,6 +81,7 @@ CLUSTER = Simulated(
     "whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS, features=NO_FEATURES))
 )
 SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
+PARTITION = Simulated("busy partition", lambda seed: run(busy_partition(seed)))
 OLD_VOTERS = Simulated("old voters", lambda seed: run(old_voters(seed)))
 
 
@@ -100,6 +103,46 @@ def busy_quorum(seed: int) -> Simulation:
         kept_snapshots=1,
     )
     return prepare(seed, 10, options=options)
+
+
+def busy_partition(seed: int) -> Simulation:
+    """Return a cluster with one partition whose replicas lead in turn, and fall behind."""
+    chance = random.Random(f"busy partition {seed}")
+    options = attrs.evolve(
+        draw_options(seed, 15, NO_FEATURES),
+        controllers=1,
+        brokers=3,
+        is_combined=False,
+        replication_factor=3,
+        min_insync_replicas=chance.choice((1, 2)),
+        partitions=1,
+        producers=2,
+        producer_pause_ms=chance.choice((5, 20)),
+        admins=0,
+        operator_pause_ms=chance.choice((0, 200)),
+        is_unclean=False,
+        voter_pause_ms=0,
+        copiers=0,
+        elr_version=chance.choice((0, 1)),
+        replica_fetch_bytes=chance.choice((400, 1_500)),
+    )
+    brokers = [node for node in options.node_ids if node > options.controllers]
+    return prepare(seed, 15, options=options, faults=_disturbances(chance, brokers))
+
+
+def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
+    """Return many short faults of a few brokers."""
+    kinds = (FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.CUT_PAIR)
+    chosen = [kind for kind in kinds if chance.random() < 0.6] or list(kinds)
+    longest_ms, at_ms = chance.choice((300, 1_500, 5_000)), 0
+    faults: list[Fault] = []
+    while at_ms < 15_000:
+        kind = chance.choice(chosen)
+        count = 2 if kind is FaultKind.CUT_PAIR else 1
+        nodes = tuple(chance.sample(brokers, k=count))
+        faults.append(Fault(at_ms, kind, nodes, chance.randrange(50, longest_ms), 0.5))
+        at_ms += chance.randrange(50, 1_500)
+    return faults
 
 
 def old_voters(seed: int) -> Simulation:

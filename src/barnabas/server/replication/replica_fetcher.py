@@ -29,6 +29,17 @@ _DYNAMIC: Final = ("num.replica.fetchers",)
 _STEP_S: Final = 0.01
 
 
+def fetch_settings(config: "NodeConfig") -> FetchSettings:
+    """Return the settings of the fetchers of followers."""
+    return FetchSettings(
+        wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
+        min_bytes=config.get_int("replica.fetch.min.bytes"),
+        partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
+        response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
+        backoff_ms=config.get_int("replica.fetch.backoff.ms"),
+    )
+
+
 class ReplicaFetchers:
     """Runs the fetchers of `assignments` while the metadata has partitions to follow."""
 
@@ -92,15 +103,7 @@ class ReplicaFetchers:
                 self._nursery = None  # a stopping node may still get images
 
     def _configure(self, config: "NodeConfig") -> None:
-        self._assignments.configure(
-            FetchSettings(
-                wait_max_ms=config.get_int("replica.fetch.wait.max.ms"),
-                min_bytes=config.get_int("replica.fetch.min.bytes"),
-                partition_max_bytes=config.get_int("replica.fetch.max.bytes"),
-                response_max_bytes=config.get_int("replica.fetch.response.max.bytes"),
-                backoff_ms=config.get_int("replica.fetch.backoff.ms"),
-            )
-        )
+        self._assignments.configure(fetch_settings(config))
         self._assignments.resize(config.get_int("num.replica.fetchers"))
 
     def _follow_assignments(self) -> None:

@@ -29,6 +29,7 @@ from barnabas.server.api.handlers.data.list_offsets_handler import list_offsets
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import is_in_transaction
 from barnabas.server.replication.fetch_sessions import FetchSessionCache
+from barnabas.server.replication.replica_fetcher import fetch_settings
 from barnabas.testing.simulation.admission_driver import AdmissionDriver
 from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
 from barnabas.testing.simulation.broker_waits import AcksWait, ParkedFetch, SimProduce, SimProduced
@@ -71,6 +72,7 @@ class BrokerDriver:
             lambda: process.now_ms,
             lambda: process.now_ms,
         )
+        self.replicas.fetchers.configure(fetch_settings(config))
         self._network = network
         self._logs = logs
         self._leader = leader

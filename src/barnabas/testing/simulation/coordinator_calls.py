@@ -9,8 +9,12 @@ from barnabas.coordinator.transactions.transaction import TopicPartition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.join_group import JoinGroupRequest
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -54,8 +58,13 @@ class EndTransaction:
     version: int
 
 
+ClassicCall = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 GroupCall = (
-    FetchOffsets | OffsetCommitRequest | TxnOffsetCommitRequest | ConsumerGroupHeartbeatRequest
+    FetchOffsets
+    | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | ConsumerGroupHeartbeatRequest
+    | ClassicCall
 )
 TransactionCall = InitProducerIdRequest | AddPartitions | VerifyPartitions | EndTransaction
 

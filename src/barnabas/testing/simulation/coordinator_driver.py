@@ -26,8 +26,12 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.join_group import JoinGroupRequest
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.server.coordinators.coordinator_partition import (
@@ -61,6 +65,7 @@ _RELOAD_MS: Final = 100
 _COMMIT_TIMEOUT_MS: Final = 5_000
 _OFFSETS_VERSION: Final = 9
 _CALLER: Final = Caller(version=1)
+_CLASSIC_CALLER: Final = Caller("classic", version=9)
 
 AskController = Callable[[Any, Callable[[Any], None]], None]
 """Sends a request to the active controller; the callback gets a message, or None."""
@@ -85,6 +90,7 @@ class CoordinatorDriver:
         self._broker_epoch = broker_epoch
         self._ask_controller = ask_controller
         self.guards = Guards()
+        self._ids = 0
         self.running = 0  # requests without an answer
         self.groups: dict[int, GroupPartition] = {}
         self.transactions: dict[int, TransactionPartition] = {}
@@ -303,12 +309,28 @@ class CoordinatorDriver:
                 return lambda shard, now, token: shard.consumer_heartbeat(
                     call, _CALLER, call.member_id, now, token
                 )
+            case JoinGroupRequest():
+                return lambda shard, now, token: shard.join_group(
+                    call, _CLASSIC_CALLER, self._fresh_id(), now, token
+                )
+            case SyncGroupRequest():
+                return lambda shard, now, token: shard.sync_group(call, now, token)
+            case HeartbeatRequest():
+                return lambda shard, now, token: shard.heartbeat(call, now, token)
+            case LeaveGroupRequest():
+                return lambda shard, now, token: shard.leave_group(call, now, token)
             case OffsetCommitRequest():
                 return lambda shard, now, token: shard.commit_offsets(
                     call, _OFFSETS_VERSION, now, token
                 )
             case _:
                 raise TypeError(f"{type(call).__name__} cannot be sent to a coordinator")
+
+    def _fresh_id(self) -> str:
+        """Return an id that no member had before, on any node and in any life."""
+        process = self._process
+        self._ids += 1
+        return f"{process.node_id}-{process.life}-{self._ids}"
 
     def write_markers(self, request: WriteTxnMarkersRequest, respond: Respond) -> None:
         """Write the markers of a coordinator."""

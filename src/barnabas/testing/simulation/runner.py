@@ -20,7 +20,7 @@ from barnabas.testing.simulation.admin_clients import AdminClient
 from barnabas.testing.simulation.data_workload import DATA_TOPIC, DataWorkload
 from barnabas.testing.simulation.disk_replacements import DiskReplacements
 from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
-from barnabas.testing.simulation.group_members import GroupWorkload
+from barnabas.testing.simulation.group_workload import GroupWorkload
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
@@ -39,6 +39,7 @@ from barnabas.testing.simulation.voter_admin import VoterAdmin
 from barnabas.testing.simulation.world import Process, World
 
 _PROPERTIES: Final = {
+    "group.initial.rebalance.delay.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.consumer.min.session.timeout.ms": "8000",
@@ -102,7 +103,7 @@ def prepare(
     actors = [*_admins(cluster, options, partitions), data]
     if options.copiers:
         actors.append(TransactionWorkload(cluster, DATA_TOPIC, options, partitions))
-    if options.members:
+    if options.members or options.classic_members:
         actors.append(GroupWorkload(cluster, DATA_TOPIC, options, partitions))
     return Simulation(world, cluster, options, faults, actors, data, invariants)
 
@@ -140,7 +141,9 @@ def _settings(
     }
     return ClusterSettings(
         voters=VoterSet.of(*(Voter(key) for key in keys)),
-        config=NodeConfig.load(None, _PROPERTIES),
+        config=NodeConfig.load(
+            None, {**_PROPERTIES, "replica.fetch.max.bytes": str(options.replica_fetch_bytes)}
+        ),
         bootstrap=[
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in levels.items()

@@ -28,6 +28,7 @@ class Feature(Enum):
     OLD_PEER = "old peer"
     BYTES = "bytes"
     QUORUM_DISKS = "quorum disks"
+    CLASSIC_MEMBERS = "classic members"
 
 
 ALL_FEATURES: Final = tuple(Feature)
@@ -65,9 +66,13 @@ class SeedOptions:
     transaction_version: int
     directories: int = 1
     has_disk_faults: bool = False
+    replica_fetch_bytes: int = 1 << 20
     metadata_version: int = _METADATA_VERSION
     kraft_version: int = 1
     members: int = 0
+    classic_members: int = 0
+    is_group_mixed: bool = False
+    """True when the members of both protocols are in one group."""
     old_peer: int = 0
     """The node whose RPC versions are those of an older Kafka, 0 for none."""
     old_release: str = ""
@@ -181,6 +186,11 @@ def _draw_members(options: SeedOptions, chance: random.Random) -> SeedOptions:
     return attrs.evolve(options, members=chance.choice((0, 0, 2, 3)))
 
 
+def _draw_classic_members(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    count, is_mixed = chance.choice((0, 0, 2, 3)), chance.random() < 0.5
+    return attrs.evolve(options, classic_members=count, is_group_mixed=is_mixed)
+
+
 _OLD_RELEASES: Final = {"3.9": 21, "4.0": 25}
 """Older releases of Kafka, and their highest metadata.version."""
 
@@ -215,4 +225,5 @@ _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOption
     Feature.OLD_PEER: _draw_old_peer,
     Feature.BYTES: _draw_bytes,
     Feature.QUORUM_DISKS: _draw_quorum_disks,
+    Feature.CLASSIC_MEMBERS: _draw_classic_members,
 }

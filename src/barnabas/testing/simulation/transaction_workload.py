@@ -21,7 +21,7 @@ from barnabas.testing.simulation.transactional_copier import CopyJob, Transactio
 COPY_TOPIC: Final = "copy"
 _CLIENT_ID: Final = 33_000
 _COPIER_NUMBER: Final = 40_000
-_STOP_AFTER_MS: Final = 12_000
+_STOP_AFTER_MS: Final = 16_000
 
 
 class TransactionWorkload:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import attrs
 
-from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.coordinator.core.routing import partition_for
 from barnabas.coordinator.groups.committed_offsets import FetchGroup
 from barnabas.coordinator.transactions.transaction_state import TV_2
@@ -22,17 +21,22 @@ from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.testing.simulation.broker_waits import SimProduce
 from barnabas.testing.simulation.coordinator_calls import (
     AddPartitions,
-    CoordinatorCall,
     EndTransaction,
     FetchOffsets,
     Producer,
 )
 from barnabas.testing.simulation.read_committed import visible_records
-from barnabas.testing.simulation.scripted_client import Script, ScriptedClient, Send, Sleep
+from barnabas.testing.simulation.scripted_client import (
+    Script,
+    ScriptedClient,
+    Send,
+    Sleep,
+    leader_in,
+)
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_partition_log import fetched_bytes
 
@@ -88,7 +92,7 @@ class TransactionalCopier(ScriptedClient):
         request = InitProducerIdRequest(
             transactional_id=self._job.name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
-        response = yield from self._call(self._job.name, request)
+        response = yield from self.call_coordinator(self._job.name, request)
         _check(response.error_code)
         return Producer(self._job.name, response.producer_id, response.producer_epoch)
 
@@ -96,7 +100,7 @@ class TransactionalCopier(ScriptedClient):
         job = self._job
         wanted = FetchTopic(name=job.source, partition_indexes=[job.partition])
         group = FetchGroup(group_id=job.name, topics=[wanted])
-        fetched = yield from self._call(job.name, FetchOffsets(group))
+        fetched = yield from self.call_coordinator(job.name, FetchOffsets(group))
         _check(fetched.error_code)
         found = fetched.topics[0].partitions[0]
         _check(found.error_code)
@@ -152,7 +156,9 @@ class TransactionalCopier(ScriptedClient):
 
     def _add_partitions(self, producer: Producer) -> Script:
         partitions = (self._job.target, self._job.partition), self._offsets_partition()
-        yield from self._call(producer.transactional_id, AddPartitions(producer, partitions, 0))
+        yield from self.call_coordinator(
+            producer.transactional_id, AddPartitions(producer, partitions, 0)
+        )
 
     def _offsets_partition(self) -> tuple[str, int]:
         image = self.image()
@@ -186,7 +192,7 @@ class TransactionalCopier(ScriptedClient):
             partition_index=job.partition, committed_offset=offset
         )
         topic = request.TxnOffsetCommitRequestTopic(name=job.source, partitions=[partition])
-        response = yield from self._call(
+        response = yield from self.call_coordinator(
             job.name,
             request(
                 transactional_id=job.name,
@@ -209,7 +215,7 @@ class TransactionalCopier(ScriptedClient):
             producer_epoch=producer.epoch,
             committed=is_commit,
         )
-        response = yield from self._call(
+        response = yield from self.call_coordinator(
             producer.transactional_id, EndTransaction(request, self._version)
         )
         _check(response.error_code)
@@ -219,33 +225,8 @@ class TransactionalCopier(ScriptedClient):
             return producer, False
         return Producer(producer[0], response.producer_id, response.producer_epoch), True
 
-    def _call(self, key: str, request: Any) -> Script:
-        """Send a request to the coordinator of a key. Raises KafkaError."""
-        call = CoordinatorCall(key, request)
-        topic = OFFSETS_TOPIC if call.is_for_groups else TRANSACTION_TOPIC
-        # Writes to a deposed coordinator fail. A read does not (nor in Apache Kafka): a node that
-        # was suspended answers OffsetFetch from its memory until it gets newer metadata.
-        is_read = isinstance(request, FetchOffsets)
-        image = self.cluster.newest_image() if is_read else self.image()
-        found = None if image is None else image.topics_by_name.get(topic)
-        if found is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        number = partition_for(key, len(found.partitions))
-        response = yield Send(_leader_in(image, topic, number), call)
-        if isinstance(response, KafkaError):
-            raise response
-        return response
-
     def _leader(self, topic: str, number: int) -> int:
-        return _leader_in(self.image(), topic, number)
-
-
-def _leader_in(image: MetadataImage | None, topic: str, number: int) -> int:
-    """Return the leader of a partition. Raises KafkaError when it has none."""
-    found = None if image is None else image.partition(topic, number)
-    if found is None or found.leader < 0:
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-    return found.leader
+        return leader_in(self.image(), topic, number)
 
 
 _RETRIABLE: Final = frozenset(
