@@ -81,8 +81,8 @@ CLUSTER = Simulated(
     "whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS, features=NO_FEATURES))
 )
 SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
-PARTITION = Simulated("busy partition", lambda seed: run(busy_partition(seed)))
-OLD_VOTERS = Simulated("old voters", lambda seed: run(old_voters(seed)))
+PARTITION = Simulated("whole cluster, one partition", lambda seed: run(busy_partition(seed)))
+OLD_VOTERS = Simulated("whole cluster, old voter", lambda seed: run(old_voters(seed)))
 
 
 def busy_quorum(seed: int) -> Simulation:
@@ -426,6 +426,27 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "the leader finds no divergence",
             isr_mistakes.find_no_divergence,
             CLUSTER, "P1 P4 P3", 10, 10),
+    Mistake(15, "a follower's state is taken before the divergence check",
+            isr_mistakes.note_followers_before_the_divergence_check,
+            PARTITION, "P1 P3 P4", 79, 80),
+    Mistake(16, "a new follower truncates to its high watermark",
+            follower_mistakes.truncate_to_the_high_watermark,
+            PARTITION, "P1 P3 P4", 1, 3),
+    Mistake(16, "a diverged follower truncates to its high watermark",
+            follower_mistakes.truncate_diverged_to_the_high_watermark,
+            PARTITION, "P1 P4 LIVENESS", 0, 3),
+    Mistake(17, "lastFetchedEpoch is the leader's epoch",
+            follower_mistakes.fetch_with_the_leader_epoch,
+            PARTITION, "P1 P2 LIVENESS", 7, 8),
+    Mistake(19, "an election without appends assigns no leader epoch",
+            isr_mistakes.start_no_epoch,
+            PARTITION, "P4", 0, 1),
+    Mistake(21, "a replica joins the ISR below the epoch's start",
+            isr_mistakes.join_below_the_epoch_start,
+            PARTITION, "P4", 42, 50),
+    Mistake(None, "a follower joins the ISR before it has caught up",
+            isr_mistakes.join_at_once,
+            PARTITION, "P4", 1, 2),
     Mistake(None, "a candidate that keeps losing tries again at once",
             substituted(raft_state, "_QUICK_ELECTIONS", 1 << 30),
             OLD_VOTERS, "LIVENESS", 2, 4),
