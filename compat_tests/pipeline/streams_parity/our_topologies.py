@@ -344,9 +344,11 @@ JOIN_WINDOWS: Final = JoinWindows(GAP_MS, GAP_MS, GRACE_MS)
 
 
 def stream_join(windows: JoinWindows, *outer: Side) -> Topology:
-    # A bucket sees the time of the other side only by its own rows, so it keeps rows for longer.
-    # Kafka Streams emits rows without match late, after it has met a newer one that is open.
-    relations = {1: Relation.CONTAINS if outer else Relation.EQUAL, 3: Relation.CONTAINS}
+    # Kafka Streams emits rows without match late, after it has met a newer one that is open. A
+    # bucket sees the time of the other side only by its own rows, so it keeps rows for longer, and
+    # a row may have a match where Kafka Streams emits it without one.
+    exact = {1: Relation.EQUAL, 3: Relation.CONTAINS}
+    relations = {1: Relation.CONTAINS} if outer else exact
     return windowed(StreamJoin(pair, windows, frozenset(outer)), sides=2, relations=relations)
 
 
