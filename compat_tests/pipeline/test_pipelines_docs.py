@@ -1,27 +1,32 @@
-"""The quickstart of docs/pipelines.md, run unchanged except for ports and directories."""
+"""The examples of docs/pipelines.md, run unchanged except for ports, directories and passwords."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests import spark
+from compat_tests import postgres, spark
+from compat_tests.postgres import PostgresServer
 from compat_tests.servers import BarnabasProcess, free_ports
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(400),
     pytest.mark.barnabas_only,
     pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or ""),
 ]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
-TIMEOUT_S = 90
+TIMEOUT_S = 120
 
 
 class ServedPipelines(BarnabasProcess):
@@ -36,64 +41,160 @@ class ServedPipelines(BarnabasProcess):
         return [*super().command(), "--pipelines", "--pipelines-listen", listen]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def served() -> Iterator[ServedPipelines]:
+    """A node with a runner that the examples share."""
     process = ServedPipelines()
-    process.start()
-    yield process
-    process.stop()
-    process.close()
+    try:
+        process.start()
+        wait(lambda: "runner is active" in process.log_tail(500), process)
+        yield process
+    finally:
+        process.stop()
+        process.close()
 
 
-def quickstart() -> str:
-    return PAGE.partition("## Quickstart")[2].partition("\n## ")[0]
+class Example:
+    """A section of the page: its files are in a directory, which stands for /tmp.
 
+    `changes` are other texts of the page, with what stands for them in the test.
+    """
 
-def commands() -> list[list[str]]:
-    """Return the `barnabas job` commands of the quickstart."""
-    lines = re.findall(r"^\$ barnabas (job .*)$", quickstart(), re.MULTILINE)
-    return [shlex.split(line) for line in lines]
+    def __init__(
+        self,
+        served: ServedPipelines,
+        directory: Path,
+        title: str,
+        changes: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.served = served
+        self.directory = directory
+        text = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        for found, used in (("/tmp/", f"{directory}/"), *changes.items()):
+            text = text.replace(found, used)
+        self.text = text
+        files = re.findall(
+            r"`([\w-]+\.json)`[^`]*(?:`[^`]+`[^`]*)*?```json\n(.*?)```", self.text, re.S
+        )
+        self.files = dict(files)
+        for name, content in files:
+            (directory / name).write_text(content)
+        self.commands = re.findall(r"^\$ barnabas (job .*)$", self.text, re.MULTILINE)
 
+    def blocks(self, language: str) -> list[str]:
+        """Return the blocks of a language."""
+        return re.findall(rf"```{language}\n(.*?)```", self.text, re.DOTALL)
 
-def write_files(directory: Path) -> None:
-    """Write the page's files; what they name in /tmp is in the directory."""
-    blocks = re.findall(r"`(\w+\.json)`.*?```json\n(.*?)```", quickstart(), re.DOTALL)
-    assert [name for name, _ in blocks] == ["source.json", "sink.json"]
-    for name, text in blocks:
-        (directory / name).write_text(text.replace("/tmp/", f"{directory}/"))
-
-
-def test_quickstart_copies_each_line_once(served: ServedPipelines, tmp_path: Path) -> None:
-    write_files(tmp_path)
-    lines = [f"GET /{number}" for number in range(100)]
-    (tmp_path / "access.log").write_text("".join(f"{line}\n" for line in lines))
-    environment = {**os.environ, "BARNABAS_PIPELINES": served.url}
-    wait_ready(served)
-    outputs = []
-    for command in commands():
+    def run(self, command: str) -> str:
+        """Run a command of the page and return its output."""
+        environment = {
+            **os.environ,
+            "BARNABAS_PIPELINES": self.served.url,
+            "BARNABAS_BOOTSTRAP": self.served.bootstrap,
+        }
         done = subprocess.run(
-            [sys.executable, "-m", "barnabas", *command],
-            cwd=tmp_path,
+            [sys.executable, "-m", "barnabas", *shlex.split(command)],
+            cwd=self.directory,
             env=environment,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, done.stderr + served.log_tail()
-        outputs.append(done.stdout)
+        assert done.returncode == 0, done.stderr + self.served.log_tail()
+        return done.stdout
+
+    def wait_lines(self, name: str, expected: list[str]) -> None:
+        """Wait until a file has as many lines; they must be the expected ones."""
+        file = self.directory / name
+        wait(
+            lambda: file.exists() and len(file.read_text().splitlines()) >= len(expected),
+            self.served,
+        )
+        assert file.read_text().splitlines() == expected
+
+
+def wait(condition: Callable[[], bool], served: ServedPipelines) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, served.log_tail()
+        time.sleep(0.2)
+
+
+def test_quickstart_copies_each_line_once(served: ServedPipelines, tmp_path: Path) -> None:
+    example = Example(served, tmp_path, "Quickstart")
+    assert list(example.files) == ["source.json", "sink.json"]
+    lines = [f"GET /{number}" for number in range(100)]
+    (tmp_path / "access.log").write_text("".join(f"{line}\n" for line in lines))
+    outputs = [example.run(command) for command in example.commands]
     assert "access-copy" in outputs[-2]
-    copy = tmp_path / "access-copy.log"
-    deadline = time.monotonic() + TIMEOUT_S
-    while not copy.exists() or len(copy.read_text().splitlines()) < len(lines):
-        assert time.monotonic() < deadline, served.log_tail()
-        time.sleep(0.3)
-    assert copy.read_text().splitlines() == lines
+    example.wait_lines("access-copy.log", lines)
 
 
-def wait_ready(served: ServedPipelines) -> None:
-    """Wait until the runner answers: the commands of a person come later than those of a test."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while "Spark started" not in served.log_tail(500):
-        assert time.monotonic() < deadline, served.log_tail()
-        time.sleep(0.3)
+def test_dead_letter_is_sent_back_and_written_once(served: ServedPipelines, tmp_path: Path) -> None:
+    example = Example(served, tmp_path, "Example: a transformation and dead letters")
+    assert list(example.files) == ["readings.json", "celsius.json", "celsius-as-text.json"]
+    (tmp_path / "readings.log").write_text(*example.blocks("text"))
+    create_source, create_sink, count, apply, redrive = example.commands
+    example.run(create_source)
+    example.run(create_sink)
+    example.wait_lines("celsius.txt", ["21.5", "-3.0"])
+    assert example.run(count).startswith("found 1 dead letter,")
+    example.run(apply)
+    assert example.run(redrive).startswith("sent 1 dead letter,")
+    example.wait_lines("celsius.txt", ["21.5", "-3.0", "9,5"])
+    assert example.run(redrive).startswith("sent 0 dead letters,")
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    if reason := postgres.missing():
+        pytest.skip(reason)
+    process = PostgresServer()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+def test_table_is_in_the_lake_the_copy_and_a_second_topic(
+    served: ServedPipelines, database: PostgresServer, tmp_path: Path
+) -> None:
+    changes = {
+        "jdbc:postgresql://127.0.0.1:5432/postgres": database.jdbc_url,
+        '"tester"': json.dumps(database.user),
+        '"secret"': json.dumps(database.password),
+    }
+    title = "Example: a table to a topic, to Parquet, and back"
+    example = Example(served, tmp_path, title, changes)
+    create, update = example.blocks("sql")
+    database.run(create)
+    for command in example.commands:
+        example.run(command)
+    wait(lambda: end_of(served.bootstrap, "people-again") >= 3, served)
+    database.run(update)
+    rows = [(1, "Ada Lovelace"), (2, "Bo"), (3, "Cy")]
+    copy = "SELECT id, name FROM people_copy ORDER BY id"
+    wait(lambda: database.run(copy) == rows, served)
+    wait(lambda: end_of(served.bootstrap, "people-again") == 4, served)
+    files = list((tmp_path / "people").glob("**/*.parquet"))
+    assert files
+    import pyarrow.parquet as pq
+
+    names = [name for each in files for name in pq.read_table(each)["name"].to_pylist()]
+    assert sorted(names) == ["Ada", "Ada Lovelace", "Bo", "Cy"]
+
+
+def end_of(bootstrap: str, topic: str) -> int:
+    """Return the number of committed records of partition 0, 0 when there is no topic."""
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "reader"}
+    consumer = Consumer({**settings, "enable.partition.eof": True})
+    try:
+        if topic not in consumer.list_topics(timeout=30).topics:
+            return 0
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = consumer.consume(100, 5)
+        return sum(message.error() is None for message in messages)
+    finally:
+        consumer.close()

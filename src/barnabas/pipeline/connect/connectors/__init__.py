@@ -5,7 +5,10 @@ offsets' storage: the deliveries own these and call a task by `plugin_api`.
 
     file_stream_source, file_stream_sink    lines of a file (`file_stream_connector`)
     datagen_source                          made-up records for trials
-    jdbc_source, jdbc_sink                  rows of tables (`database_access`: SQLite)
+    jdbc_source, jdbc_sink                  rows of tables; `jdbc_config` has their properties,
+                                            `jdbc_queries` and `jdbc_rows` their statements
+    database_access                         what they need of a database, and `connect`
+    sqlite_database, postgres_database      databases; `postgres_types` has types and values
 
 A task's module is imported in Spark's workers when its job starts there.
 """
