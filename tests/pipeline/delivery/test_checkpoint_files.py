@@ -81,8 +81,10 @@ def test_job_is_refused_when_the_newest_commit_is_cut_off(checkpoint: Path) -> N
 
 def test_removed_checkpoint_is_new(checkpoint: Path) -> None:
     files = CheckpointFiles(str(checkpoint))
+    (checkpoint / "own.txt").touch()
     files.remove()
     files.remove()
+    assert [path.name for path in checkpoint.iterdir()] == ["own.txt"]
     assert (files.query_id(), files.newest_epoch()) == (None, -1)
 
 

@@ -41,7 +41,7 @@ class FakeEngine:
         self.jobs: list[FakeJob] = []
         self.is_up = False
         self.starts = 0
-        self.forgotten: list[tuple[str, str]] = []
+        self.forgotten: list[tuple[str, str, str | None]] = []
         self.refuse: Callable[[JobPlan], JobFailure | None] = lambda plan: None
         self._lock = threading.Lock()
 
@@ -61,8 +61,10 @@ class FakeEngine:
         """End as a JVM that is killed."""
         self.stop()
 
-    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
-        self.forgotten.append((job, group_id))
+    def forget_state(
+        self, job: str, group_id: str, checkpoint: str | None, properties: Mapping[str, Any]
+    ) -> None:
+        self.forgotten.append((job, group_id, checkpoint))
 
     def start_job(self, plan: JobPlan) -> FakeJob:
         failure = self.refuse(plan)

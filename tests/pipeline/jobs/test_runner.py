@@ -288,6 +288,24 @@ def test_engine_starts_with_the_first_job_and_stays(runner: LiveRunner) -> None:
     assert runner.is_healthy()
 
 
+def test_rebuilt_row_source_loses_its_checkpoint_and_a_row_sink_keeps_it(
+    runner: LiveRunner,
+) -> None:
+    """A sink that starts again would write its rows a second time."""
+    source = {"spark.format": "rate", "topic": "t", "checkpoint.location": "/tmp/none/c"}
+    sink = {"spark.format": "parquet", "topics": "t", "path": "/tmp/none/rows"}
+    sink |= {"schema": "a INT"}
+    for name, config in (("source", source), ("sink", sink)):
+        plugin = f"barnabas.Spark{name.capitalize()}"
+        body = {"name": name, "config": {"connector.class": plugin, **config}}
+        status, answer = runner.ask("POST", "/connectors", {**body, "initial_state": "STOPPED"})
+        assert status == 201, answer
+        runner.wait_states(name, "STOPPED")
+    assert runner.ask("DELETE", "/connectors/source/offsets")[0] == 200
+    assert runner.ask("DELETE", "/connectors/sink/offsets")[0] == 400
+    assert runner.engine.forgotten == [("source", "connect-source", "/tmp/none/c")]
+
+
 def test_topic_recreated_while_no_runner_runs_keeps_its_stored_id(node: Node) -> None:
     """The engine compares the id in the plan with the topic's, and stops the job."""
     kinds = ("config", "offset", "status")
@@ -313,7 +331,7 @@ def test_topic_recreated_while_no_runner_runs_keeps_its_stored_id(node: Node) ->
         runner.ask("PUT", "/connectors/c/stop")
         runner.wait_states("c", "STOPPED")
         assert runner.ask("DELETE", "/connectors/c/offsets")[0] == 200
-        assert runner.engine.forgotten == [("c", "connect-c")]
+        assert runner.engine.forgotten == [("c", "connect-c", None)]
         runner.ask("PUT", "/connectors/c/resume")
         eventually(lambda: len(runner.engine.jobs) == 3)
         assert list(runner.engine.jobs[-1].plan.topic_ids) == ["known"]

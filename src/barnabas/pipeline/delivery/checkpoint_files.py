@@ -13,10 +13,13 @@ import shutil
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
 from barnabas.pipeline.delivery.task_failures import refused
+
+_DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
+_FILES: Final = ("metadata", ".metadata.crc")
 
 
 def checkpoint_of(directory: str, job: str) -> str:
@@ -67,14 +70,26 @@ class CheckpointFiles:
         return self._read(name)
 
     def remove(self) -> None:
-        """Remove the checkpoint, if there is one. Raises OSError."""
-        if self.is_local:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(self._location)
+        """Remove what Spark keeps in the checkpoint, and nothing else there. Raises OSError.
+
+        A configuration names the directory, which may have other files.
+        """
+        if not self.is_local:
+            self._remove_remote()
             return
+        for name in _DIRECTORIES:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(Path(self._location) / name)
+        for name in _FILES:
+            (Path(self._location) / name).unlink(missing_ok=True)
+
+    def _remove_remote(self) -> None:
         files, root = self._remote()
-        if files.get_file_info(root).type != _filesystem().FileType.NotFound:
-            files.delete_dir(root)
+        absent = _filesystem().FileType.NotFound
+        for names, remove in ((_DIRECTORIES, files.delete_dir), (_FILES, files.delete_file)):
+            for path in (f"{root}/{name}" for name in names):
+                if files.get_file_info(path).type != absent:
+                    remove(path)
 
     def _sync(self, name: str) -> None:
         path = Path(self._location) / name

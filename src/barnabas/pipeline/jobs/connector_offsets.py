@@ -19,6 +19,7 @@ T = TypeVar("T")
 _TOPIC: Final = "kafka_topic"
 _PARTITION: Final = "kafka_partition"
 _OFFSET: Final = "kafka_offset"
+_CHECKPOINT: Final = "checkpoint.location"
 
 Alteration = tuple[JsonObject, JsonObject | None]
 
@@ -32,11 +33,12 @@ class StoredOffsets:
         store: RunnerStore,
         groups: GroupOffsets,
         topics: SourceTopics,
-        forget_state: Callable[[str, str], None],
+        forget_state: Callable[[str, str, str | None], None],
     ) -> None:
-        """`forget_state` removes the state of a job, by its name and its group, where it has any.
+        """`forget_state` removes the state of a job, where it has any.
 
-        It blocks, and raises any error.
+        It gets the job's name, its group, and the checkpoint that its configuration names. It
+        blocks, and raises any error.
         """
         self._service = service
         self._store = store
@@ -74,12 +76,16 @@ class StoredOffsets:
 
     async def reset(self, name: str) -> None:
         """Remove all positions of a stopped connector, and its state. Raises ConnectRestError."""
-        self._service.check_stopped(name)
-        self._check_changeable(name)
+        entry = self._service.check_stopped(name)
+        checkpoint = None
+        if not self._service.is_source(name):
+            self._check_changeable(name)
+        elif self._keeps_positions(name):
+            checkpoint = entry.config.get(_CHECKPOINT)
         group = self._group(name)
         if not self._service.is_source(name):
             await self._in_thread(self._groups.reset, group)
-        await self._in_thread(self._forget, name, group)
+        await self._in_thread(self._forget, name, group, checkpoint)
         await self._topics.forget(name)
         await self._store.catch_up_offsets()
         records = list(self._store.state.offsets.get(name, {}).values())
@@ -88,21 +94,25 @@ class StoredOffsets:
                 [OffsetRecord(name, each.partition, None) for each in records]
             )
 
-    def _forget(self, name: str, group: str) -> None:
+    def _forget(self, name: str, group: str, checkpoint: str | None) -> None:
         """Remove the state of a job. Raises GroupOffsetsError."""
         try:
-            self._forget_state(name, group)
+            self._forget_state(name, group, checkpoint)
         except Exception as error:
             raise GroupOffsetsError(f"the state of {name} was not removed: {error}") from error
 
     def _check_changeable(self, name: str) -> None:
         """Raise ConnectRestError (400) for a connector that ignores positions set from outside."""
-        connector = self._service.plugin(name).load()
-        if getattr(connector, "keeps_positions_in_checkpoint", False):
+        if self._keeps_positions(name):
             raise bad_request(
                 f"The position of connector {name} is in the checkpoint of its Spark query: to "
                 "read from elsewhere, create a connector with another name, path and checkpoint"
             )
+
+    def _keeps_positions(self, name: str) -> bool:
+        """True for a connector whose position is in the checkpoint of its query."""
+        connector = self._service.plugin(name).load()
+        return bool(getattr(connector, "keeps_positions_in_checkpoint", False))
 
     def _check_source(self, name: str, changes: Sequence[Alteration]) -> None:
         """Raise ConnectRestError (400) for positions that the connector does not understand."""

@@ -25,9 +25,12 @@ class JobEngine(Protocol):
         """Start a job. Raises an exception that says why it cannot."""
         ...
 
-    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
+    def forget_state(
+        self, job: str, group_id: str, checkpoint: str | None, properties: Mapping[str, Any]
+    ) -> None:
         """Remove the state of a job that is stopped, if it has any; the engine need not run.
 
-        `properties` are librdkafka's. Raises an exception when the state may be left.
+        `checkpoint` is the one that the job's configuration names. `properties` are librdkafka's.
+        Raises an exception when the state may be left.
         """
         ...

@@ -69,14 +69,17 @@ class Engine:
         directory = self._settings.checkpoint_directory
         return checkpoint_of(directory or str(self._settings.work_directory / "state"), job)
 
-    def forget_state(self, job: str, group_id: str, properties: Mapping[str, Any]) -> None:
+    def forget_state(
+        self, job: str, group_id: str, checkpoint: str | None, properties: Mapping[str, Any]
+    ) -> None:
         """Remove the checkpoint and the markers of a stopped job, if it has any.
 
         Raises KafkaException, TimeoutError, OSError.
         """
         from barnabas.pipeline.delivery import epochs_removal
 
-        epochs_removal.forget(job, group_id, properties, self.checkpoint_of(job))
+        place = checkpoint or self.checkpoint_of(job)
+        epochs_removal.forget(job, group_id, properties, place)
 
     def start_job(self, plan: JobPlan) -> RunningJob:
         """Start a job.
