@@ -15,6 +15,7 @@ from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggre
 from barnabas.pipeline.streams.kernels.stream_aggregates import StreamAggregate, counting
 from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
 from barnabas.pipeline.streams.kernels.suppression import until_time_limit
+from barnabas.pipeline.streams.kernels.user_kernels import Process
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
 
@@ -132,6 +133,33 @@ def test_time_of_a_partition_makes_no_states_of_empty_buckets() -> None:
     held = Buckets(plan_of(until_time_limit(10), buckets=64))
     held.run([Row(key(1), b"v", 5)])
     assert sum(state.exists for state in held.states.values()) == 1
+
+
+def test_time_of_a_partition_writes_states_that_it_changes_only() -> None:
+    class Ticking:
+        def process(self, row: Row, context: Any) -> list[Row]:
+            return []
+
+        def punctuate(self, row: Row, context: Any) -> list[Row]:
+            store = context.store("ticks")
+            store["count"] = store.get("count", 0) + 1
+            return []
+
+    ticking = Buckets(plan_of(Process(Ticking(), "ticks", every_ms=10)))
+    (place, other) = (bucket_number(key(1)), bucket_number(key(2)))
+    assert place != other
+    ticking.run([Row(key(1), b"v", 5)])
+    first = ticking.states[place].content
+    ticking.run([Row(key(2), b"v", 8, offset=1)])
+    assert ticking.states[place].content == first
+    ticking.run([Row(key(2), b"v", 12, offset=2)])
+    assert ticking.states[place].content != first
+
+
+def bucket_number(name: bytes) -> int:
+    from barnabas.pipeline.streams.kernels.bucket_tasks import bucket_of
+
+    return bucket_of(name, BUCKETS)
 
 
 def test_rows_of_two_sides_are_joined_in_the_order_of_time() -> None:

@@ -68,6 +68,16 @@ class BucketState:
         found.dropped = self.dropped
         return found
 
+    def has_stores_of(self, other: "BucketState") -> bool:
+        """True when both states differ in no more than the stream times of tasks."""
+        stores = [
+            {number: task.stores for number, task in state.tasks.items() if task.stores}
+            for state in (self, other)
+        ]
+        if stores[0] != stores[1] or self.parts.keys() != other.parts.keys():
+            return False
+        return all(part.has_stores_of(other.parts[name]) for name, part in self.parts.items())
+
     def __iter__(self) -> Iterator[int]:
         return iter(self.tasks)
 

@@ -95,7 +95,8 @@ def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
-    if outputs or not is_only_time:
+    # The state is not written for the time alone: there is a time for each bucket in each batch.
+    if not is_only_time or not bucket.has_stores_of(state_codec.decode(state.get[0], signature)):
         state.update((state_codec.encode(bucket, signature),))
     if outputs:
         yield _frame(outputs)
