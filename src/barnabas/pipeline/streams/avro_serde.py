@@ -73,6 +73,7 @@ class Avro(Serde):
             raise AvroSchemaError(f"no schema of subject {subject}: {error}") from error
         if schema.schema_type != "AVRO":
             raise AvroSchemaError(f"subject {subject} has a schema of {schema.schema_type}")
+        type_of(_parsed(schema), {})  # raises for a schema that Spark has no type for
         return SubjectAvro(urls, schema_id, schema)
 
 

@@ -1,0 +1,199 @@
+"""The examples of docs/streams.md as a process, which is killed while it counts."""
+
+import calendar
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from barnabas import streams
+from compat_tests import spark
+from compat_tests.pipeline.killed_job import children, read_committed
+from compat_tests.servers import BarnabasProcess
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.barnabas_only,
+    pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or ""),
+]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
+PATHS = 5
+START_MS = (int(time.time()) // 60 + 5) * 60_000  # later than the page's example: not late
+WAIT_S = 240.0
+
+
+class AppProcess:
+    """`python access.py` with the node of the test, and a state directory below the test's."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        tutorial, plain, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+        script = tutorial.replace("127.0.0.1:9092", bootstrap)
+        assert script.endswith("\napp.run()\n")
+        (directory / "access.py").write_text(script.replace("\napp.run()", f"\n{plain}\napp.run()"))
+        self._directory = directory
+        self.log = directory / "app.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "access.py"],
+                cwd=self._directory,
+                env={**os.environ, "XDG_STATE_HOME": str(self._directory / "state")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """Kill the app with SIGKILL: its Python process and its JVM."""
+        assert self.process is not None
+        for pid in [*children(self.process.pid), self.process.pid]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Stop the app with SIGTERM; return its exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(WAIT_S)
+
+    def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
+        deadline = time.monotonic() + WAIT_S
+        while not (found := condition()):
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-40:])
+            assert time.monotonic() < deadline, f"no {what} within {WAIT_S:.0f} s:\n{tail}"
+            assert self.process is not None
+            assert self.process.poll() is None, tail
+            time.sleep(0.1)
+        return found
+
+
+class Requests:
+    """Requests that are sent in portions, each of one minute; each request is counted once."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        self._minute = 0
+        self.sent = 0
+        self.failures: Counter[tuple[str, int]] = Counter()
+
+    def send(self, count: int) -> None:
+        minute, self._minute = self._minute, self._minute + 1
+        for number in range(self.sent, self.sent + count):
+            path = f"/p{number % PATHS}"
+            status = 500 if number % 2 else 200
+            request = {"user": str(number % 2), "path": path, "status": status}
+            request["ms"] = START_MS + 60_000 * minute + number
+            self._producer.produce("access", json.dumps(request), str(number))
+            if status >= 500:
+                self.failures[path, minute] += 1
+        self.sent += count
+        assert self._producer.flush(60) == 0
+
+    def send_bad(self) -> None:
+        self._producer.produce("access", "{not JSON", "bad")
+        assert self._producer.flush(60) == 0
+
+
+@pytest.fixture
+def node() -> Iterator[BarnabasProcess]:
+    process = BarnabasProcess()
+    process.start()
+    yield process
+    process.close()
+
+
+def run(bootstrap: str, *commands: str) -> None:
+    """Run commands of the page's console blocks."""
+    for command in commands:
+        python = f"{shlex.quote(sys.executable)} -m barnabas "
+        line = re.sub(r"(^|\| )barnabas ", rf"\1{python}", command)
+        environment = {**os.environ, "BARNABAS_BOOTSTRAP": bootstrap}
+        done = subprocess.run(
+            ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=WAIT_S
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_tutorial_counts_each_record_once_when_it_is_killed(node, tmp_path) -> None:
+    lines = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
+    topics = [line for line in lines if line.startswith("barnabas topic create")]
+    examples = ["\n".join(line for line in lines if "barnabas produce" in line or "=" in line[:6])]
+    results = [line for line in lines if line.startswith("barnabas consume")]
+    assert [len(each) for each in (topics, examples, results)] == [4, 1, 2]
+    run(node.bootstrap, *topics, "barnabas topic create paths")
+    app = AppProcess(node.bootstrap, tmp_path)
+    app.start()
+    try:
+        check_examples(node.bootstrap, app, examples, results)
+    finally:
+        if app.process is not None and app.process.poll() is None:
+            app.kill()
+
+
+def check_examples(
+    bootstrap: str, app: AppProcess, examples: list[str], results: list[str]
+) -> None:
+    run(bootstrap, *examples)
+    for topic in ("access-by-name", "failures-per-minute"):
+        app.wait_for(lambda name=topic: read_committed(bootstrap, name), topic)
+    run(bootstrap, *results)
+    requests = Requests(bootstrap)
+    requests.send(200)
+    requests.send_bad()
+    app.wait_for(lambda: len(read_committed(bootstrap, "access-by-name")) > 100, "named requests")
+    app.kill()
+    requests.send(200)
+    app.start()
+    requests.send(200)
+    app.wait_for(lambda: newest_counts(bootstrap) == requests.failures, "final counts")
+
+    def named() -> list[Any]:
+        return read_committed(bootstrap, "access-by-name")
+
+    app.wait_for(lambda: len(named()) >= requests.sent + 1, "named requests")
+    assert Counter(each.key() for each in named()) == Counter(
+        [b"a", *(str(number).encode() for number in range(requests.sent))]
+    )
+    app.wait_for(lambda: read_committed(bootstrap, "access-dead-letters"), "dead letter")
+    app.wait_for(lambda: len(read_committed(bootstrap, "paths")) > requests.sent, "paths")
+    assert app.stop() == 0
+    assert len(read_committed(bootstrap, "access-dead-letters")) == 1
+    for counts in updates(bootstrap).values():
+        assert counts == sorted(set(counts)), "an update came twice"
+
+
+def test_driver_example_runs_without_kafka(engine) -> None:
+    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[2]
+    assert "ks.TestDriver(describe)" in example
+    driver = example.replace("TestDriver(describe)", "TestDriver(describe, session=session)")
+    exec(driver, {"ks": streams, "session": engine.session})
+
+
+def updates(bootstrap: str) -> dict[tuple[str, int], list[int]]:
+    """Return the counts of each path and minute, in the order of their partition."""
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for message in read_committed(bootstrap, "failures-per-minute"):
+        fields = json.loads(message.value())
+        at = time.strptime(fields["minute"][:19], "%Y-%m-%dT%H:%M:%S")
+        minute = (calendar.timegm(at) * 1000 - START_MS) // 60_000
+        if minute >= 0:
+            found[fields["path"], minute].append(fields["failures"])
+    return found
+
+
+def newest_counts(bootstrap: str) -> Counter[tuple[str, int]]:
+    return Counter({key: counts[-1] for key, counts in updates(bootstrap).items()})
