@@ -20,6 +20,7 @@
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
+#   make soak-jdbc   kills of a JDBC sink on PostgreSQL (ARGS="--cycles 20")
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
@@ -55,7 +56,7 @@ WORKERS ?= 2
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster clean
+  ladder-mistakes soak-cluster soak-jdbc clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -130,6 +131,9 @@ soak: $(DEV)
 	BARNABAS_EXAMPLES=1000 $(BIN)/python -m pytest tests/log/test_power_loss.py --timeout 3600
 	BARNABAS_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/coordinator -k simulation \
 	  -n $(WORKERS) --timeout 3600
+
+soak-jdbc: $(DEV) $(SPARK)
+	$(BIN)/python -m compat_tests.pipeline.jdbc_kills $(ARGS)
 
 soak-pipelines: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.soak --seconds $(SECONDS) $(ARGS)
