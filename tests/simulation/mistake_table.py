@@ -82,6 +82,7 @@ CLUSTER = Simulated(
 )
 SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
 PARTITION = Simulated("whole cluster, one partition", lambda seed: run(busy_partition(seed)))
+PENDING = Simulated("whole cluster, pending ISR", lambda seed: run(pending_isr(seed)))
 OLD_VOTERS = Simulated("whole cluster, old voter", lambda seed: run(old_voters(seed)))
 
 
@@ -143,6 +144,37 @@ def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
         faults.append(Fault(at_ms, kind, nodes, chance.randrange(50, longest_ms), 0.5))
         at_ms += chance.randrange(50, 1_500)
     return faults
+
+
+def pending_isr(seed: int) -> Simulation:
+    """Return two replicas whose ISR changes while the leader or the controller is cut off."""
+    chance = random.Random(f"pending ISR {seed}")
+    options = attrs.evolve(
+        busy_partition(seed).options,
+        brokers=2,
+        replication_factor=2,
+        min_insync_replicas=1,
+        operator_pause_ms=0,
+        replica_lag_ms=1_500,
+    )
+    controller, *brokers = options.node_ids
+    faults: list[Fault] = []
+    at_ms = 0
+    while at_ms < 15_000:
+        one = chance.choice(brokers)
+        faults += [
+            Fault(at_ms, FaultKind.CUT_PAIR, tuple(brokers), chance.randrange(500, 4_000), 0.5),
+            Fault(
+                at_ms + chance.randrange(2_000),
+                chance.choice((FaultKind.CUT_PAIR, FaultKind.CUT_ONE_WAY)),
+                (controller, one) if chance.random() < 0.5 else (one, controller),
+                chance.randrange(500, 4_000),
+                0.5,
+            ),
+            Fault(at_ms + chance.randrange(4_000), FaultKind.SHUTDOWN, (one,), 300, 0.5),
+        ]
+        at_ms += chance.randrange(2_000, 5_000)
+    return prepare(seed, 15, options=options, faults=faults)
 
 
 def old_voters(seed: int) -> Simulation:
@@ -441,6 +473,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(19, "an election without appends assigns no leader epoch",
             isr_mistakes.start_no_epoch,
             PARTITION, "P4", 0, 1),
+    Mistake(20, "a shrink counts before it is confirmed",
+            isr_mistakes.shrink_at_once,
+            PENDING, "P1 P4", 0, 2),
     Mistake(21, "a replica joins the ISR below the epoch's start",
             isr_mistakes.join_below_the_epoch_start,
             PARTITION, "P4", 42, 50),

@@ -141,9 +141,7 @@ def _settings(
     }
     return ClusterSettings(
         voters=VoterSet.of(*(Voter(key) for key in keys)),
-        config=NodeConfig.load(
-            None, {**_PROPERTIES, "replica.fetch.max.bytes": str(options.replica_fetch_bytes)}
-        ),
+        config=_config(options),
         bootstrap=[
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in levels.items()
@@ -155,6 +153,14 @@ def _settings(
         kept_snapshots=options.kept_snapshots,
         kraft_version=options.kraft_version,
     )
+
+
+def _config(options: SeedOptions) -> NodeConfig:
+    drawn = {
+        "replica.fetch.max.bytes": str(options.replica_fetch_bytes),
+        "replica.lag.time.max.ms": str(options.replica_lag_ms),
+    }
+    return NodeConfig.load(None, {**_PROPERTIES, **drawn})
 
 
 def _node(

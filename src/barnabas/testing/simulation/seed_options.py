@@ -67,6 +67,7 @@ class SeedOptions:
     directories: int = 1
     has_disk_faults: bool = False
     replica_fetch_bytes: int = 1 << 20
+    replica_lag_ms: int = 30_000
     metadata_version: int = _METADATA_VERSION
     kraft_version: int = 1
     members: int = 0
