@@ -21,6 +21,8 @@
 #   make connect-oracle   100,000 records through our transformations and Java's
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink on PostgreSQL (ARGS="--cycles 20")
+#   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
+#   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
@@ -52,7 +54,7 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
+.PHONY: soak-lake compat-delta run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
@@ -134,6 +136,11 @@ soak: $(DEV)
 
 soak-jdbc: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.jdbc_kills $(ARGS)
+soak-lake: $(DEV) $(SPARK)
+	$(BIN)/python -m compat_tests.pipeline.lake_kills $(ARGS)
+
+compat-delta: $(DEV) $(SPARK)
+	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)
 
 soak-pipelines: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.soak --seconds $(SECONDS) $(ARGS)

@@ -34,6 +34,7 @@ def main() -> int:
             Path(settings["work"]),
             master=settings.get("master", "local[2]"),
             checkpoint_directory=settings["checkpoints"],
+            formats=tuple(settings.get("formats", ())),
             properties={**spark, **settings.get("spark", {})},
         )
     )

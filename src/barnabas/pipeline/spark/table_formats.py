@@ -1,5 +1,6 @@
 """Table formats whose libraries are not part of Spark: their packages and their settings."""
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -39,4 +40,6 @@ def properties(formats: Sequence[str]) -> dict[str, str]:
     }
     if "delta" in formats:
         found["spark.sql.catalog.spark_catalog"] = _DELTA_CATALOG
+        # Delta reads its log with 50 tasks by default, which small batches would wait for.
+        found["spark.databricks.delta.snapshotPartitions"] = str(2 * (os.cpu_count() or 1))
     return found
