@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from barnabas import streams as ks
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, in_stream_order
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
 from compat_tests import jars
 from compat_tests import spark as setup
-from compat_tests.pipeline.streams_parity.stream_cases import Case, case
+from compat_tests.pipeline.streams_parity.stream_cases import case
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
 pytestmark = [
@@ -20,8 +20,13 @@ pytestmark = [
 
 SEEDS = (11, 23)
 TOPICS = ("left", "right")
-STREAMS = ("stream-filter", "stream-map-values", "stream-flat-map", "branch", "merge")
-TABLES = ("count", "table-filter", "table-map-values")
+ONE_TOPIC = ("stream-filter", "stream-map-values", "stream-flat-map", "branch")
+STREAMS = (*ONE_TOPIC, "merge", "stream-table-inner", "stream-table-left")
+ONE_TABLE = ("count", "reduce", "table-filter", "table-map-values", "sliding-count")
+TABLES = (*ONE_TABLE, "table-table-outer")
+SLIDING = ks.sliding("100 milliseconds", grace="30 milliseconds")
+PAUSE_MS = 10_000
+"""The time between two cases, so that the second one is not late."""
 HEAD = "substring_index(value, ':', 1)"
 TEXT = {"key": ks.String(), "value": ks.String()}
 
@@ -50,54 +55,81 @@ def describe(app: ks.App) -> None:
     table = app.table("left", key=ks.String(), value=ks.String())
     app.write(table.filter("NOT startswith(value, 'a')"), "table-filter")
     app.write(table.map_values("upper(value)"), "table-map-values")
+    describe_kernels(app, left, table)
 
 
-def rows_of(found: Case) -> list[Row]:
-    return [row for batch in found.batches for row in batch]
+def describe_kernels(app: ks.App, left: ks.Stream, table: ks.Table) -> None:
+    other = app.table("right", key=ks.String(), value=ks.String())
+    pair = "coalesce(left, 'null') || '/' || coalesce(right, 'null')"
+    app.write(left.join_table(other, value=pair), "stream-table-inner")
+    app.write(left.left_join_table(other, value=pair), "stream-table-left")
+    app.write(table.outer_join(other, value=pair), "table-table-outer")
+    app.write(left.group_by_key().reduce(lambda total, value: f"{total}+{value}"[-40:]), "reduce")
+    counts = left.window(SLIDING).count()
+    app.write(counts.map_values("cast(value AS STRING)"), "sliding-count")
 
 
-def driven(engine: Any, cases: list[Case]) -> dict[str, list[Output]]:
-    """Return the outputs of all topologies; a case is a micro-batch."""
-    found: dict[str, list[Output]] = {name: [] for name in (*STREAMS, *TABLES)}
-    with ks.TestDriver(describe, session=engine.session) as driver:
-        for each in cases:
-            for row in sorted(rows_of(each), key=lambda row: (row.side, row.offset)):
-                key = None if row.key is None else row.key.decode()
-                driver.pipe(TOPICS[row.side], (key, row.value, row.timestamp_ms))
-            driver.process()
-        for name in found:
-            found[name] = [
-                Output(record.key, None, record.value, record.timestamp)
-                for record in driver.read(name, **TEXT)
-            ]
-    return found
+def made_cases() -> list[list[Row]]:
+    """Return the rows of each case, in the order of their arrival."""
+    return [
+        [
+            row._replace(timestamp_ms=row.timestamp_ms + number * PAUSE_MS)
+            for batch in case(seed, sides=2, partitions=1).batches
+            for row in batch
+        ]
+        for number, seed in enumerate(SEEDS)
+    ]
 
 
-def newest(outputs: list[Output]) -> dict[str | None, tuple[str | None, int]]:
-    found = {output.key: (output.value, output.timestamp) for output in outputs}
-    return {key: fact for key, fact in found.items() if fact[0] is not None}
-
-
-def test_operators_make_of_records_what_kafka_streams_makes(engine, peer: StreamsPeer) -> None:
-    cases = [case(seed, sides=2, partitions=1) for seed in SEEDS]
-    inputs = [
+def taken(cases: list[list[Row]], first: Side, topics: tuple[str, ...] = TOPICS) -> list[Input]:
+    """Return the records in the order in which Kafka Streams takes them."""
+    found = [
         Input(
             TOPICS[row.side],
             None if row.key is None else row.key.decode(),
             row.value,
             row.timestamp_ms,
         )
-        for each in cases
-        for row in in_stream_order(rows_of(each))
+        for rows in cases
+        for row in in_stream_order(rows, first)
     ]
+    return [each for each in found if each.topic in topics]
+
+
+def driven(engine: Any, cases: list[list[Row]]) -> dict[str, list[Output]]:
+    """Return the outputs of all topologies; a case is a micro-batch."""
+    found: dict[str, list[Output]] = {name: [] for name in (*STREAMS, *TABLES)}
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        for each in cases:
+            for row in each:
+                key = None if row.key is None else row.key.decode()
+                driver.pipe(TOPICS[row.side], (key, row.value, row.timestamp_ms))
+            driver.process()
+        for name in found:
+            windows = SLIDING if name == "sliding-count" else None
+            found[name] = [
+                Output(record.key, record.window, record.value, record.timestamp)
+                for record in driver.read(name, windows=windows, **TEXT)
+            ]
+    return found
+
+
+def newest(outputs: list[Output]) -> dict[Any, tuple[str | None, int]]:
+    found = {each[:2]: (each.value, each.timestamp) for each in outputs}
+    return {place: fact for place, fact in found.items() if fact[0] is not None}
+
+
+def test_operators_make_of_records_what_kafka_streams_makes(engine, peer: StreamsPeer) -> None:
+    cases = made_cases()
     ours = driven(engine, cases)
+
+    def theirs(name: str) -> list[Output]:
+        topics = TOPICS[:1] if name in (*ONE_TOPIC, *ONE_TABLE) else TOPICS
+        first = Side.RIGHT if name.startswith("stream-table") else Side.LEFT
+        (outputs,) = peer.run(name, [taken(cases, first, topics)])
+        return [each for step in outputs for each in step]
+
     for name in STREAMS:
-        taken = inputs if name == "merge" else [each for each in inputs if each.topic == "left"]
-        (outputs,) = peer.run(name, [taken])
-        theirs = [each for step in outputs for each in step]
-        assert Counter(ours[name]) == Counter(theirs), name
-        if name in ("stream-filter", "stream-map-values"):
-            assert ours[name] == theirs, name
+        assert Counter(ours[name]) == Counter(theirs(name)), name
     for name in TABLES:
-        (outputs,) = peer.run(name, [[each for each in inputs if each.topic == "left"]])
-        assert newest(ours[name]) == newest([each for step in outputs for each in step]), name
+        assert newest(ours[name]) == newest(theirs(name)), name

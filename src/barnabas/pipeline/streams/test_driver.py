@@ -76,12 +76,12 @@ class TestDriver:
         self._waiting: dict[str, list[dict[str, Any]]] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         self._batches = 0
-        self._queries: list[Any] = []
+        self._writers: list[Any] = []
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}
         try:
             describe(self._app)
-            self._start()
+            self._writers = [self._writer(*each) for each in self._app.frames().items()]
         except BaseException:
             self.close()
             raise
@@ -93,10 +93,7 @@ class TestDriver:
         self.close()
 
     def close(self) -> None:
-        """Stop the queries, and the Spark session if the driver started it."""
-        for query in self._queries:
-            query.stop()
-        self._queries.clear()
+        """Remove the files, and stop the Spark session if the driver started it."""
         self._app.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -131,12 +128,19 @@ class TestDriver:
 
         Raises StreamingQueryException of Spark when a query fails.
         """
+        if not self._waiting:
+            return
+        self._batches += 1
         for topic, rows in self._waiting.items():
-            self._batches += 1
             _write_file(self._app.inputs_of(topic), self._batches, rows)
         self._waiting.clear()
-        for query in self._queries:
-            query.processAllAvailable()
+        queries = self._started()
+        try:
+            for query in queries:
+                query.awaitTermination()
+        finally:
+            for query in queries:
+                query.stop()
 
     def read(
         self,
@@ -182,22 +186,23 @@ class TestDriver:
                 found[name] = record.value
         return found
 
-    def _start(self) -> None:
+    def _started(self) -> list[Any]:
+        """Start all queries; each ends behind the records that are there."""
         session = self._app.spark
         before = {name: session.conf.get(name) for name in _SETTINGS}
         try:
             for name, setting in _SETTINGS.items():
                 session.conf.set(name, setting)
-            self._queries = [self._query(*each) for each in self._app.frames().items()]
+            return [writer.start() for writer in self._writers]
         finally:
             for name, setting in before.items():
                 session.conf.set(name, setting)
 
-    def _query(self, name: str, found: tuple[DataFrame, str | None]) -> Any:
+    def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> Any:
         rows, output_mode = found
         writer = rows.writeStream.outputMode(output_mode or "append").foreachBatch(self._collect)
         checkpoint = str(self._directory / "checkpoints" / name)
-        return writer.option("checkpointLocation", checkpoint).start()
+        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
 
     def _collect(self, rows: DataFrame, batch: int) -> None:
         del batch

@@ -1,6 +1,7 @@
 """Kills of a process that keeps a view, while its topic is written: rows and positions agree."""
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -14,13 +15,14 @@ from barnabas.pipeline.streams.views.live_view import LiveView, ViewSpec
 from barnabas.pipeline.streams.views.view_codecs import CODECS
 from barnabas.testing import Node
 
-KILLS = 4
+KILLED_IN = (2, 5, 0, 0)
+"""The transaction in which a process kills itself; 0 is a kill at random."""
 PARTITIONS = 3
 KEYS = 50
 
 
 class Writer(threading.Thread):
-    """Writes totals per key, so that a record that is applied late or twice shows."""
+    """Writes keys once and keys often, so that a record that is lost or applied late shows."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -34,8 +36,9 @@ class Writer(threading.Thread):
         draw = random.Random(5)
         while not self.is_stopped.is_set():
             for _ in range(50):
-                key = f"key-{draw.randrange(KEYS)}"
                 self.records += 1
+                is_new = draw.random() < 0.5
+                key = f"once-{self.records}" if is_new else f"key-{draw.randrange(KEYS)}"
                 removes = draw.random() < 0.2
                 value = None if removes else CODECS["long"].encode(self.records)
                 if removes:
@@ -58,12 +61,15 @@ def test_view_that_is_killed_holds_the_table_and_reads_each_record_once(tmp_path
         writer = Writer(node.bootstrap, "table")
         writer.start()
         command = [sys.executable, "-m", "tests.pipeline.streams.views.view_process"]
-        for _ in range(KILLS):
+        for transaction in KILLED_IN:
             with subprocess.Popen(
-                [*command, node.bootstrap, "table", str(path)],
+                [*command, node.bootstrap, "table", str(path), str(transaction)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             ) as process:
+                if transaction:
+                    assert process.wait(60) == -signal.SIGKILL
+                    continue
                 assert process.stdout is not None
                 assert process.stdout.readline() == b"built\n"
                 time.sleep(draw.random() * 0.5)
