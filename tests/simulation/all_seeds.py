@@ -8,12 +8,14 @@ import logging
 import sys
 from collections.abc import Sequence
 
+from barnabas.testing.simulation import prepare, run
 from tests.cluster import admin_simulation, wire_seeds
 from tests.simulation.mistake_table import MISTAKES, Simulated, violation_of
 
 _WITHOUT_MISTAKES = (
     Simulated("Raft over bytes", wire_seeds.run),
     Simulated("administration", admin_simulation.run),
+    Simulated("whole cluster with all features", lambda seed: run(prepare(seed, 30))),
 )
 """Simulations that no row of the table uses."""
 
