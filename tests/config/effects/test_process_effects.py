@@ -44,7 +44,7 @@ def test_output_has_the_level_and_format_and_data_is_in_log_dir(tmp_path: Path) 
     ]
     assert {"info", "warning"} <= {entry["level"] for entry in entries}
     text = output_of_a_start(tmp_path, barnabas_log_level="warning")
-    assert len(text) == 1
+    assert len(text) == 1, "\n".join(text)
     assert "num.io.threads=3 has no effect" in text[0]
     assert not text[0].startswith("{")
 

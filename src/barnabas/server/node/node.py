@@ -287,7 +287,6 @@ class Node:
                 now_ms=self.now_ms,
             )
         )
-        self.logs.broker_epoch = lambda: self.quorum.identity.epoch
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)

@@ -243,6 +243,7 @@ class Quorum:
             describe_leader=self.addresses.describe_leader,
             now_ms=self.now_ms,
         )
+        setup.logs.broker_epoch = lambda: self.lifecycle.identity.epoch
         nursery.start_soon(self.lifecycle.run)
         await self.lifecycle.wait_for(BrokerState.RECOVERY)
         await self._publish_first(host)
