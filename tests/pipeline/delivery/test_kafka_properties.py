@@ -14,11 +14,20 @@ JAVA = {**BASE, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-25
 
 
 def test_plain_properties_pass_to_both() -> None:
-    assert for_librdkafka(BASE) == {**BASE, "security.protocol": "PLAINTEXT"}
+    assert for_librdkafka(BASE) == {
+        **BASE,
+        "security.protocol": "PLAINTEXT",
+        "metadata.recovery.strategy": "none",
+    }
     assert for_spark(BASE) == {
         "kafka.bootstrap.servers": "h:1",
         "kafka.security.protocol": "PLAINTEXT",
     }
+
+
+def test_strategy_of_recovery_of_the_job_wins() -> None:
+    given = {**BASE, "metadata.recovery.strategy": "rebootstrap"}
+    assert for_librdkafka(given)["metadata.recovery.strategy"] == "rebootstrap"
 
 
 def test_jaas_becomes_username_and_password_for_librdkafka() -> None:

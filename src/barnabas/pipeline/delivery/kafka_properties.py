@@ -12,6 +12,9 @@ from barnabas.client.client_config import ClientConfig, SaslSettings, TlsSetting
 
 # Security has different names in the two clients, so it is converted through ClientConfig.
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "enable.ssl.")
+# When no broker answers, librdkafka 2.16 forgets all brokers and starts again from the bootstrap
+# servers. Calls of a transaction that wait for the coordinator then hang until their timeout.
+_STABLE_BROKERS: Final = {"metadata.recovery.strategy": "none"}
 # Java's names that librdkafka has under another name, and those that it has no use for.
 _RENAMED: Final = {
     "max.request.size": "message.max.bytes",
@@ -48,7 +51,7 @@ _LOGIN_MODULES: Final = {
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties under librdkafka's names. Raises ConfigError."""
     config = ClientConfig.from_properties(properties)
-    found = {
+    found = _STABLE_BROKERS | {
         _RENAMED.get(name, name): value
         for name, value in properties.items()
         if not name.startswith(_SECURITY) and name not in _JAVA_ONLY and name not in _SERIALIZERS
