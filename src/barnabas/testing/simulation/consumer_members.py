@@ -20,8 +20,14 @@ class ConsumerMember(GroupMember):
     """
 
     NOT_JOINED: ClassVar[int] = 0
+    # A group is lost with the records of its coordinator. Java's client ends then, and its
+    # application starts another.
     REJOINING: ClassVar[frozenset[ErrorCode]] = frozenset(
-        {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
+        {
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+        }
     )
 
     def take_part(self) -> Script:
