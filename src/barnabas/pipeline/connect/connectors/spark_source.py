@@ -35,7 +35,7 @@ def data_source(name: str) -> Any:
 
 
 def _known_format(name: str, value: ParsedValue) -> None:
-    known = (*FILES, "delta", *GENERATED, *data_source_names())
+    known = (*FILES, *GENERATED, *data_source_names())
     if value not in known:
         raise ConfigValueError.of(name, value, f"String must be one of: {', '.join(known)}")
 
@@ -48,8 +48,8 @@ _DEFINITION: Final = ConfigDef(
             ConfigType.STRING,
             NO_DEFAULT,
             Importance.HIGH,
-            "The source: parquet, csv, json, orc or text files, delta, rate, rate-micro-batch, or "
-            "the name of an installed Python data source. Options of Spark's reader are "
+            "The source: parquet, csv, json, orc or text files, rate, rate-micro-batch, or the "
+            "name of an installed Python data source. Options of Spark's reader are "
             "spark.option.NAME.",
             _known_format,
         ),
@@ -112,7 +112,7 @@ class SparkSourceSettings:
         """Return the settings of a configuration. Raises ConfigValueError."""
         values = _DEFINITION.parse(props)
         kind, path = str(values["spark.format"]), values["path"]
-        needs_path = kind in (*FILES, "delta")
+        needs_path = kind in FILES
         if needs_path and not path:
             raise ConfigValueError.of("path", path, f"the format {kind} needs it")
         if kind in FILE_FORMATS and not values["schema"]:
