@@ -100,8 +100,8 @@ class ConnectWorker:
         except urllib.error.HTTPError as error:
             return _response(error.code, dict(error.headers), error.read())
 
-    def wait(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Wait until a condition holds."""
+    def wait(self, condition: Callable[[], bool], timeout_s: float = 180.0) -> None:
+        """Wait until a condition holds; a member that never comes back is awaited for 45 s."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"{self.kind}:\n{self.log_tail()}"

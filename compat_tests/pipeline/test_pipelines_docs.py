@@ -171,6 +171,8 @@ def test_table_is_in_the_lake_the_copy_and_a_second_topic(
     create, update = example.blocks("sql")
     database.run(create)
     for command in example.commands:
+        if "people-again" in command:  # the source needs the directory that the sink makes
+            wait(lambda: any((tmp_path / "people").glob("**/*.parquet")), served)
         example.run(command)
     wait(lambda: end_of(served.bootstrap, "people-again") >= 3, served)
     database.run(update)

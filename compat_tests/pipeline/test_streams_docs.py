@@ -128,6 +128,7 @@ def run(bootstrap: str, *commands: str) -> None:
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.skipif("BARNABAS_SOAK" not in os.environ, reason="run `make soak-streams`")
 def test_tutorial_counts_each_record_once_when_it_is_killed(node, tmp_path) -> None:
     lines = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
     topics = [line for line in lines if line.startswith("barnabas topic create")]

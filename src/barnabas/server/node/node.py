@@ -325,11 +325,11 @@ class Node:
             identity=lambda: self.quorum.identity,
             now_ms=self.now_ms,
         )
-        self.replicas.on_unopened = self.fetchers.open_logs_soon
         await nursery.start(self.quorum.run, self.channel, self._follow_metadata)
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
         await nursery.start(self.fetchers.run)
+        self.replicas.on_unopened = self.fetchers.open_logs_soon
         nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_log)
 
     def _detect_failures(self, nursery: trio.Nursery) -> None:
