@@ -55,11 +55,11 @@ SEEDS ?= 10000
 SIZE_MB ?= 50
 WORKERS ?= 2
 
-.PHONY: soak-lake soak-streams compat-delta run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
+.PHONY: run test lint unit compat compat-clients compat-pipelines compat-kafka compat-rust bench \
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc clean
+  ladder-mistakes soak-cluster soak-jdbc soak-lake soak-streams compat-delta clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -137,6 +137,7 @@ soak: $(DEV)
 
 soak-jdbc: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.jdbc_kills $(ARGS)
+
 soak-lake: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.lake_kills $(ARGS)
 

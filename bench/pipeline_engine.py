@@ -26,17 +26,7 @@ def main() -> int:
     threading.Thread(target=watch, args=(jobs,), daemon=True).start()
     for line in sys.stdin:
         kind, source, target = line.split()
-        plan = JobPlan(
-            source,
-            1,
-            JobKind.COPY,
-            bootstrap,
-            group_id=source,
-            transactional_id=source,
-            topics=(source,),
-            target_topic=target,
-            properties={"key.converter": BYTES, "value.converter": BYTES},
-        )
+        plan = copy_plan(bootstrap, source, target)
         if kind == "copy":
             jobs.append(engine.start_job(plan))
         else:
@@ -44,6 +34,22 @@ def main() -> int:
             jobs.append(epochs_job.start(plan, counts(engine, plan), checkpoint))
     engine.stop()
     return 0
+
+
+def copy_plan(bootstrap: str, source: str, target: str, **more: Any) -> JobPlan:
+    """Return a job, named like its source, that copies a topic."""
+    return JobPlan(
+        source,
+        1,
+        JobKind.COPY,
+        bootstrap,
+        group_id=source,
+        transactional_id=source,
+        topics=(source,),
+        target_topic=target,
+        properties={"key.converter": BYTES, "value.converter": BYTES},
+        **more,
+    )
 
 
 def counts(engine: Engine, plan: JobPlan) -> Any:

@@ -21,7 +21,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.servers import BarnabasProcess
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 PARTITIONS = 4
 LATENCY_RECORDS = 30
 NO_DAEMON = {"spark.python.daemon.module": "pyspark.daemon"}
@@ -177,18 +176,13 @@ def start(
     engine: Any, bootstrap: str, source: str, target: str, differences: Mapping[str, Any]
 ) -> Any:
     """Start the job that copies."""
-    from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan
+    from barnabas.pipeline.delivery.job_plan import Guarantee
+    from bench.pipeline_engine import copy_plan
 
-    plan = JobPlan(
-        source,
-        1,
-        JobKind.COPY,
+    plan = copy_plan(
         bootstrap,
-        group_id=source,
-        transactional_id=source,
-        topics=(source,),
-        target_topic=target,
-        properties={"key.converter": BYTES, "value.converter": BYTES},
+        source,
+        target,
         guarantee=Guarantee(differences.get("guarantee", "exactly-once")),
         consumer_overrides=differences.get("consumer", {}),
     )

@@ -1,4 +1,4 @@
-"""A Spark engine that the tests of a module share."""
+"""A Spark engine, and a database, that the tests of a module share."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from compat_tests import postgres
 from compat_tests import spark as setup
+from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from barnabas.pipeline.delivery.job_plan import JobFailure, RunningJob
@@ -27,6 +29,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     running.start()
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    if reason := postgres.missing():
+        pytest.skip(reason)
+    process = PostgresServer()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
 
 
 def eventually(condition: Callable[[], Any], job: "RunningJob | None" = None) -> Any:

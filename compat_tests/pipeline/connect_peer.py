@@ -4,9 +4,7 @@ The functions here write our schemas, values and records in the peer's form, and
 to one form for comparison: maps in the order of their keys, numbers by value.
 """
 
-import json
 import math
-import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -17,6 +15,7 @@ from barnabas.pipeline.data.connect_schema import Schema, Struct, Type
 from barnabas.pipeline.data.java_values import EpochMillis, Float32, Int8, Int16, Int32, narrowed
 from barnabas.pipeline.data.records import ConnectRecord, SinkRecord
 from compat_tests import jars
+from compat_tests.pipeline.jvm_peer import JvmPeer
 
 SOURCE = Path(__file__).with_name("ConnectPeer.java")
 OPTIONS = ["-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US", "-Xss4m"]
@@ -24,36 +23,15 @@ _TAGS = {Type.INT8: "i8", Type.INT16: "i16", Type.INT32: "i32"}
 _NARROW = {Int8: "i8", Int16: "i16", Int32: "i32"}
 
 
-class ConnectPeer:
+class ConnectPeer(JvmPeer):
     """The JVM; it runs one call at a time."""
 
     def __init__(self) -> None:
-        command = ["java", *jars.TOOL_OPTIONS, *jars.LOG_OPTIONS, *OPTIONS]
-        self.process = subprocess.Popen(
-            [*command, "-cp", jars.classpath(), str(SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(20)
-        self.process.stdout.close()
+        super().__init__(SOURCE, [*jars.LOG_OPTIONS, *OPTIONS])
 
     def call(self, op: str, cases: Sequence[Any], **more: Any) -> list[Any]:
         """Return the answer to each case; one answer if the class could not be configured."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        line = json.dumps({"op": op, "cases": list(cases), **more})
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise AssertionError("the JVM has ended")
-        return json.loads(answer)
+        return self.ask({"op": op, "cases": list(cases), **more})
 
 
 def schema_json(schema: Schema | None) -> Any:

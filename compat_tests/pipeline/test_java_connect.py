@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from compat_tests import jars, postgres
+from compat_tests import jars
 from compat_tests.pipeline.connect_workers import JavaWorker
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
@@ -63,18 +63,6 @@ def worker(
         yield process
     finally:
         process.stop()
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[PostgresServer]:
-    if reason := postgres.missing():
-        pytest.skip(reason)
-    process = PostgresServer()
-    try:
-        process.start()
-        yield process
-    finally:
-        process.close()
 
 
 def eventually(found: Callable[[], Any], worker: JavaWorker, what: str) -> Any:

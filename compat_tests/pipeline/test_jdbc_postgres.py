@@ -33,23 +33,12 @@ UPSERT = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
 OPEN: list[Any] = []
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A server that the tests of this module share."""
-    process = PostgresServer()
-    try:
-        process.start()
-        yield process
-    finally:
-        process.close()
-
-
 @pytest.fixture
-def db(server: PostgresServer) -> Iterator[PostgresServer]:
+def db(database: PostgresServer) -> Iterator[PostgresServer]:
     """The server without tables."""
-    server.run("DROP SCHEMA IF EXISTS other CASCADE", "DROP SCHEMA public CASCADE")
-    server.run("CREATE SCHEMA public")
-    yield server
+    database.run("DROP SCHEMA IF EXISTS other CASCADE", "DROP SCHEMA public CASCADE")
+    database.run("CREATE SCHEMA public")
+    yield database
     while OPEN:
         OPEN.pop().stop()
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests import postgres, spark
+from compat_tests import spark
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import BarnabasProcess, free_ports
 
@@ -144,18 +144,6 @@ def test_dead_letter_is_sent_back_and_written_once(served: ServedPipelines, tmp_
     assert example.run(redrive).startswith("sent 1 dead letter,")
     example.wait_lines("celsius.txt", ["21.5", "-3.0", "9,5"])
     assert example.run(redrive).startswith("sent 0 dead letters,")
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[PostgresServer]:
-    if reason := postgres.missing():
-        pytest.skip(reason)
-    process = PostgresServer()
-    try:
-        process.start()
-        yield process
-    finally:
-        process.close()
 
 
 def test_table_is_in_the_lake_the_copy_and_a_second_topic(

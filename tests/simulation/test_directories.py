@@ -2,35 +2,18 @@
 
 from typing import Any
 
-import attrs
 import pytest
 
 from barnabas.testing.simulation import Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.rare_states import RareState
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
+from tests.simulation.scripted_options import replicated
 
 SECONDS = 15
 
 
 def cluster(faults: list[Fault], **changes: Any) -> Simulation:
-    options = attrs.evolve(
-        draw_options(1, SECONDS, NO_FEATURES),
-        controllers=1,
-        brokers=3,
-        is_combined=False,
-        admins=0,
-        partitions=3,
-        replication_factor=3,
-        min_insync_replicas=2,
-        elr_version=1,
-        producers=1,
-        producer_pause_ms=100,
-        operator_pause_ms=0,
-        voter_pause_ms=0,
-        copiers=0,
-        **changes,
-    )
+    options = replicated(SECONDS, controllers=1, is_combined=False, partitions=3, **changes)
     return prepare(5, SECONDS, options=options, faults=faults)
 
 

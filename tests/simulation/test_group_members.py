@@ -3,14 +3,13 @@
 from typing import Any
 from unittest import mock
 
-import attrs
 import pytest
 
 from barnabas.coordinator.groups.group_shard import GroupShard
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.group_workload import GroupWorkload
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
+from tests.simulation.scripted_options import replicated
 
 SECONDS = 10
 
@@ -23,23 +22,7 @@ GROUPS: dict[str, dict[str, Any]] = {
 
 def grouping(kind: str = "consumer") -> Simulation:
     """A group whose coordinators are killed in turn."""
-    options = attrs.evolve(
-        draw_options(1, SECONDS, NO_FEATURES),
-        controllers=3,
-        brokers=3,
-        is_combined=True,
-        admins=0,
-        partitions=3,
-        replication_factor=3,
-        min_insync_replicas=2,
-        elr_version=1,
-        producers=1,
-        producer_pause_ms=500,
-        operator_pause_ms=0,
-        voter_pause_ms=0,
-        copiers=1,
-        **GROUPS[kind],
-    )
+    options = replicated(SECONDS, partitions=3, producer_pause_ms=500, copiers=1, **GROUPS[kind])
     faults = [Fault(1_000 + 2_500 * n, FaultKind.KILL, (n + 1,), 1_000, 0.5) for n in range(3)]
     return prepare(7, SECONDS, options=options, faults=faults)
 

@@ -12,9 +12,9 @@ from barnabas.protocol.errors import EncodingError
 from barnabas.testing.simulation import RareState, Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
 from barnabas.testing.simulation.network import Carried
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from barnabas.testing.simulation.sim_wire import RELEASES, SimWire
 from barnabas.testing.simulation.world import World
+from tests.simulation.scripted_options import replicated
 
 SECONDS = 10
 OLD = 2
@@ -23,20 +23,11 @@ LARGEST = (1 << 63) - 1
 
 
 def cluster(seed: int, **changes: Any) -> Simulation:
-    options = attrs.evolve(
-        draw_options(1, SECONDS, NO_FEATURES),
-        controllers=3,
-        brokers=3,
-        is_combined=True,
+    options = replicated(
+        SECONDS,
         admins=1,
         admin_pause_ms=100,
         partitions=2,
-        replication_factor=3,
-        min_insync_replicas=2,
-        producers=1,
-        producer_pause_ms=100,
-        operator_pause_ms=0,
-        voter_pause_ms=0,
         copiers=1,
         metadata_version=21,
         transaction_version=0,

@@ -3,37 +3,20 @@
 from typing import Any
 from unittest import mock
 
-import attrs
 import pytest
 
 from barnabas.server.coordinators.transactions.marker_writer import LocalMarkers
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.faults import Fault, FaultKind
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
+from tests.simulation.scripted_options import replicated
 
 SECONDS = 10
 
 
 def copying(version: int, copiers: int = 2) -> Simulation:
     """Three brokers that are killed in turn while values are copied."""
-    options = attrs.evolve(
-        draw_options(1, SECONDS, NO_FEATURES),
-        controllers=3,
-        brokers=3,
-        is_combined=True,
-        admins=0,
-        partitions=1,
-        replication_factor=3,
-        min_insync_replicas=2,
-        elr_version=1,
-        producers=1,
-        producer_pause_ms=100,
-        operator_pause_ms=0,
-        voter_pause_ms=0,
-        copiers=copiers,
-        transaction_version=version,
-    )
+    options = replicated(SECONDS, partitions=1, copiers=copiers, transaction_version=version)
     faults = [Fault(1_000 + 2_500 * n, FaultKind.KILL, (n + 1,), 1_000, 0.5) for n in range(3)]
     return prepare(7, SECONDS, options=options, faults=faults)
 

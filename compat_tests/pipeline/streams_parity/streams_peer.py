@@ -1,12 +1,10 @@
 """Apache Kafka's Streams in one JVM, driven by lines of JSON (see StreamsPeer.java)."""
 
-import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from compat_tests import jars
+from compat_tests.pipeline.jvm_peer import JvmPeer
 
 SOURCE = Path(__file__).with_name("StreamsPeer.java")
 
@@ -34,17 +32,11 @@ def output(node: list[Any]) -> Output:
     return Output(key, None if window is None else (window[0], window[1]), value, timestamp)
 
 
-class StreamsPeer:
+class StreamsPeer(JvmPeer):
     """The JVM; it runs one call at a time."""
 
     def __init__(self) -> None:
-        command = ["java", *jars.TOOL_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        self.process = subprocess.Popen(
-            [*command, "-cp", jars.classpath(), str(SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        super().__init__(SOURCE, ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"])
 
     def __enter__(self) -> Self:
         return self
@@ -52,24 +44,9 @@ class StreamsPeer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(20)
-        self.process.stdout.close()
-
     def run(self, topology: str, cases: Sequence[Sequence[Input]]) -> list[list[list[Output]]]:
         """Return for each case, and each of its records, the outputs of the topology."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        line = json.dumps({"topology": topology, "cases": cases})
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise AssertionError("the JVM has ended")
-        found = json.loads(answer)
+        found = self.ask({"topology": topology, "cases": cases})
         for case, outputs in zip(cases, found, strict=True):
             if isinstance(outputs, dict):
                 raise AssertionError(f"{topology} of Kafka Streams: {outputs} for {case}")

@@ -329,6 +329,7 @@ class Node:
         nursery.start_soon(self.directories.run)
         nursery.start_soon(isr_shell.run)
         await nursery.start(self.fetchers.run)
+        # Not before: `directories` compares the logs of the first image with the metadata once.
         self.replicas.on_unopened = self.fetchers.open_logs_soon
         nursery.start_soon(self.fetchers.open_logs, self.replicas.open_next_log)
 

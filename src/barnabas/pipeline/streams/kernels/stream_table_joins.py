@@ -30,17 +30,7 @@ class StreamTableJoin(RowKernel):
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Change the table, or yield the row with the table's value."""
-        table = task.store("table")
-        if row.side is Side.RIGHT:
-            return _change(table, row)
-        if row.value is None:
-            return NO_VALUE
-        if row.key is None and not self.is_left:
-            return NO_KEY
-        found = None if row.key is None else table.get(row.key)
-        if found is not None or self.is_left:
-            yield row._replace(value=self.joiner(row.key, row.value, found), old=None)
-        return None
+        return _join(row, task, self.joiner, _key_of, is_left=self.is_left)
 
 
 @attrs.frozen
@@ -61,18 +51,33 @@ class GlobalTableJoin(RowKernel):
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Change the table, or yield the row with the table's value."""
-        table = task.store("table")
-        if row.side is Side.RIGHT:
-            return _change(table, row)
-        if row.value is None:
-            return NO_VALUE
-        wanted = self.key_of(row.key, row.value)
-        if wanted is None and not self.is_left:
-            return NO_KEY
-        found = None if wanted is None else table.get(wanted)
-        if found is not None or self.is_left:
-            yield row._replace(value=self.joiner(row.key, row.value, found), old=None)
-        return None
+        return _join(row, task, self.joiner, self.key_of, is_left=self.is_left)
+
+
+def _key_of(key: bytes | None, _: Value) -> bytes | None:
+    return key
+
+
+def _join(
+    row: Row,
+    task: TaskState,
+    joiner: Joiner,
+    key_of: Callable[[bytes | None, Value], bytes | None],
+    *,
+    is_left: bool,
+) -> RowSteps:
+    table = task.store("table")
+    if row.side is Side.RIGHT:
+        return _change(table, row)
+    if row.value is None:
+        return NO_VALUE
+    wanted = key_of(row.key, row.value)
+    if wanted is None and not is_left:
+        return NO_KEY
+    found = None if wanted is None else table.get(wanted)
+    if found is not None or is_left:
+        yield row._replace(value=joiner(row.key, row.value, found), old=None)
+    return None
 
 
 def _change(table: Store, row: Row) -> str | None:
