@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,7 @@ from barnabas.pipeline.streams.views.live_view import (
     ViewSpec,
 )
 from barnabas.pipeline.streams.views.view_codecs import CODECS
+from barnabas.pipeline.streams.views.view_feed import ViewFeed
 from barnabas.pipeline.streams.views.view_keys import KeyForm, ViewKeys
 from barnabas.testing import Node
 
@@ -119,6 +121,36 @@ def test_restart_resumes_at_the_stored_offset(table: Table) -> None:
         assert view.catch_up().get("a") == 2
         assert view.get("b") == 1
         assert (view.figures.records, view.figures.rebuilds) == (1, 0)
+
+
+def test_catch_up_waits_for_a_view_that_is_being_opened(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create(1)
+    table.put(a=1)
+    with table.view() as view:
+        view.wait_built()
+    table.put(a=2)
+    prepare = ViewFeed._prepare
+
+    async def late(feed: ViewFeed, partition: int, stored: dict[int, int]) -> None:
+        await trio.sleep(0.5)
+        await prepare(feed, partition, stored)
+
+    monkeypatch.setattr(ViewFeed, "_prepare", late)
+    with table.view() as view:
+        eventually(lambda: view.is_built)  # its file says so, before any position is known
+        assert view.catch_up().get("a") == 2
+
+
+def test_catch_up_after_the_topic_was_recreated(table: Table) -> None:
+    table.create(1)
+    table.put(a=1)
+    with table.view() as view:
+        view.wait_built()
+        table.delete()
+        table.create(1)
+        assert view.catch_up().get("a") is None
 
 
 def test_queries_before_the_topic_was_read_are_refused(table: Table) -> None:

@@ -83,6 +83,8 @@ class ViewFeed:
         self._started_ms = 0
         self._targets: dict[int, int] = {}
         """The end that each partition had when the feed started."""
+        self._prepared_id: str | None = None
+        """The id of the topic whose partitions are read; None until their positions are known."""
         self._current_ms: dict[int, int] = {}
         """For each partition the newest time at which all its records were applied."""
 
@@ -100,6 +102,8 @@ class ViewFeed:
                 await self._read(origin, partitions)
             except* _RebuildError as group:
                 reason = str(first_error(group))
+            finally:
+                self._prepared_id = None
 
     def _rebuild(self, origin: Origin, reason: str) -> None:
         logger.warning("rebuilding view path=%s reason=%s", self._store.path, reason)
@@ -115,7 +119,7 @@ class ViewFeed:
                 logger.warning("waiting for a topic that does not exist topic=%s", self._topic)
                 is_reported = True
             await trio.sleep(_MISSING_TOPIC_S)
-        topic_id = found.topic_id.hex() if found.topic_id != ZERO_UUID else ""
+        topic_id = _id_text(found.topic_id)
         self.figures.topic_id = topic_id
         cluster = self._client.metadata.cluster_id or ""
         keys = f"{self._keys.form} of {self._keys.size_ms} ms" if self._keys.size_ms else ""
@@ -152,6 +156,8 @@ class ViewFeed:
         for partition in range(partitions):
             await self._prepare(partition, stored)
         self._note_current()
+        self._prepared_id = origin.topic_id
+        self._wake()
         async with trio.open_nursery() as nursery:
             for partition in range(partitions):
                 nursery.start_soon(self._read_partition, origin, partition)
@@ -195,8 +201,11 @@ class ViewFeed:
                 self._take(partition, before, reader, records)
             self.figures.ends[partition] = max(reader.high_watermark, reader.position)
             self._note_current()
-            self.moved.set()
-            self.moved = trio.Event()
+            self._wake()
+
+    def _wake(self) -> None:
+        self.moved.set()
+        self.moved = trio.Event()
 
     def _check_id(self, origin: Origin) -> None:
         """Raise _RebuildError when the topic was recreated."""
@@ -257,11 +266,25 @@ class ViewFeed:
             partitions = max(partitions, count)
 
     async def catch_up(self) -> None:
-        """Return once the store holds all that the topic holds now."""
+        """Return once the store holds all that the topic holds now; at once without a topic."""
         await self.built()
-        for partition in list(self._targets):
-            end = await list_offset(self._client, self._topic, partition, read_committed=True)
-            await self._until(lambda p=partition, e=end: self.figures.positions.get(p, 0) >= e)
+        found = await describe_topic(self._client, self._topic)
+        if found is None:
+            return
+        ends = [
+            await list_offset(self._client, self._topic, partition, read_committed=True)
+            for partition in range(found.partition_count)
+        ]
+        await self._until(lambda: self._holds(_id_text(found.topic_id), ends))
+
+    def _holds(self, topic_id: str, ends: list[int]) -> bool:
+        """Return whether the store has a topic's records up to the end of each partition."""
+        positions = self.figures.positions
+        return (
+            self._prepared_id == topic_id
+            and self._store.is_built
+            and all(positions.get(partition, 0) >= end for partition, end in enumerate(ends))
+        )
 
     async def built(self) -> None:
         """Return once the view has read its topic up to an end."""
@@ -270,6 +293,11 @@ class ViewFeed:
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self.moved.wait()
+
+
+def _id_text(topic_id: bytes) -> str:
+    """Return a topic's id as the store has it: empty for a broker without topic ids."""
+    return topic_id.hex() if topic_id != ZERO_UUID else ""
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
