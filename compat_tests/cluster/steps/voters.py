@@ -22,6 +22,7 @@ from compat_tests.cluster.steps.trial import Figure, active_controller, unique_t
 _NODES = 5
 _CHANGED_S = 30.0
 _COMMAND_S = 60.0
+_APPLIED_S = 20.0
 
 
 def five_nodes() -> BarnabasCluster:
@@ -82,7 +83,16 @@ class AdminLoad(BackgroundLoad):
         return True
 
     def wrong(self) -> list[str]:
-        """Return the acknowledged operations that the metadata of the cluster does not have."""
+        """Return the acknowledged operations that the metadata of the cluster does not have.
+
+        The broker that is asked may have applied them a little later than the controller.
+        """
+        deadline = time.monotonic() + _APPLIED_S
+        while (wrong := self._wrong()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return wrong
+
+    def _wrong(self) -> list[str]:
         found = set(self._admin.list_topics(timeout=10).topics)
         return [
             *(f"error: {each}" for each in self.errors),
