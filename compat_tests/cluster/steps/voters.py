@@ -85,7 +85,7 @@ class AdminLoad(BackgroundLoad):
     def wrong(self) -> list[str]:
         """Return the acknowledged operations that the metadata of the cluster does not have.
 
-        The broker that is asked may have applied them a little later than the controller.
+        The broker that answers may apply them a little later than the controller does.
         """
         deadline = time.monotonic() + _APPLIED_S
         while (wrong := self._wrong()) and time.monotonic() < deadline:
