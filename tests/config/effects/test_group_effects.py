@@ -74,7 +74,7 @@ def beat(wire: Wire, member_id: str = "m1", **fields: Any) -> Any:
 
 
 def until_loaded(wire: Wire, request: Any, version: int) -> Any:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         answer = wire.ask(request, version)
         if answer.error_code not in RETRIABLE or time.monotonic() > deadline:
@@ -88,7 +88,7 @@ def commit(wire: Wire, metadata: str = "") -> int:
     )
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
     request = OffsetCommitRequest(group_id="g", topics=[topic])
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         code = wire.ask(request, 8).topics[0].partitions[0].error_code
         if code not in RETRIABLE or time.monotonic() > deadline:
@@ -114,11 +114,13 @@ def test_session_timeout_outside_the_bounds_is_refused(limit: dict[str, str]) ->
 
 @observes("group.initial.rebalance.delay.ms")
 def test_first_rebalance_waits_for_more_members() -> None:
-    for delay_ms in (0, 300):
+    times: dict[int, float] = {}
+    for delay_ms in (0, 900, 0):  # a busy machine may delay one answer
         with group_node(group_initial_rebalance_delay_ms=str(delay_ms)) as (_, wire):
             began = time.monotonic()
             assert join(wire).error_code == 0
-            assert (time.monotonic() - began > 0.25) is bool(delay_ms)
+            times[delay_ms] = min(times.get(delay_ms, 60.0), time.monotonic() - began)
+    assert times[0] < 0.85 < times[900]
 
 
 @observes("group.max.size")
@@ -227,7 +229,7 @@ def test_protocol_that_is_not_listed_is_refused() -> None:
 
 @observes("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms")
 def test_member_without_heartbeats_is_removed_after_the_session_timeout() -> None:
-    for session_ms, is_removed in (("150", True), ("60000", False)):
+    for session_ms, is_removed in (("1000", True), ("60000", False)):
         with group_node(
             group_consumer_session_timeout_ms=session_ms,
             group_consumer_min_session_timeout_ms="1",
@@ -236,7 +238,7 @@ def test_member_without_heartbeats_is_removed_after_the_session_timeout() -> Non
         ) as (_, wire):
             assert beat(wire).heartbeat_interval_ms == 140
             assert members(wire) == 1
-            assert eventually(lambda wire=wire: members(wire) == 0, 1 if is_removed else 0.3) is (
+            assert eventually(lambda wire=wire: members(wire) == 0, 30 if is_removed else 0.3) is (
                 is_removed
             )
 
@@ -247,10 +249,10 @@ def test_group_has_its_own_session_timeout_and_heartbeat_interval() -> None:
         group_consumer_min_session_timeout_ms="1", group_consumer_min_heartbeat_interval_ms="1"
     ) as (_, wire):
         assert alter(wire, "consumer.heartbeat.interval.ms", "140", resource=(GROUP, "g")) == 0
-        assert alter(wire, "consumer.session.timeout.ms", "150", resource=(GROUP, "g")) == 0
+        assert alter(wire, "consumer.session.timeout.ms", "1000", resource=(GROUP, "g")) == 0
         assert beat(wire).heartbeat_interval_ms == 140
         assert members(wire) == 1
-        assert eventually(lambda: members(wire) == 0, 2)
+        assert eventually(lambda: members(wire) == 0)
 
 
 @observes(
@@ -354,7 +356,7 @@ def test_offsets_topic_has_the_given_partitions_and_segments() -> None:
 @observes("offsets.topic.replication.factor")
 def test_offsets_topic_is_not_created_with_fewer_brokers_than_replicas() -> None:
     with node_with({"offsets.topic.replication.factor": "2"}) as (_, wire):
-        assert coordinator(wire, "g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert coordinator(wire, "g", seconds=1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @observes("offsets.topic.compression.codec")

@@ -35,7 +35,7 @@ def heartbeats(node: Node) -> int:
 def test_heartbeats_are_sent_at_the_interval() -> None:
     for interval_ms, is_frequent in (("20", True), ("600000", False)):
         with Node(config={"broker.heartbeat.interval.ms": interval_ms}) as node:
-            before, deadline = heartbeats(node), time.monotonic() + (10 if is_frequent else 0.3)
+            before, deadline = heartbeats(node), time.monotonic() + (30 if is_frequent else 0.3)
             while heartbeats(node) < before + 5 and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert (heartbeats(node) >= before + 5) is is_frequent
@@ -63,7 +63,7 @@ def test_silent_broker_is_fenced_after_the_session_timeout() -> None:
     for timeout_ms, is_short in (("300", True), ("600000", False)):
         settings = {"broker.session.timeout.ms": timeout_ms, "broker.heartbeat.interval.ms": "50"}
         with Node(config=settings) as node:
-            other, deadline = OtherBroker(node), time.monotonic() + (10 if is_short else 0.8)
+            other, deadline = OtherBroker(node), time.monotonic() + (30 if is_short else 0.8)
             while not other.is_fenced() and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert other.is_fenced() is is_short
@@ -74,7 +74,8 @@ def test_no_op_records_are_written_at_the_interval() -> None:
     for interval_ms, is_frequent in (("10", True), ("0", False), ("600000", False)):
         with Node(config={"metadata.max.idle.interval.ms": interval_ms}) as node:
             other = OtherBroker(node)
-            before, deadline = other.node.image.offset, time.monotonic() + 0.5
+            before = other.node.image.offset
+            deadline = time.monotonic() + (30 if is_frequent else 0.5)
             while other.node.image.offset < before + 5 and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert (other.node.image.offset >= before + 5) is is_frequent
@@ -99,7 +100,7 @@ def test_start_without_a_registration_is_given_up(monkeypatch: pytest.MonkeyPatc
         Node(config={"initial.broker.registration.timeout.ms": "300"}),
     ):
         pass
-    assert 0.3 <= time.monotonic() - started < 4
+    assert 0.3 <= time.monotonic() - started < 40  # the default is 60 s
 
 
 @observes("controlled.shutdown.enable")

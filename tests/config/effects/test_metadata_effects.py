@@ -27,6 +27,7 @@ from tests.config.effects.wire import (
     batch,
     create,
     eventually,
+    happens,
     init_producer,
     node_with,
     produce,
@@ -68,7 +69,9 @@ def test_topic_without_a_factor_gets_the_default_factor() -> None:
 def test_topic_is_created_on_first_use_when_enabled() -> None:
     for enabled in (True, False):
         with node_with({"auto.create.topics.enable": str(enabled).lower()}) as (_, wire):
-            created = eventually(lambda: not metadata(wire, "t").topics[0].error_code, 0.3)
+            created = happens(
+                lambda: not metadata(wire, "t").topics[0].error_code, expected=enabled
+            )
             assert created is enabled
 
 

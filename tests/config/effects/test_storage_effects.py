@@ -25,6 +25,7 @@ from tests.config.effects.wire import (
     batch,
     create,
     eventually,
+    happens,
     node_with,
     produce,
 )
@@ -43,7 +44,9 @@ def test_old_segments_are_deleted_at_the_interval() -> None:
         with node_with({"log.retention.check.interval.ms": interval_ms}) as (node, wire):
             create(wire, retention_bytes="1", **SMALL)
             fill(wire)
-            deleted = eventually(lambda node=node: list(node.data.glob("t-0/*.deleted")), 0.4)
+            deleted = happens(
+                lambda node=node: list(node.data.glob("t-0/*.deleted")), expected=is_deleted
+            )
             assert deleted is is_deleted
 
 
@@ -55,8 +58,9 @@ def test_recovery_points_are_written_at_the_interval() -> None:
             create(wire)
             produce(wire)
             checkpoint = node.data / "recovery-point-offset-checkpoint"
-            written = eventually(
-                lambda file=checkpoint: file.exists() and "t 0 1" in file.read_text(), 0.3
+            written = happens(
+                lambda file=checkpoint: file.exists() and "t 0 1" in file.read_text(),
+                expected=is_written,
             )
             assert written is is_written
 
@@ -70,7 +74,7 @@ def test_logs_are_synced_by_time_at_the_interval() -> None:
             assert node.server is not None
             log = node.server.logs.get("t", 0)
             assert log is not None
-            assert eventually(lambda log=log: log.recovery_point == 1, 0.3) is is_synced
+            assert happens(lambda log=log: log.recovery_point == 1, expected=is_synced) is is_synced
 
 
 @observes("num.recovery.threads.per.data.dir")
@@ -182,7 +186,7 @@ def test_logs_are_not_compacted_without_cleaner_threads(monkeypatch: pytest.Monk
     ):
         create(wire, cleanup_policy="compact", **SMALL)
         fill(wire, keys=[b"k"])
-        assert not eventually(lambda: jobs, 0.3)
+        assert not happens(lambda: jobs, expected=False)
 
 
 @observes("log.cleaner.enable", "log.cleaner.backoff.ms")
@@ -198,7 +202,7 @@ def test_cleaner_works_when_enabled_after_its_backoff(monkeypatch: pytest.Monkey
         ):
             create(wire, cleanup_policy="compact", **SMALL)
             fill(wire, keys=[b"k"])
-            assert eventually(lambda jobs=jobs: jobs, 0.5) is is_compacted
+            assert happens(lambda jobs=jobs: jobs, expected=is_compacted) is is_compacted
 
 
 @observes("log.cleaner.backoff.ms", dynamic=True)
@@ -208,7 +212,7 @@ def test_changed_backoff_delays_the_next_cleaning(monkeypatch: pytest.MonkeyPatc
         time.sleep(0.1)
         create(wire, cleanup_policy="compact", **SMALL)
         fill(wire, keys=[b"k"])
-        assert not eventually(lambda: jobs, 0.3)
+        assert not happens(lambda: jobs, expected=False)
 
 
 @observes("barnabas.scrub.interval.ms", "barnabas.scrub.bytes.per.second")
@@ -221,7 +225,7 @@ def test_scrubber_reads_closed_segments_at_the_interval(monkeypatch: pytest.Monk
         with jobs_of_helpers(monkeypatch) as jobs, node_with(config) as (_, wire):
             create(wire)
             produce(wire)
-            assert eventually(lambda jobs=jobs: jobs, 0.5) is is_read
+            assert happens(lambda jobs=jobs: jobs, expected=is_read) is is_read
             assert all(job["bytes_per_second"] == rate for job in jobs)
 
 

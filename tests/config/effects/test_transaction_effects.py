@@ -21,6 +21,7 @@ from tests.config.effects.wire import (
     coordinator,
     create,
     eventually,
+    happens,
     init_producer,
     node_with,
     produce,
@@ -59,8 +60,9 @@ def test_idle_transactional_id_is_forgotten_at_the_interval() -> None:
         with node_with({**ONE, **config}) as (_, wire):
             coordinator(wire, "x", transactions=True)
             assert init_producer(wire, "x").error_code == 0
-            forgotten = eventually(
-                lambda wire=wire: state(wire) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, 0.4
+            forgotten = happens(
+                lambda wire=wire: state(wire) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+                expected=is_forgotten,
             )
             assert forgotten is is_forgotten
 
@@ -142,7 +144,7 @@ def test_transaction_state_that_is_not_replicated_in_time_is_an_error() -> None:
         answer = wire.ask(request, 4)
         took = time.monotonic() - began
     assert answer.error_code != 0
-    assert 0.08 < took < 4
+    assert 0.08 < took < 20  # the default is 30 s
 
 
 @observes(
@@ -166,7 +168,7 @@ def test_transaction_topic_has_the_given_partitions_and_properties() -> None:
 @observes("transaction.state.log.replication.factor")
 def test_transaction_topic_is_not_created_with_fewer_brokers_than_replicas() -> None:
     with node_with({"transaction.state.log.replication.factor": "2"}) as (_, wire):
-        code = coordinator(wire, "x", transactions=True)
+        code = coordinator(wire, "x", transactions=True, seconds=1)
         assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -185,4 +187,4 @@ def test_share_state_topic_has_the_given_partitions_and_segments() -> None:
         assert internal_topic(wire, "__share_group_state")[1]["segment.bytes"] == "2000000"
     config["share.coordinator.state.topic.replication.factor"] = "2"
     with node_with(config) as (_, wire):
-        assert not eventually(lambda: internal_topic(wire, "__share_group_state")[0], 0.3)
+        assert not happens(lambda: internal_topic(wire, "__share_group_state")[0], expected=False)

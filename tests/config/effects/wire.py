@@ -144,9 +144,9 @@ def alter(wire: Wire, name: str, value: str, *, resource: tuple[int, str] = (BRO
     return wire.ask(request, 1).responses[0].error_code
 
 
-def coordinator(wire: Wire, key: str, *, transactions: bool = False) -> int:
-    """Find a coordinator, for up to a second; return the last error code."""
-    deadline = time.monotonic() + 1
+def coordinator(wire: Wire, key: str, *, transactions: bool = False, seconds: float = 30) -> int:
+    """Find a coordinator, for up to `seconds`; return the last error code."""
+    deadline = time.monotonic() + seconds
     while True:
         request = FindCoordinatorRequest(key_type=int(transactions), coordinator_keys=[key])
         (answer,) = wire.ask(request, 4).coordinators
@@ -157,7 +157,7 @@ def coordinator(wire: Wire, key: str, *, transactions: bool = False) -> int:
 
 def init_producer(wire: Wire, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
     """Get a producer id; return the response once it is not a retriable error."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         answer = wire.ask(
             InitProducerIdRequest(
@@ -170,7 +170,12 @@ def init_producer(wire: Wire, transactional_id: str | None = None, timeout_ms: i
         time.sleep(0.02)
 
 
-def eventually(condition: Callable[[], object], seconds: float = 5) -> bool:
+def happens(condition: Callable[[], object], *, expected: bool) -> bool:
+    """Return whether a condition comes true: waits long when that is expected, else shortly."""
+    return eventually(condition, 30 if expected else 0.4)
+
+
+def eventually(condition: Callable[[], object], seconds: float = 30) -> bool:
     """Return True as soon as the condition holds, False when it does not within the time."""
     deadline = time.monotonic() + seconds
     while not condition():
