@@ -27,7 +27,7 @@ from compat_tests.servers import BarnabasProcess
 
 _READY = re.compile(r"schema registry ready url=http://127.0.0.1:(\d+)")
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-_START_TIMEOUT_S = 30
+_START_TIMEOUT_S = 90
 
 
 def free_port() -> int:

@@ -39,7 +39,7 @@ def refused(futures: dict) -> int:
     return raised.value.args[0].code()
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, what

@@ -42,7 +42,7 @@ def fill(bootstrap: str, topic: str, count: int, *, partition: int = 0) -> None:
     assert producer.flush(30) == 0
 
 
-def take(consumer: Consumer, count: int, timeout_s: float = 30) -> list[Message]:
+def take(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
     messages: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(messages) < count and time.monotonic() < deadline:

@@ -69,7 +69,7 @@ def join(bootstrap) -> Iterator[Callable[..., Member]]:
 
 
 def until(
-    condition: Callable[[], bool], members: list[Member], what: str, timeout_s: float = 40
+    condition: Callable[[], bool], members: list[Member], what: str, timeout_s: float = 90
 ) -> None:
     """Poll all members until the condition holds."""
     deadline = time.monotonic() + timeout_s

@@ -14,7 +14,7 @@ def usable(name: str | None) -> bool:
     return name is None or getattr(codec, f"has_{name}")()
 
 
-def poll_until(consumer: KafkaConsumer, count: int, timeout_s: float = 30) -> list:
+def poll_until(consumer: KafkaConsumer, count: int, timeout_s: float = 60) -> list:
     records: list = []
     deadline = time.monotonic() + timeout_s
     while len(records) < count and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from compat_tests import wire
 
 SESSION_MS = 45_000
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def join(connection: wire.Connection, group: str, member: str, *, waits: bool = False) -> Any:

@@ -101,7 +101,7 @@ def call(bootstrap: str, message: Any, version: int) -> Any:
         return connection.call(message, version)
 
 
-def retry(bootstrap: str, message: Any, version: int, ready: Any, timeout_s: float = 20) -> Any:
+def retry(bootstrap: str, message: Any, version: int, ready: Any, timeout_s: float = 60) -> Any:
     """Repeat a request until its response is `ready`, as clients do on retriable errors."""
     deadline = time.monotonic() + timeout_s
     while not ready(answer := call(bootstrap, message, version)):

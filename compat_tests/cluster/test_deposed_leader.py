@@ -24,7 +24,7 @@ def cluster() -> Iterator[ClusterProcess]:
         yield running
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition does not hold in time"

@@ -121,7 +121,7 @@ class Mixed:
         ]
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition does not hold in time"

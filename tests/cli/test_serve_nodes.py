@@ -59,7 +59,7 @@ class Group:
         with self.process.stdout as lines:
             self.lines.extend(lines)
 
-    def wait_for(self, text: str, timeout_s: float = 20) -> None:
+    def wait_for(self, text: str, timeout_s: float = 60) -> None:
         wait_until(lambda: any(text in line for line in self.lines), timeout_s)
 
     def pids(self, node_id: int) -> list[int]:

@@ -56,7 +56,7 @@ class ServedRegistry:
 
 
 def eventually(condition: Callable[[], bool], served: ServedRegistry) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, served.output
         time.sleep(0.02)

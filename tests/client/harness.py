@@ -27,7 +27,7 @@ def run(test: Callable[[], Awaitable[None]], timeout_s: float = 60.0) -> None:
     trio.run(main)
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 15) -> None:
+async def eventually(condition: Callable[[], bool], timeout_s: float = 50) -> None:
     """Wait until a condition holds that nothing announces."""
     with trio.fail_after(timeout_s):
         while not condition():  # noqa: ASYNC110  (what is looked at has no event)

@@ -14,7 +14,7 @@ from barnabas.testing.process import ClusterProcess
 RECORDS = 120
 BATCH = 5
 PARTITIONS = 3
-TIMEOUT_S = 15
+TIMEOUT_S = 60
 CONFIG = {
     "offsets.topic.num.partitions": str(PARTITIONS),
     "transaction.state.log.num.partitions": str(PARTITIONS),

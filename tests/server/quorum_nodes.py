@@ -126,7 +126,7 @@ class QuorumNodes:
         """The node that leads; raises StopIteration when none does."""
         return next(i for i, node in self.running.items() if node.quorum.core.is_leader)
 
-    async def eventually(self, condition: Callable[[], bool], within_s: float = 10.0) -> None:
+    async def eventually(self, condition: Callable[[], bool], within_s: float = 60.0) -> None:
         """Wait until `condition()` is true, or fail."""
         with trio.fail_after(within_s):
             while not condition():  # noqa: ASYNC110  (a state of another node)

@@ -39,7 +39,7 @@ def serve(data: Path, port: int, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_metadata(port: int, timeout_s: float = 20) -> None:
+def wait_for_metadata(port: int, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -156,13 +156,15 @@ def follows(nodes: QuorumNodes, node_id: int) -> bool:
 def test_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nodes = QuorumNodes(tmp_path, nursery)
+            nodes = QuorumNodes(
+                tmp_path, nursery, config={"controller.quorum.fetch.timeout.ms": "60000"}
+            )
             with trio.fail_after(30):
                 await nodes.start(1, 2, 3, roles="controller")
             stopped = nodes.running.pop(nodes.leader_id)
             stopped.stop()
-            await nodes.eventually(
-                lambda: any(each.quorum.core.is_leader for each in nodes.running.values()), 1.0
+            await nodes.eventually(  # well before the fetch timeout of the others
+                lambda: any(each.quorum.core.is_leader for each in nodes.running.values()), 30
             )
             nursery.cancel_scope.cancel()
 

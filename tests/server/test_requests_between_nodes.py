@@ -329,7 +329,7 @@ class Clients:
         consumer = self._consumer("reader")
         consumer.assign([TopicPartition("out", partition, 0) for partition in range(3)])
         values: list[str] = []
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(values) < count and time.monotonic() < deadline:
             values += [str(m.value(), "utf-8") for m in consumer.consume(100, 0.2) if not m.error()]
         consumer.close()

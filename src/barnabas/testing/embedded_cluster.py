@@ -64,7 +64,7 @@ class Cluster(ClusterContext[Node]):
         """Return the id of a partition's leader, -1 without one. Raises KeyError."""
         return self.partition(topic, partition).leader
 
-    def wait_in_sync(self, topic: str, partition: int, timeout_s: float = 20) -> None:
+    def wait_in_sync(self, topic: str, partition: int, timeout_s: float = 60) -> None:
         """Wait until all replicas of a partition are in sync. Raises TimeoutError."""
 
         def is_complete() -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 _PAUSE_S: Final = 0.01
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 20) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 60) -> None:
     """Return as soon as `condition` is true. Raises TimeoutError after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

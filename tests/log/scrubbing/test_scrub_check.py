@@ -167,7 +167,7 @@ def test_scrubber_continues_when_a_helper_cannot_be_started(monkeypatch) -> None
 
 def wait_for_a_round(scrubber) -> None:
     """Wait for a round that starts after this call."""
-    rounds, deadline = scrubber.rounds, time.monotonic() + 20
+    rounds, deadline = scrubber.rounds, time.monotonic() + 60
     while scrubber.rounds < rounds + 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -16,7 +16,7 @@ from barnabas.pipeline.jobs.runner_process import RunnerListen, run_runner
 from barnabas.pipeline.jobs.runner_settings import RunnerSettings
 from tests.pipeline.jobs.fake_engine import FakeEngine
 
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 
 
 class LiveRunner:

@@ -174,7 +174,7 @@ def test_companion_ends_when_the_node_is_killed() -> None:
         pid = int(parent.stdout.readline().split()[1])
         assert is_alive(pid)
         parent.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_alive(pid)

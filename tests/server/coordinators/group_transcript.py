@@ -232,7 +232,7 @@ class Transcript:
         self.retry(HeartbeatRequest(group_id=self.group, member_id="x"), 4)
 
     def retry(self, request: Any, version: int) -> Any:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             answer = self.main.ask(request, version)
             code = answer.error_code

@@ -16,7 +16,7 @@ from barnabas.testing import Node
 
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 PARTITIONS = 4
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")

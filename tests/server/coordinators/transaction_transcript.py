@@ -36,7 +36,7 @@ from tests.server.coordinators.group_transcript import RETRIABLE, Connection, sh
 
 PARTITIONS = 4
 TIMEOUT_MS = 60_000
-WAIT_S = 20
+WAIT_S = 60
 
 
 def batch(producer: tuple[int, int], sequence: int, *values: bytes, transactional: bool) -> bytes:

@@ -20,7 +20,7 @@ from barnabas.server.storage.helper_pool import (
 )
 from barnabas.server.storage.helper_process import HelperGoneError, HelperProcess
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def with_pool(story: Callable[[HelperPool], Awaitable[None]]) -> None:

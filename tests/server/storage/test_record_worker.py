@@ -42,7 +42,7 @@ from tests.server.coordinators.group_transcript import Connection
 
 LARGE = 1000
 UNPACKED_MAX = 8 << 20
-WAIT_S = 20.0
+WAIT_S = 60.0
 NOW_MS = int(time.time() * 1000)
 
 Job = CompleteBatch(is_checked=True, is_compacted=True, codec=Codec.LZ4, max_message_bytes=4 << 20)
