@@ -48,6 +48,7 @@ class ConnectWorker:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = directory / f"{self.kind}.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self._last: Response | None = None
 
     def properties(self) -> dict[str, str]:
         """Return the settings that both kinds have."""
@@ -96,15 +97,18 @@ class ConnectWorker:
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
-                return _response(answer.status, dict(answer.headers), answer.read())
+                self._last = _response(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
-            return _response(error.code, dict(error.headers), error.read())
+            self._last = _response(error.code, dict(error.headers), error.read())
+        return self._last
 
     def wait(self, condition: Callable[[], bool], timeout_s: float = 180.0) -> None:
         """Wait until a condition holds; a member that never comes back is awaited for 45 s."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            assert time.monotonic() < deadline, f"{self.kind}:\n{self.log_tail()}"
+            assert time.monotonic() < deadline, (
+                f"{self.kind}: the last response was {self._last}\n{self.log_tail()}"
+            )
             time.sleep(_POLL_S)
 
     def wait_states(self, name: str, connector: str, tasks: list[str]) -> None:

@@ -118,11 +118,11 @@ def test_jobs_move_to_a_runner_and_back(server: ServerProcess | None, tmp_path: 
     try:
         java.start()
         lines.append(50)
-        java.ask("POST", "/connectors", {"name": "src", "config": source})
-        java.ask("POST", "/connectors", {"name": "snk", "config": sink})
+        java.ask("POST", "/connectors", {"name": "taken-src", "config": source})
+        java.ask("POST", "/connectors", {"name": "taken-snk", "config": sink})
         java.ask("POST", "/connectors", {"name": "off", "config": sink, "initial_state": "STOPPED"})
         java.wait(lines.are_copied)
-        java.wait_states("snk", "RUNNING", ["RUNNING"])
+        java.wait_states("taken-snk", "RUNNING", ["RUNNING"])
         before = java.ask("GET", "/connectors?expand=info").body
         java.stop()
         check_records(server.bootstrap, "moving")
@@ -130,19 +130,19 @@ def test_jobs_move_to_a_runner_and_back(server: ServerProcess | None, tmp_path: 
         ours.start()
         lines.append(50)
         assert ours.ask("GET", "/connectors?expand=info").body == before
-        ours.wait_states("src", "RUNNING", ["RUNNING"])
+        ours.wait_states("taken-src", "RUNNING", ["RUNNING"])
         ours.wait_states("off", "STOPPED", [])
         ours.wait(lines.are_copied)
-        ours.ask("PUT", "/connectors/src/pause")
-        ours.wait_states("src", "PAUSED", ["PAUSED"])
-        position = ours.ask("GET", "/connectors/src/offsets").body
+        ours.ask("PUT", "/connectors/taken-src/pause")
+        ours.wait_states("taken-src", "PAUSED", ["PAUSED"])
+        position = ours.ask("GET", "/connectors/taken-src/offsets").body
         ours.stop()
         lines.check()
 
         java.start()
-        java.wait_states("src", "PAUSED", ["PAUSED"])
-        assert java.ask("GET", "/connectors/src/offsets").body == position
-        java.ask("PUT", "/connectors/src/resume")
+        java.wait_states("taken-src", "PAUSED", ["PAUSED"])
+        assert java.ask("GET", "/connectors/taken-src/offsets").body == position
+        java.ask("PUT", "/connectors/taken-src/resume")
         lines.append(50)
         java.wait(lines.are_copied)
         java.stop()
