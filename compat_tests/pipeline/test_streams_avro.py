@@ -96,10 +96,10 @@ def test_avro_that_spark_cannot_hold_is_refused_with_the_reason(registry) -> Non
     def prepared(subject: str, **options: Any) -> Any:
         return ks.Avro(subject, **options).prepared(SerdeContext("t", "value", registry))
 
-    with pytest.raises(ks.AvroSchemaError, match="no schema of subject absent"):
+    with pytest.raises(ks.RegistrySchemaError, match="no schema of subject absent"):
         prepared("absent")
-    with pytest.raises(ks.AvroSchemaError, match="needs a registry"):
+    with pytest.raises(ks.RegistrySchemaError, match="needs a registry"):
         ks.Avro().prepared(SerdeContext("t", "value"))
     client.register_schema("union", Schema('["int", "string"]', "AVRO"))
-    with pytest.raises(ks.AvroSchemaError, match="a union of 2 types"):
+    with pytest.raises(ks.RegistrySchemaError, match="a union of 2 types"):
         prepared("union")

@@ -36,7 +36,7 @@ def live_registry(bootstrap: str, topic: str = "_schemas") -> Iterator[str]:
 
     thread = threading.Thread(target=trio.run, args=(serve,), daemon=True)
     thread.start()
-    assert started.wait(20), "the registry did not start"
+    assert started.wait(60), "the registry did not start"
     try:
         yield found[0]
     finally:

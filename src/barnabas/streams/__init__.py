@@ -14,14 +14,17 @@ guide. It needs `pip install 'barnabas[spark]'` and a JDK.
 
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
 from barnabas.pipeline.spark.session import SparkUnavailableError
-from barnabas.pipeline.streams.avro_serde import Avro, AvroSchemaError
+from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
+from barnabas.pipeline.streams.json_schema_serde import JsonSchema
 from barnabas.pipeline.streams.kernel_frames import KeyTypeError
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.output_frames import OutputError
+from barnabas.pipeline.streams.protobuf_serde import Protobuf
 from barnabas.pipeline.streams.python_serdes import Custom
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.registry_serdes import RegistrySchemaError
 from barnabas.pipeline.streams.serdes import (
     Bytes,
     Double,
@@ -49,7 +52,6 @@ from barnabas.pipeline.streams.window_specs import Window, hopping, session, sli
 __all__ = [
     "App",
     "Avro",
-    "AvroSchemaError",
     "Bytes",
     "Custom",
     "Double",
@@ -59,11 +61,14 @@ __all__ = [
     "JobFailure",
     "JobProgress",
     "Json",
+    "JsonSchema",
     "KeyTypeError",
     "LiveView",
     "Long",
     "OperatorError",
     "OutputError",
+    "Protobuf",
+    "RegistrySchemaError",
     "Serde",
     "Short",
     "SparkUnavailableError",

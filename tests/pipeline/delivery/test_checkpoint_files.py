@@ -91,3 +91,17 @@ def test_removed_checkpoint_is_new(checkpoint: Path) -> None:
 def test_checkpoint_of_a_job_stays_below_its_directory() -> None:
     assert checkpoint_of("/state/", "a/../b c") == "/state/a%2F..%2Fb%20c"
     assert checkpoint_of("s3://bucket/state", "c") == "s3://bucket/state/c"
+
+
+def test_positions_are_those_of_the_newest_committed_epoch(checkpoint: Path) -> None:
+    files = CheckpointFiles(str(checkpoint))
+    assert files.positions() == {}
+    (checkpoint / "commits").mkdir()
+    (checkpoint / "commits" / "1").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert files.positions() == {"t": {0: 1}}
+    sources = b'{"t":{"0":7,"1":8},"u":{"0":9}}\n-\n{"logOffset":3}\n{"a":{"b":1}}\n5'
+    (checkpoint / "offsets" / "1").write_bytes(b"v1\n{}\n" + sources)
+    assert files.positions() == {"t": {0: 7, 1: 8}, "u": {0: 9}}
+    (checkpoint / "offsets" / "1").write_bytes(b'v1\n{}\n{"t":{"0"')
+    with pytest.raises(JobStartError, match=r"file offsets/1 .* is damaged"):
+        files.positions()

@@ -8,6 +8,7 @@ from barnabas.pipeline.delivery.start_positions import (
     EARLIEST,
     LATEST,
     PartitionState,
+    Remedies,
     StartPositions,
     decide,
     resolved,
@@ -73,3 +74,35 @@ def test_resolved_positions_have_numbers_in_place_of_earliest_and_latest() -> No
     states = [PartitionState("t", number, 5, 9, None, None, None) for number in range(3)]
     found = resolved({"t": {0: EARLIEST, 1: LATEST, 2: 7}}, states)
     assert found == {"t": {0: 5, 1: 9, 2: 7}}
+
+
+LOST = attrs.evolve(STATE, committed=None, committed_topic_id=None, known_topic_id="old")
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_partition_of_a_recreated_topic_does_not_start_at_its_beginning(reset: str) -> None:
+    """A topic that is deleted takes the committed offsets with it."""
+    failure = decide([LOST], reset, OnTrim.SKIP, Remedies("set the offsets of {topic}"))
+    assert isinstance(failure, JobFailure)
+    assert failure.is_permanent
+    assert failure.message == (
+        "topic t was recreated: its id was old, is id, and there is no offset of t-3; set the "
+        "offsets of t"
+    )
+
+
+def test_offset_that_a_tool_has_set_in_a_recreated_topic_is_accepted() -> None:
+    state = attrs.evolve(STATE, committed_topic_id=None, known_topic_id="old")
+    assert decided(state) == StartPositions({"t": {3: 20}})
+
+
+def test_partition_without_offset_in_a_known_topic_starts_where_the_reset_says() -> None:
+    found = decided(attrs.evolve(LOST, known_topic_id="id"))
+    assert found == StartPositions({"t": {3: EARLIEST}})
+
+
+def test_remedies_are_those_of_the_caller() -> None:
+    remedies = Remedies("reset {topic}", "skip them")
+    failure = decide([attrs.evolve(STATE, committed=7)], "earliest", OnTrim.FAIL, remedies)
+    assert isinstance(failure, JobFailure)
+    assert failure.message.endswith("; skip them, or reset t")

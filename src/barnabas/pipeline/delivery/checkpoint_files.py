@@ -13,12 +13,14 @@ import shutil
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from barnabas.pipeline.delivery.epoch_markers import Marker, digest_of
-from barnabas.pipeline.delivery.task_failures import refused
+from barnabas.pipeline.delivery.job_plan import REBUILD
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 
 _DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
+_LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the epoch
 _FILES: Final = ("metadata", ".metadata.crc")
 
 
@@ -46,6 +48,24 @@ class CheckpointFiles:
     def newest_epoch(self) -> int:
         """Return the number of the newest epoch whose input is written, -1 without one."""
         return self._newest("offsets")
+
+    def positions(self) -> dict[str, dict[int, int]]:
+        """Return the offsets behind the newest committed epoch, by topic and partition.
+
+        Sources other than Kafka topics are left out. Raises JobStartError for a damaged file.
+        """
+        name = f"offsets/{self._newest('commits')}"
+        content = self._read(name)
+        if content is None:
+            return {}
+        if not _is_whole(content, _LINES_BEFORE_SOURCES):
+            raise _damaged(name)
+        found: dict[str, dict[int, int]] = {}
+        for line in content.decode().splitlines()[_LINES_BEFORE_SOURCES:]:
+            offsets: Any = None if line == "-" else json.loads(line)
+            if isinstance(offsets, dict):
+                _add_positions(cast("dict[str, Any]", offsets), found)
+        return found
 
     def damaged_file(self) -> str | None:
         """Return the newest input or commit when it is not whole, None otherwise.
@@ -129,6 +149,15 @@ class CheckpointFiles:
         return files, str(root)
 
 
+def _add_positions(offsets: dict[str, Any], found: dict[str, dict[int, int]]) -> None:
+    """Add what a Kafka source has written: numbers by partition, by topic."""
+    for topic, partitions in offsets.items():
+        if isinstance(partitions, dict):
+            numbers = cast("dict[str, Any]", partitions)
+            if all(name.isdecimal() and isinstance(at, int) for name, at in numbers.items()):
+                found.setdefault(topic, {}).update({int(name): at for name, at in numbers.items()})
+
+
 def _is_whole(content: bytes, lines_min: int) -> bool:
     """True for a file of Spark's logs: a version, then a line of JSON, or a dash, for each part."""
     version, *lines = content.decode(errors="replace").splitlines() or [""]
@@ -148,6 +177,10 @@ def _filesystem() -> Any:
     return importlib.import_module("pyarrow.fs")
 
 
+def _damaged(name: str) -> JobStartError:
+    return refused(f"file {name} of the checkpoint is damaged, as after a power cut; {REBUILD}")
+
+
 def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
     """Raise JobStartError when the checkpoint is damaged, or did not write the markers.
 
@@ -155,17 +188,14 @@ def check(checkpoint: CheckpointFiles, markers: Sequence[Marker]) -> None:
     """
     damaged = checkpoint.damaged_file()
     if damaged is not None:
-        raise refused(
-            f"file {damaged} of the checkpoint is damaged, as after a power cut; run `barnabas job "
-            "rebuild`"
-        )
+        raise _damaged(damaged)
     if not markers:
         return
     newest = max(markers, key=lambda marker: marker.next_epoch)
     query_id, epoch = checkpoint.query_id(), checkpoint.newest_epoch()
     message = (
         f"the checkpoint is not the one that wrote epoch {newest.next_epoch - 1}: it ends at epoch "
-        f"{epoch}; run `barnabas job rebuild`"
+        f"{epoch}; {REBUILD}"
     )
     if query_id is None or newest.query_id != query_id or newest.next_epoch > epoch + 1:
         raise refused(message)

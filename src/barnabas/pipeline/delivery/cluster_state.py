@@ -15,6 +15,7 @@ from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.transactional_producer import QUIET, committed, offset_reader
 
 _TIMEOUT_S: Final = 30.0
+_NO_IDS: Final[Mapping[str, str]] = {}
 _ABSENT: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND"})
 # The package has too few annotations to be type-checked.
 _admin: Final[Any] = importlib.import_module("confluent_kafka.admin")
@@ -30,11 +31,14 @@ class Topic:
 
 
 def check_topic(topic: Topic, known_id: str | None, remedy: str) -> None:
-    """Raise JobStartError when a topic is not the one that had a known id."""
+    """Raise JobStartError when a topic is not the one that had a known id.
+
+    `{topic}` in the remedy is the topic's name.
+    """
     if known_id is not None and known_id != topic.topic_id:
         raise refused(
             f"topic {topic.name} was recreated: its id was {known_id}, is {topic.topic_id}; "
-            f"{remedy}"
+            f"{remedy.format(topic=topic.name)}"
         )
 
 
@@ -99,14 +103,23 @@ class ClusterState:
         metadata = self._client.list_topics(timeout=_TIMEOUT_S)
         return sorted(name for name in metadata.topics if re.fullmatch(pattern, name))
 
-    def partition_states(self, group_id: str, topics: Sequence[Topic]) -> list[PartitionState]:
-        """Return offsets of all partitions, and what the group has committed for them."""
+    def log_ranges(self, topics: Sequence[Topic]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return the log start offset and the end of each partition."""
         pairs = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
         if not pairs:
-            return []
+            return {}
         starts = self._offsets(pairs, _admin.OffsetSpec.earliest())
         ends = self._offsets(pairs, _admin.OffsetSpec.latest())
-        positions = committed(offset_reader(group_id, self._properties), pairs)
+        return {pair: (starts[pair], ends[pair]) for pair in pairs}
+
+    def partition_states(
+        self, group_id: str, topics: Sequence[Topic], known_ids: Mapping[str, str] = _NO_IDS
+    ) -> list[PartitionState]:
+        """Return offsets of all partitions, and what the group has committed for them."""
+        ranges = self.log_ranges(topics)
+        if not ranges:
+            return []
+        positions = committed(offset_reader(group_id, self._properties), list(ranges))
         ids = {topic.name: topic.topic_id for topic in topics}
         states: list[PartitionState] = []
         for position in positions:
@@ -116,11 +129,12 @@ class ClusterState:
             states.append(
                 PartitionState(
                     *pair,
-                    start=starts[pair],
-                    end=ends[pair],
+                    start=ranges[pair][0],
+                    end=ranges[pair][1],
                     committed=position.offset if has_position else None,
                     committed_topic_id=noted.topic_id if has_position else None,
                     topic_id=ids[position.topic],
+                    known_topic_id=known_ids.get(position.topic),
                 )
             )
         return states

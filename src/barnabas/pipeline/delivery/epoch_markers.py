@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 
+from barnabas.pipeline.delivery.job_plan import REBUILD
+
 
 class EpochMismatchError(Exception):
     """The checkpoint is not the one that wrote the newest epoch."""
@@ -68,7 +70,7 @@ def decide(marker: Marker | None, current: Marker) -> Decision:
             return Decision.WRITE
         raise EpochMismatchError(
             f"epoch {epoch} has no marker of the epoch before it: the group's offsets expired or "
-            "were deleted; run `barnabas job rebuild`"
+            f"were deleted; {REBUILD}"
         )
     if marker.query_id == current.query_id:
         if marker.next_epoch == epoch:
@@ -77,5 +79,5 @@ def decide(marker: Marker | None, current: Marker) -> Decision:
             return Decision.SKIP
     raise EpochMismatchError(
         f"the checkpoint is not the one that wrote epoch {marker.next_epoch - 1}: it is at epoch "
-        f"{epoch}; run `barnabas job rebuild`"
+        f"{epoch}; {REBUILD}"
     )

@@ -12,24 +12,35 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
-from barnabas.pipeline.delivery import epoch_markers, marker_records, worker_tasks
+from barnabas.pipeline.delivery import (
+    epoch_markers,
+    marker_records,
+    start_positions,
+    worker_tasks,
+)
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic, check_topic
 from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.forward_job import figures_of
 from barnabas.pipeline.delivery.group_positions import GroupPositions
-from barnabas.pipeline.delivery.job_plan import JobPlan, JobProgress
+from barnabas.pipeline.delivery.job_plan import (
+    REBUILD,
+    JobFailure,
+    JobKind,
+    JobPlan,
+    JobProgress,
+)
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.delivery.task_failures import refused
+from barnabas.pipeline.delivery.start_positions import PartitionState, Remedies
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA
 from barnabas.pipeline.delivery.task_plans import task_plan
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_REMEDY: Final = "run `barnabas job rebuild`"
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 # A node of a logical plan that deals rows out in no order that a repeated epoch would keep.
 _ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition \d+, ", re.MULTILINE)
@@ -48,7 +59,8 @@ def start(
     session = frame.sparkSession
     try:
         task = task_plan(plan, topic_ids={})
-        epoch_plan = _prepared(plan, task, int(session.conf.get(_SHUFFLE_PARTITIONS)), checkpoint)
+        shuffle_partitions = int(session.conf.get(_SHUFFLE_PARTITIONS))
+        epoch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint)
     except ConfigError as error:
         raise refused(str(error)) from error
     except (KafkaException, TimeoutError) as error:
@@ -60,8 +72,8 @@ def start(
     return QueryJob(
         plan,
         query,
-        progress=JobProgress(topic_ids=epoch_plan.topic_ids),
-        watch=functools.partial(changed_topic, topics, epoch_plan.topic_ids, _REMEDY),
+        progress=JobProgress(trimmed=trimmed, topic_ids=epoch_plan.topic_ids),
+        watch=functools.partial(changed_topic, topics, epoch_plan.topic_ids, REBUILD),
         on_batch=positions.commit,
     )
 
@@ -84,9 +96,12 @@ def _check_repeatable(frame: DataFrame) -> None:
         )
 
 
-def _prepared(plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str) -> EpochPlan:
+def _prepared(
+    plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str
+) -> tuple[EpochPlan, int]:
     """Create the topic of the markers, and check that they belong to the checkpoint.
 
+    Returns the tasks' plan, and the number of offsets that retention deleted.
     Raises JobStartError, KafkaException, TimeoutError.
     """
     topic = epochs_topic(plan.name)
@@ -102,11 +117,36 @@ def _prepared(plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str) -
         known |= record.topic_ids
     topics = cluster.source_topics(plan.topics, plan.topics_pattern)
     for each in topics:
-        check_topic(each, known.get(each.name), _REMEDY)
-    check(CheckpointFiles(checkpoint), markers)
-    return EpochPlan(
+        check_topic(each, known.get(each.name), REBUILD)
+    files = CheckpointFiles(checkpoint)
+    check(files, markers)
+    trimmed = _trimmed(plan, cluster.log_ranges(topics), files.positions())
+    plan_of_epochs = EpochPlan(
         task, topic, partitions, checkpoint, {each.name: each.topic_id for each in topics}
     )
+    return plan_of_epochs, trimmed
+
+
+def _trimmed(
+    plan: JobPlan,
+    ranges: Mapping[tuple[str, int], tuple[int, int]],
+    positions: Mapping[str, Mapping[int, int]],
+) -> int:
+    """Return the number of offsets that retention deleted before the query read them.
+
+    Raises JobStartError when there are some, unless the job skips them.
+    """
+    states = [
+        PartitionState(topic, partition, start, end, position, None, None)
+        for (topic, partition), (start, end) in ranges.items()
+        if (position := positions.get(topic, {}).get(partition)) is not None
+    ]
+    is_app = plan.kind is JobKind.STREAM
+    remedies = Remedies(REBUILD, "set App(on_trim='skip')" if is_app else "set on.trim=skip")
+    found = start_positions.decide(states, plan.offset_reset, plan.on_trim, remedies)
+    if isinstance(found, JobFailure):
+        raise JobStartError(found)
+    return found.trimmed
 
 
 def _offset_markers(

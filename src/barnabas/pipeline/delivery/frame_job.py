@@ -9,7 +9,7 @@ import functools
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,19 +23,18 @@ from barnabas.pipeline.delivery import (
     worker_tasks,
 )
 from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic
-from barnabas.pipeline.delivery.forward_job import (
-    OFFSETS_REMEDY,
-    existing_topics,
-    figures_of,
-    started,
-)
+from barnabas.pipeline.delivery.forward_job import figures_of, started
 from barnabas.pipeline.delivery.frame_sources import KafkaSource
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.job_plan import Guarantee, JobFailure, JobPlan, JobProgress
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_progress import FIGURES
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
+from barnabas.pipeline.delivery.start_positions import (
+    PartitionState,
+    Remedies,
+    StartPositions,
+)
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
@@ -43,24 +42,32 @@ from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
 
-def start(plan: JobPlan, frame: DataFrame, work_directory: Path) -> QueryJob:
+def start(
+    plan: JobPlan,
+    frame: DataFrame,
+    work_directory: Path,
+    remember: Callable[[Mapping[str, str]], None],
+) -> QueryJob:
     """Start the query that writes the rows of `frame`. Raises JobStartError.
 
     The frame has the columns of `streams.output_frames`; `plan.topics` are those of its sources.
+    `remember` takes the ids of the topics before the first record is read, for `plan.topic_ids` of
+    the next run: a topic that is deleted takes the group's offsets with it.
     """
     sources = frame_sources.kafka_sources(frame)
     _check_sources(sources)
     try:
         consumer = kafka_properties.for_librdkafka(consumer_properties(plan))
         cluster = ClusterState(consumer)
-        topics = existing_topics(cluster, plan)
-        states = cluster.partition_states(plan.group_id, topics)
+        topics = cluster.source_topics(plan.topics, None)
+        states = cluster.partition_states(plan.group_id, topics, plan.topic_ids)
         bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
         topic_ids = {topic.name: topic.topic_id for topic in topics}
         task = task_plan(plan, topic_ids=topic_ids, record_bytes_max=bytes_max)
-    except (ConfigError, KafkaException) as error:
+        positions = _positions(sources, states, plan)
+        remember(topic_ids)
+    except (ConfigError, KafkaException, TimeoutError) as error:
         raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
-    positions = _positions(sources, states, plan)
     scratch = work_directory / "checkpoints" / f"{plan.name}-{uuid.uuid4().hex}"
     frame_sources.write_checkpoint(scratch, sources, positions.offsets)
     is_at_least_once = plan.guarantee is Guarantee.AT_LEAST_ONCE
@@ -79,7 +86,7 @@ def start(plan: JobPlan, frame: DataFrame, work_directory: Path) -> QueryJob:
         plan,
         query,
         progress=JobProgress(trimmed=positions.trimmed, topic_ids=topic_ids),
-        watch=functools.partial(changed_topic, cluster, topic_ids, OFFSETS_REMEDY),
+        watch=functools.partial(changed_topic, cluster, topic_ids, _remedies(plan).positions),
         on_batch=group.commit if group is not None else None,
         scratch=scratch,
     )
@@ -103,12 +110,20 @@ def _positions(
     trimmed = 0
     for source in sources:
         own = [state for state in states if state.topic in source.topics]
-        found = start_positions.decide(own, source.offset_reset, plan.on_trim)
+        found = start_positions.decide(own, source.offset_reset, plan.on_trim, _remedies(plan))
         if isinstance(found, JobFailure):
             raise JobStartError(found)
         offsets |= start_positions.resolved(found.offsets, own)
         trimmed += found.trimmed
     return StartPositions(offsets, trimmed)
+
+
+def _remedies(plan: JobPlan) -> Remedies:
+    return Remedies(
+        f"`barnabas group reset-offsets {plan.group_id} --topic {{topic}} --to earliest` lets it "
+        "read the topic from its start",
+        "set App(on_trim='skip')",
+    )
 
 
 def _at_least_once(frame: DataFrame, plan: JobPlan) -> Any:

@@ -48,6 +48,9 @@ class OnTrim(enum.StrEnum):
     SKIP = "skip"
 
 
+REBUILD: Final = "run `barnabas job rebuild`, or App.reset() in an app"
+"""The action of a user when the state of a query cannot be continued."""
+
 FORWARD_KINDS: Final = (JobKind.SINK, JobKind.COPY)
 """The jobs whose positions are committed offsets of a group."""
 

@@ -66,9 +66,18 @@ def _name(partition: Mapping[str, Any]) -> str:
 
 def read(connector: str, topic: str, properties: Mapping[str, Any]) -> SourceOffsets:
     """Return the committed positions of a connector. Raises KafkaException, TimeoutError."""
+    settings = {**properties, "group.id": f"{connector}-source-offsets"}
+    return SourceOffsets(connector, records_of(topic, settings))
+
+
+def records_of(topic: str, properties: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
+    """Return the committed records of a topic that have a key, those of a partition in order.
+
+    `properties` name a group, which is neither joined nor changed. Raises KafkaException,
+    TimeoutError.
+    """
     settings = {
         **properties,
-        "group.id": f"{connector}-source-offsets",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
@@ -78,7 +87,7 @@ def read(connector: str, topic: str, properties: Mapping[str, Any]) -> SourceOff
     with contextlib.closing(Consumer({**settings, "isolation.level": "read_uncommitted"})) as probe:
         ends = _ends(probe, topic)
     with contextlib.closing(Consumer(settings)) as consumer:
-        return SourceOffsets(connector, _records(consumer, topic, ends))
+        return _records(consumer, topic, ends)
 
 
 def _records(

@@ -2,12 +2,15 @@
 
 Types are Spark's in their JSON form: `"long"`, `{"type": "array", ..}`. Values are those that Arrow
 takes and gives: a date is the number of its day, a timestamp microseconds, a map a list of pairs.
+`fitting` also makes the values of Spark's Python functions (`ROWS`).
 """
 
 import datetime
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final, cast
+
+import attrs
 
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data import logical_types
@@ -37,6 +40,34 @@ _BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _CLASSES: Final[Mapping[str, type]] = {"boolean": bool, "string": str, "binary": bytes}
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
+
+@attrs.frozen
+class ValueForm:
+    """The form of values that differs from one consumer to another."""
+
+    date: Convert
+    """Takes the number of a day."""
+    timestamp: Convert
+    """Takes microseconds since 1970."""
+    map: Convert
+    """Takes a list of pairs."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+ARROW: Final = ValueForm(_same, _same, _same)
+"""The values that Arrow's arrays take."""
+
+ROWS: Final = ValueForm(
+    lambda day: _EPOCH.date() + datetime.timedelta(day),
+    lambda micros: _EPOCH + micros * _MICROSECOND,
+    dict,
+)
+"""The values that Spark's Python functions return."""
 
 
 def spark_type(schema: Schema) -> SparkType:
@@ -110,9 +141,9 @@ def check_columns(kind: SparkType) -> None:
         check_columns(each)
 
 
-def fitting(kind: SparkType, place: str = "the value") -> Convert:
+def fitting(kind: SparkType, place: str = "the value", form: ValueForm = ARROW) -> Convert:
     """Return the conversion of Connect's values to a column's; it raises DataError."""
-    convert = _nested(kind, place) if isinstance(kind, dict) else _plain(kind, place)
+    convert = _nested(kind, place, form) if isinstance(kind, dict) else _plain(kind, place, form)
     return lambda value: None if value is None else convert(value)
 
 
@@ -120,7 +151,7 @@ def _refused(value: Any, kind: str, place: str) -> DataError:
     return DataError(f"{place}: {java_class_name(value)} {value!r}"[:300] + f" does not fit {kind}")
 
 
-def _plain(kind: str, place: str) -> Convert:
+def _plain(kind: str, place: str, form: ValueForm) -> Convert:
     if kind in _BITS:
         return _integer(kind, place)
     if kind in ("float", "double"):
@@ -134,7 +165,7 @@ def _plain(kind: str, place: str) -> Convert:
     if kind.startswith(_DECIMAL):
         return _decimal(kind, place)
     if kind in ("date", "timestamp"):
-        return _moment(kind, place)
+        return _moment(kind, place, form)
     wanted = _CLASSES[kind]
 
     def same(value: Any) -> Any:
@@ -179,25 +210,29 @@ def _decimal(kind: str, place: str) -> Convert:
     return convert
 
 
-def _moment(kind: str, place: str) -> Convert:
+def _moment(kind: str, place: str, form: ValueForm) -> Convert:
     limit = 1 << (31 if kind == "date" else 63)
+    formed = form.date if kind == "date" else form.timestamp
 
-    def convert(value: Any) -> int:
+    def convert(value: Any) -> Any:
         if not isinstance(value, EpochMillis):
             raise _refused(value, kind, place)
         found = logical_types.day_of(value) if kind == "date" else value.ms * 1000
         if not -limit <= found < limit:
             raise _refused(value, kind, place)
-        return found
+        try:
+            return formed(found)
+        except OverflowError:
+            raise _refused(value, kind, place) from None
 
     return convert
 
 
-def _nested(kind: dict[str, Any], place: str) -> Convert:
+def _nested(kind: dict[str, Any], place: str, form: ValueForm) -> Convert:
     if kind["type"] == "struct":
-        return struct_fitting(kind, place)
+        return struct_fitting(kind, place, form)
     if kind["type"] == "array":
-        element = fitting(kind["elementType"], f"{place}[]")
+        element = fitting(kind["elementType"], f"{place}[]", form)
 
         def items(value: Any) -> list[Any]:
             if not isinstance(value, list):
@@ -205,22 +240,22 @@ def _nested(kind: dict[str, Any], place: str) -> Convert:
             return [element(each) for each in cast("list[Any]", value)]
 
         return items
-    key = fitting(kind["keyType"], f"{place}'s key")
-    held = fitting(kind["valueType"], f"{place}'s value")
+    key = fitting(kind["keyType"], f"{place}'s key", form)
+    held = fitting(kind["valueType"], f"{place}'s value", form)
 
-    def pairs(value: Any) -> list[tuple[Any, Any]]:
+    def pairs(value: Any) -> Any:
         if not isinstance(value, dict) or None in value:
             raise _refused(value, "a map", place)
         entries = cast("dict[Any, Any]", value).items()
-        return [(key(name), held(each)) for name, each in entries]
+        return form.map([(key(name), held(each)) for name, each in entries])
 
     return pairs
 
 
-def struct_fitting(kind: Mapping[str, Any], place: str) -> Convert:
+def struct_fitting(kind: Mapping[str, Any], place: str, form: ValueForm = ARROW) -> Convert:
     """Return the conversion of structs, or of maps without a schema, to columns by name."""
     columns = {
-        str(each["name"]): fitting(each["type"], f"{place}.{each['name']}")
+        str(each["name"]): fitting(each["type"], f"{place}.{each['name']}", form)
         for each in kind["fields"]
     }
 

@@ -6,6 +6,7 @@ for records that the job has read.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
@@ -13,6 +14,17 @@ from barnabas.pipeline.delivery.job_plan import JobFailure, OnTrim, RecordPositi
 
 EARLIEST = -2
 LATEST = -1
+
+
+@attrs.frozen
+class Remedies:
+    """The actions of a user when a position cannot be continued; `{topic}` is the topic's name."""
+
+    positions: str = "reset the offsets of the job"
+    trimmed: str = "set on.trim=skip"
+
+
+DEFAULT_REMEDIES: Final = Remedies()
 
 
 @attrs.frozen
@@ -28,6 +40,8 @@ class PartitionState:
     committed: int | None
     committed_topic_id: str | None
     topic_id: str | None
+    known_topic_id: str | None = None
+    """The id that the topic had in an earlier run."""
 
 
 @attrs.frozen
@@ -40,13 +54,16 @@ class StartPositions:
 
 
 def decide(
-    states: Iterable[PartitionState], offset_reset: str, on_trim: OnTrim
+    states: Iterable[PartitionState],
+    offset_reset: str,
+    on_trim: OnTrim,
+    remedies: Remedies = DEFAULT_REMEDIES,
 ) -> StartPositions | JobFailure:
     """Return where to start, or why the job must not start."""
     offsets: dict[str, dict[int, int]] = {}
     trimmed = 0
     for state in states:
-        found = _start(state, offset_reset, on_trim)
+        found = _start(state, offset_reset, on_trim, remedies)
         if isinstance(found, JobFailure):
             return found
         offsets.setdefault(state.topic, {})[state.partition] = found
@@ -67,28 +84,37 @@ def resolved(
     return found
 
 
-def _start(state: PartitionState, offset_reset: str, on_trim: OnTrim) -> int | JobFailure:
+def _start(
+    state: PartitionState, offset_reset: str, on_trim: OnTrim, remedies: Remedies
+) -> int | JobFailure:
     where = f"{state.topic}-{state.partition}"
+    remedy = remedies.positions.format(topic=state.topic)
     if state.committed is None:
+        if state.known_topic_id not in (None, state.topic_id):
+            return JobFailure(
+                f"topic {state.topic} was recreated: its id was {state.known_topic_id}, is "
+                f"{state.topic_id}, and there is no offset of {where}; {remedy}",
+                is_permanent=True,
+            )
         return LATEST if offset_reset == "latest" else EARLIEST
     ids = (state.committed_topic_id, state.topic_id)
     if None not in ids and ids[0] != ids[1]:
         return JobFailure(
             f"topic {state.topic} was recreated: offset {state.committed} of {where} was committed "
-            f"in topic id {ids[0]}, the topic has id {ids[1]}; reset the offsets of the job",
+            f"in topic id {ids[0]}, the topic has id {ids[1]}; {remedy}",
             is_permanent=True,
         )
     if state.committed > state.end:
         return JobFailure(
             f"offset {state.committed} of {where} is behind the end of the partition "
-            f"({state.end}): the topic was recreated or truncated; reset the offsets of the job",
+            f"({state.end}): the topic was recreated or truncated; {remedy}",
             is_permanent=True,
             record=RecordPosition(state.topic, state.partition, state.committed),
         )
     if state.committed < state.start and on_trim is OnTrim.FAIL:
         return JobFailure(
             f"retention deleted offsets {state.committed} to {state.start - 1} of {where} before "
-            "the job read them; set on.trim=skip, or reset the offsets of the job",
+            f"the job read them; {remedies.trimmed}, or {remedy}",
             is_permanent=True,
             record=RecordPosition(state.topic, state.partition, state.committed),
         )

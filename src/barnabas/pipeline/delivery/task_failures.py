@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, RecordPosition
+from barnabas.pipeline.delivery.job_plan import REBUILD, JobFailure, RecordPosition
 
 MARK: Final = "barnabas-task-failure"
 _LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
@@ -18,7 +18,7 @@ _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
 _OTHER_VERSION: Final = (
     "the state in the checkpoint was written by another version of the query: bring that version "
-    "back, or run `barnabas job rebuild`"
+    f"back, or {REBUILD}"
 )
 # Texts of Spark and of librdkafka that a restart does not change, with what to report.
 _PERMANENT: Final = (
@@ -32,7 +32,7 @@ _PERMANENT: Final = (
     (
         "CANNOT_LOAD_STATE_STORE",
         "the state in the checkpoint cannot be loaded: restart the job when its storage answers "
-        "again, or run `barnabas job rebuild` when a file is damaged",
+        f"again; when a file is damaged, {REBUILD}",
     ),
 )
 

@@ -7,7 +7,8 @@ How data passes: a topic is a DataFrame, an operator makes a DataFrame of a Data
 delivery writes the last one: forward, or epochs where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
-    topic_reading       a topic as a DataFrame; serdes: bytes and columns; stream_columns: names
+    topic_reading       a topic as a DataFrame; stream_columns: names; known_topics: ids of topics
+    serdes              bytes and columns; registry_serdes and row_values: schemas of a registry
     record_stream, record_table, grouped_stream     operators without state, and aggregates
     interval_joins, joined_tables                   joins of streams, and joins with tables
     folded_groups, kernel_frames                    aggregates by functions; rows for kernels

@@ -1,8 +1,4 @@
-"""Avro with a schema registry: a zero byte, the id of the schema, and Avro's binary encoding.
-
-The columns are those of the newest schema of the subject when the app starts. Records of other
-schemas are resolved to it, as Avro specifies.
-"""
+"""Avro with a schema registry, and Avro's schemas as types of Spark."""
 
 import datetime
 import functools
@@ -12,13 +8,16 @@ from typing import Any, Final, cast
 
 import attrs
 
-from barnabas.pipeline.connect.registry_client import RegisteredSchema, RegistryClient
-from barnabas.pipeline.data.connect_errors import ConnectError, DataError
+from barnabas.pipeline.connect.registry_client import RegisteredSchema
+from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.delivery.spark_library import pyspark
-from barnabas.pipeline.streams.python_serdes import decoder, encoder
-from barnabas.pipeline.streams.serdes import Column, DataType, Serde, SerdeContext, functions
+from barnabas.pipeline.streams.registry_serdes import (
+    RegistrySchemaError,
+    RegistrySerde,
+    SubjectSerde,
+)
+from barnabas.pipeline.streams.serdes import DataType
 
-_PREFIX_BYTES: Final = 5
 _PRIMITIVES: Final = {
     "boolean": "BooleanType",
     "int": "IntegerType",
@@ -38,89 +37,46 @@ _TIMES: Final = {
 }
 
 
-class AvroSchemaError(Exception):
-    """A schema has no type in Spark, or the registry does not have it."""
+@attrs.frozen
+class Avro(RegistrySerde):
+    """Avro; records of other schemas are resolved to the newest, as Avro specifies."""
+
+    schema_type = "AVRO"
+
+    def of_subject(
+        self, urls: str, subject: str, schema_id: int, schema: RegisteredSchema
+    ) -> SubjectSerde:
+        """Return the serde of one schema."""
+        return SubjectAvro(urls, subject, schema_id, schema)
 
 
 @attrs.frozen
-class Avro(Serde):
-    """Avro; `subject` is the schema's name in the registry, by default TOPIC-value or TOPIC-key.
+class SubjectAvro(SubjectSerde):
+    """Avro of one schema."""
 
-    `registry` is the registry's address, by default the app's. To write, the subject must have a
-    schema, or `schema` is the text of the one to register.
-    """
-
-    subject: str | None = None
-    registry: str | None = None
-    schema: str | None = None
-
-    def prepared(self, context: SerdeContext) -> Serde:
-        """Return the serde of the subject's newest schema. Raises AvroSchemaError."""
-        urls = self.registry or context.registry
-        subject = self.subject or f"{context.topic}-{context.side}"
-        if not urls:
-            raise AvroSchemaError(
-                f"Avro for subject {subject} needs a registry: App(registry='http://...')"
-            )
-        try:
-            client = RegistryClient(urls)
-            if self.schema is not None:
-                schema = RegisteredSchema("AVRO", self.schema)
-                schema_id = client.id_of(subject, schema, registers=True)
-            else:
-                schema_id, schema = client.latest(subject)
-        except ConnectError as error:
-            raise AvroSchemaError(f"no schema of subject {subject}: {error}") from error
-        if schema.schema_type != "AVRO":
-            raise AvroSchemaError(f"subject {subject} has a schema of {schema.schema_type}")
-        type_of(_parsed(schema), {})  # raises for a schema that Spark has no type for
-        return SubjectAvro(urls, schema_id, schema)
-
-
-@attrs.frozen
-class SubjectAvro(Serde):
-    """Avro of one schema, into which others are resolved."""
-
-    urls: str
-    schema_id: int
-    schema: RegisteredSchema
     description = "Avro of a schema in the registry"
 
-    def parse(self, data: Column) -> Column:
-        """Return a struct of the value and the reason when it does not decode."""
-        types = pyspark("sql.types")
-        fields = [("value", self._type()), ("error", types.StringType())]
-        kind = types.StructType([types.StructField(*field) for field in fields])
-        decode = functools.partial(_decoded, self.urls, self.schema)
-        return functions().udf(decoder(decode), kind)(data)
-
-    def value(self, parsed: Column) -> Column:
-        """Return the value of the struct."""
-        return parsed["value"]
-
-    def error(self, data: Column, parsed: Column) -> Column:
-        """Return the reason."""
-        return functions().concat(functions().lit(f"is not {self.description}: "), parsed["error"])
-
-    def encode(self, value: Column) -> Column:
-        """Return the Avro of a value."""
-        encode = functools.partial(_encoded, self.schema_id, self.schema)
-        return functions().udf(encoder(encode), "binary")(value)
-
-    def load(self, data: bytes) -> Any:
-        """Return the value of Avro data. Raises DataError, RetriableError."""
-        return _decoded(self.urls, self.schema, data)
-
-    def dump(self, value: Any) -> bytes:
-        """Return a value as Avro data."""
-        return _encoded(self.schema_id, self.schema, value)
-
-    def _type(self) -> DataType:
+    def data_type(self) -> DataType:
+        """Return the type of values in Spark. Raises RegistrySchemaError, DataError."""
         return type_of(_parsed(self.schema), {})
+
+    def decoded(self, writer: RegisteredSchema, data: bytes) -> Any:
+        """Return the value of data that a schema has written."""
+        from fastavro import schemaless_reader  # pyright: ignore[reportUnknownVariableType]
+
+        return schemaless_reader(io.BytesIO(data), _parsed(writer), _parsed(self.schema))
+
+    def encoded(self, value: Any) -> bytes:
+        """Return a value, a row where the schema is a record, as Avro data."""
+        from fastavro import schemaless_writer  # pyright: ignore[reportUnknownVariableType]
+
+        stream = io.BytesIO()
+        schemaless_writer(stream, _parsed(self.schema), _plain(value))
+        return stream.getvalue()
 
 
 def type_of(avro: Any, named: dict[str, DataType]) -> DataType:
-    """Return the type of Spark for a parsed schema. Raises AvroSchemaError.
+    """Return the type of Spark for a parsed schema. Raises RegistrySchemaError.
 
     `named` has the types of the named schemas before it, and gets those of this one.
     """
@@ -131,7 +87,7 @@ def type_of(avro: Any, named: dict[str, DataType]) -> DataType:
         if avro in named:
             return named[avro]
         if avro not in _PRIMITIVES:
-            raise AvroSchemaError(f"{avro} refers to itself, which Spark has no type for")
+            raise RegistrySchemaError(f"{avro} refers to itself, which Spark has no type for")
         return getattr(types, _PRIMITIVES[avro])()
     described = cast("dict[str, Any]", avro)
     kind = described["type"]
@@ -160,10 +116,10 @@ def type_of(avro: Any, named: dict[str, DataType]) -> DataType:
 
 
 def _of_union(branches: list[Any], named: dict[str, DataType]) -> DataType:
-    """Return the type of a union of null and one other. Raises AvroSchemaError."""
+    """Return the type of a union of null and one other. Raises RegistrySchemaError."""
     others = [each for each in branches if each != "null"]
     if len(others) != 1:
-        raise AvroSchemaError(f"a union of {len(others)} types has no type in Spark: {others}")
+        raise RegistrySchemaError(f"a union of {len(others)} types has no type in Spark: {others}")
     return type_of(others[0], named)
 
 
@@ -195,34 +151,6 @@ def _supported(avro: Any) -> Any:
     if kept.get("logicalType") not in (*_TIMES, "decimal"):
         kept.pop("logicalType", None)
     return kept
-
-
-@functools.cache
-def _registry(urls: str) -> RegistryClient:
-    """Return the client of this worker process."""
-    return RegistryClient(urls)
-
-
-def _decoded(urls: str, reader: RegisteredSchema, data: bytes) -> Any:
-    """Return the value of Avro data. Raises DataError, RetriableError."""
-    from fastavro import schemaless_reader  # pyright: ignore[reportUnknownVariableType]
-
-    if len(data) < _PREFIX_BYTES or data[0] != 0:
-        raise DataError("it has no schema id")
-    writer = _registry(urls).schema_of(int.from_bytes(data[1:_PREFIX_BYTES], "big"))
-    if writer.schema_type != "AVRO":
-        raise DataError(f"its schema is one of {writer.schema_type}")
-    stream = io.BytesIO(data[_PREFIX_BYTES:])
-    return schemaless_reader(stream, _parsed(writer), _parsed(reader))
-
-
-def _encoded(schema_id: int, schema: RegisteredSchema, value: Any) -> bytes:
-    """Return a value, a row where the schema is a record, as Avro data."""
-    from fastavro import schemaless_writer  # pyright: ignore[reportUnknownVariableType]
-
-    stream = io.BytesIO()
-    schemaless_writer(stream, _parsed(schema), _plain(value))
-    return b"\x00" + schema_id.to_bytes(4, "big") + stream.getvalue()
 
 
 def _plain(value: Any) -> Any:

@@ -10,9 +10,11 @@ import attrs
 
 from barnabas.pipeline.data.connect_errors import RetriableError
 from barnabas.pipeline.delivery.spark_library import pyspark
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.streams.serdes import Column, DataType, Serde, functions
 
 _ERROR_CHARS_MAX: Final = 300
+_VALUE_CHARS_MAX: Final = 200
 
 
 @attrs.frozen
@@ -54,7 +56,8 @@ class Custom(Serde):
         """Return the bytes that `encode` makes. Raises ValueError."""
         if self.encode_with is None:
             raise ValueError("Custom needs encode= to write a topic")
-        return functions().udf(encoder(self.encode_with), "binary")(value)
+        name = getattr(self.encode_with, "__qualname__", "encode")
+        return functions().udf(encoder(self.encode_with, f"Custom({name})"), "binary")(value)
 
 
 def spark_type(kind: str | DataType) -> DataType:
@@ -82,10 +85,24 @@ def decoder(decode: Callable[[bytes], Any]) -> Callable[[Any], tuple[Any, str | 
     return decoded
 
 
-def encoder(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes | None]:
-    """Return the function of a worker that encodes values other than null."""
+def encoder(encode: Callable[[Any], bytes], name: str) -> Callable[[Any], bytes | None]:
+    """Return the function of a worker that encodes values other than null.
+
+    A value that cannot be encoded ends the query: the same would happen again. `name` is the
+    serde's, for the error.
+    """
 
     def encoded(value: Any) -> bytes | None:
-        return None if value is None else encode(value)
+        if value is None:
+            return None
+        try:
+            return encode(value)
+        except RetriableError:
+            raise
+        except Exception as error:
+            shown = repr(value)[:_VALUE_CHARS_MAX]
+            reason = f"{type(error).__name__}: {error}"[:_ERROR_CHARS_MAX]
+            message = f"a value cannot be written as {name}: {reason}; the value is {shown}"
+            raise TaskFailureError(message, is_permanent=True) from error
 
     return encoded

@@ -5,8 +5,8 @@ from typing import Any
 
 import attrs
 
-from barnabas.pipeline.streams.avro_serde import SubjectAvro
 from barnabas.pipeline.streams.python_serdes import Custom
+from barnabas.pipeline.streams.registry_serdes import SubjectSerde
 from barnabas.pipeline.streams.serdes import (
     Bytes,
     Double,
@@ -39,7 +39,7 @@ _NAMES: dict[type[Serde], str] = {
 
 @attrs.frozen
 class FunctionCodec:
-    """Functions of a user's serde, or of Avro."""
+    """Functions of a user's serde, or of one with a schema registry."""
 
     read: Callable[[bytes], Any] | None
     write: Callable[[Any], bytes] | None
@@ -61,7 +61,7 @@ def codec_of(serde: Serde) -> Codec:
     """Return the codec of a serde. Raises ValueError for one without a form in Python."""
     if isinstance(serde, Custom):
         return FunctionCodec(serde.decode, serde.encode_with)
-    if isinstance(serde, SubjectAvro):
+    if isinstance(serde, SubjectSerde):
         return FunctionCodec(serde.load, serde.dump)
     name = _NAMES.get(type(serde))
     if name is None:

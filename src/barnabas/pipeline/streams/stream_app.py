@@ -15,7 +15,14 @@ from typing import Any, Final, Self
 import attrs
 from confluent_kafka import KafkaException
 
-from barnabas.pipeline.delivery import epochs_job, frame_job, frame_sources, kafka_properties
+from barnabas.config import ConfigError
+from barnabas.pipeline.delivery import (
+    epochs_job,
+    epochs_removal,
+    frame_job,
+    frame_sources,
+    kafka_properties,
+)
 from barnabas.pipeline.delivery.cluster_state import ClusterState
 from barnabas.pipeline.delivery.job_plan import Guarantee, JobKind, JobPlan, OnTrim, RunningJob
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
@@ -23,6 +30,7 @@ from barnabas.pipeline.delivery.task_failures import refused
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 from barnabas.pipeline.streams import output_frames, topic_reading
+from barnabas.pipeline.streams.known_topics import KnownTopics
 from barnabas.pipeline.streams.output_frames import Letters, OutputError, OutputSerdes
 from barnabas.pipeline.streams.record_stream import Stream
 from barnabas.pipeline.streams.record_table import Table
@@ -63,7 +71,8 @@ class App:
     `properties` are those of all clients, with Java's or librdkafka's names (`security.protocol`,
     `sasl.*`, `ssl.*`). `state` is the directory of checkpoints, by default below
     `~/.local/state/barnabas/streams`; it must survive a restart when a query has state. `spark` are
-    properties of Spark. `registry` is the address of a schema registry, for `Avro`.
+    properties of Spark. `registry` is the address of a schema registry, for `Avro`, `Protobuf` and
+    `JsonSchema`.
     """
 
     def __init__(
@@ -101,6 +110,7 @@ class App:
         self._queries: dict[str, StreamQuery] = {}
         self._letters: dict[TopicInput, str] = {}
         self._watcher: QueryWatcher | None = None
+        self._topics = KnownTopics(name, self._client)
         self._views = AppViews(self._client, self._state.views)
 
     @classmethod
@@ -268,6 +278,27 @@ class App:
         )
         return self._views.open(spec, timeout_s)
 
+    def reset(self, *queries: str) -> None:
+        """Forget positions and state of queries, so that they process all records again.
+
+        These are all queries of the app unless some are named. Their results are written again,
+        too. Call it after the last `write` and before `start`, while no process runs the app.
+
+        Raises ValueError for an unknown query, ConfigError, KafkaException, TimeoutError.
+        """
+        if self._watcher is not None:
+            raise RuntimeError(f"app {self.name} was started already: reset it before")
+        unknown = [name for name in queries if name not in self._outputs]
+        if unknown:
+            names = ", ".join(self._outputs) or "none"
+            raise ValueError(f"the app has no query {unknown[0]}; its queries: {names}")
+        self._assign_letters()
+        self._state.lock()
+        properties = kafka_properties.for_librdkafka(self._client)
+        for name in queries or tuple(self._outputs):
+            epochs_removal.forget(name, name, properties, self._state.checkpoint(name))
+            self._topics.forget(name)
+
     def start(self) -> None:
         """Start all queries and return. Raises StreamFailedError, StateInUseError."""
         if self._watcher is not None:
@@ -318,7 +349,7 @@ class App:
         return {**self._properties, "bootstrap.servers": self._bootstrap}
 
     def _read(self, given: TopicInput) -> DataFrame:
-        return topic_reading.read(self.spark, self._client, given)
+        return topic_reading.read(self.spark, self._client, given, self._on_trim)
 
     def _prepared(self, serde: Serde | None, topic: str, side: str) -> Serde:
         return (serde or Bytes()).prepared(SerdeContext(topic, side, self._registry))
@@ -363,7 +394,9 @@ class App:
         plan = self._plan(output, rows, generation)
         self._create_letter_topics(output)
         if output.output_mode is None:
-            return frame_job.start(plan, rows, self._state.work)
+            plan = attrs.evolve(plan, topic_ids=self._known_ids(output.name))
+            remember = functools.partial(self._topics.remember, output.name)
+            return frame_job.start(plan, rows, self._state.work, remember)
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
         checkpoint = self._state.checkpoint(output.name)
@@ -385,6 +418,13 @@ class App:
             on_trim=self._on_trim,
             trigger_ms=self._trigger_ms,
         )
+
+    def _known_ids(self, query: str) -> Mapping[str, str]:
+        """Return the ids of the topics that a query has read. Raises JobStartError."""
+        try:
+            return self._topics.of(query)
+        except (ConfigError, KafkaException, TimeoutError) as error:
+            raise refused(str(error), is_permanent=isinstance(error, ConfigError)) from error
 
     def _create_letter_topics(self, output: _Output) -> None:
         """Create the topics of the dead letters that a query writes. Raises JobStartError."""

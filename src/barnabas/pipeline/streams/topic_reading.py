@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery import kafka_properties, task_failures
+from barnabas.pipeline.delivery.job_plan import OnTrim
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
 from barnabas.pipeline.streams.serdes import Column, Serde, functions
 from barnabas.pipeline.streams.stream_columns import (
@@ -59,7 +60,7 @@ class TopicInput:
     """Records of one batch."""
 
 
-def source_options(client: Mapping[str, str], topic: TopicInput) -> dict[str, str]:
+def source_options(client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim) -> dict[str, str]:
     """Return the options of Spark's source for a topic. Raises ConfigError."""
     properties = {**client, "isolation.level": "read_committed"}
     properties.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
@@ -67,16 +68,18 @@ def source_options(client: Mapping[str, str], topic: TopicInput) -> dict[str, st
         **kafka_properties.for_spark(properties),
         "subscribe": topic.topic,
         "startingOffsets": topic.start,
-        "failOnDataLoss": "true",
+        "failOnDataLoss": "true" if on_trim is OnTrim.FAIL else "false",
         "includeHeaders": "true",
         "maxOffsetsPerTrigger": str(topic.records_max),
     }
 
 
-def read(session: SparkSession, client: Mapping[str, str], topic: TopicInput) -> DataFrame:
+def read(
+    session: SparkSession, client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim
+) -> DataFrame:
     """Return the records of a topic, with the columns of `stream_columns`."""
-    source = session.readStream.format("kafka").options(**source_options(client, topic)).load()
-    return decoded(source, topic)
+    options = source_options(client, topic, on_trim)
+    return decoded(session.readStream.format("kafka").options(**options).load(), topic)
 
 
 def decoded(source: DataFrame, topic: TopicInput) -> DataFrame:

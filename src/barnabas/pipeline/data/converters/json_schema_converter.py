@@ -5,7 +5,7 @@ A value is plain JSON after the id of its schema.
 
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from importlib import import_module
 from typing import Any, Final
@@ -108,14 +108,11 @@ class JsonSchemaConverter(RegistryConverter):
             registered.text
         )
         read = value_reader(schema, self._style)
-        check = self._validator(registered)
-        decoder = json.JSONDecoder(
-            parse_constant=_no_constant,
-            parse_float=Decimal if needs_exact_decimals(schema) else None,
-        )
+        check = self._check(registered)
+        parse = json_parser(schema)
 
         def decode(data: bytes) -> SchemaAndValue:
-            value = decoder.decode(data.decode())
+            value = parse(data)
             check(value)
             return schema, read(value)
 
@@ -129,7 +126,7 @@ class JsonSchemaConverter(RegistryConverter):
         write = value_writer(schema, self._style)
         if not self._validates:
             return Encoding(registered, schema.name, lambda value: write(value).encode())
-        check = self._validator(registered)
+        check = self._check(registered)
 
         def encode(value: Any) -> bytes:
             text = write(value)
@@ -138,26 +135,37 @@ class JsonSchemaConverter(RegistryConverter):
 
         return Encoding(registered, schema.name, encode)
 
-    def _validator(self, registered: RegisteredSchema) -> Any:
-        """Return what raises DataError for a JSON value that does not match its schema."""
-        if not self._validates:
-            return _accept
-        validators: Any = import_module("jsonschema.validators")
-        referencing: Any = import_module("referencing")
-        draft7 = import_module("referencing.jsonschema").DRAFT7
-        resources = [
-            (name, referencing.Resource.from_contents(json.loads(text), draft7))
-            for name, text in registered.references
-        ]
-        document: Any = json.loads(registered.text)
-        registry = referencing.Registry().with_resources(resources)
-        validator = validators.validator_for(document)(document, registry=registry)
+    def _check(self, registered: RegisteredSchema) -> Callable[[Any], None]:
+        return validator_of(registered) if self._validates else _accept
 
-        def check(value: Any) -> None:
-            for error in validator.iter_errors(value):
-                raise DataError(f"{error.message} (at {error.json_path})")
 
-        return check
+def json_parser(schema: Schema) -> Callable[[bytes], Any]:
+    """Return the parsing of JSON whose values have a schema; it raises DataError, ValueError."""
+    decoder = json.JSONDecoder(
+        parse_constant=_no_constant,
+        parse_float=Decimal if needs_exact_decimals(schema) else None,
+    )
+    return lambda data: decoder.decode(data.decode())
+
+
+def validator_of(registered: RegisteredSchema) -> Callable[[Any], None]:
+    """Return what raises DataError for a JSON value that does not match a JSON Schema."""
+    validators: Any = import_module("jsonschema.validators")
+    referencing: Any = import_module("referencing")
+    draft7 = import_module("referencing.jsonschema").DRAFT7
+    resources = [
+        (name, referencing.Resource.from_contents(json.loads(text), draft7))
+        for name, text in registered.references
+    ]
+    document: Any = json.loads(registered.text)
+    registry = referencing.Registry().with_resources(resources)
+    validator = validators.validator_for(document)(document, registry=registry)
+
+    def check(value: Any) -> None:
+        for error in validator.iter_errors(value):
+            raise DataError(f"{error.message} (at {error.json_path})")
+
+    return check
 
 
 def _accept(value: Any) -> None:

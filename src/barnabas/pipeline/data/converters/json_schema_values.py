@@ -40,11 +40,13 @@ _NOT_FINITE: Final = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 @attrs.frozen
 class JsonSchemaStyle:
-    """The properties of the converter that change schemas and values."""
+    """Settings that change schemas and values: properties of the converter, and those of serdes."""
 
     allows_additional: bool = True
     optional_unless_required: bool = False
     has_numeric_decimals: bool = False
+    omits_nulls: bool = False
+    """True when a field that is null is left out, unless its schema is optional."""
 
 
 def value_reader(schema: Schema, style: JsonSchemaStyle) -> ReadValue:
@@ -304,12 +306,20 @@ def _map_writer(schema: Schema, style: JsonSchemaStyle) -> WriteValue:
 
 def _struct_writer(schema: Schema, style: JsonSchemaStyle) -> WriteValue:
     fields = [
-        (f"{encode_basestring(field.name)}:", value_writer(field.schema, style))
+        (
+            f"{encode_basestring(field.name)}:",
+            value_writer(field.schema, style),
+            style.omits_nulls and not field.schema.optional and field.schema.default is None,
+        )
         for field in schema.fields
     ]
 
     def write(value: Struct) -> str:
-        parts = (name + each(held) for (name, each), held in zip(fields, value.values, strict=True))
+        parts = (
+            name + each(held)
+            for (name, each, omits_null), held in zip(fields, value.values, strict=True)
+            if held is not None or not omits_null
+        )
         return f"{{{','.join(parts)}}}"
 
     return write

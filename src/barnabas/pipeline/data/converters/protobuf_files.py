@@ -66,12 +66,26 @@ class ProtobufTypes:
             messages = messages[index].messages
         return scope
 
+    def path_of(self, name: str) -> list[int]:
+        """Return the path of indexes of a message by its full name. Raises DataError."""
+        paths = {self.name_at(path): path for path in _paths(self.tree.messages)}
+        if name not in paths:
+            shown = ", ".join(paths) or "none"
+            raise DataError(f"the schema has no message {name}; its messages: {shown}")
+        return paths[name]
+
     def descriptor(self, name: str) -> Any:
         """Return the descriptor of a message. Raises DataError."""
         try:
             return self.pool.FindMessageTypeByName(name)
         except KeyError:
             raise DataError(f"the schema has no message {name}") from None
+
+
+def _paths(messages: Sequence[Message]) -> Iterator[list[int]]:
+    for index, message in enumerate(messages):
+        yield [index]
+        yield from ([index, *inner] for inner in _paths(message.messages))
 
 
 def types_of_text(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtobufTypes:

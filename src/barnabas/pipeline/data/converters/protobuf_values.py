@@ -192,7 +192,11 @@ _OF_LOGICAL: Final[Mapping[str, Read]] = {
 
 
 class ValueWriter:
-    """Compiles the writing of values into messages of a file that was made of their schema."""
+    """Compiles the writing of values into messages.
+
+    The types are those of a file that was made of the values' schema, or those that the schema was
+    made of.
+    """
 
     def __init__(self, types: ProtobufTypes, names: Callable[[str], str]) -> None:
         """Take the types, and the function from names in Connect to names in Protobuf."""
@@ -258,7 +262,10 @@ class ValueWriter:
         return extend
 
     def _map(self, schema: Schema, field: FieldShape) -> Fill:
-        entry = shape_of(self._types.descriptor(field.type_name))
+        descriptor = self._types.descriptor(field.type_name)
+        entry = shape_of(descriptor)
+        if descriptor.GetOptions().map_entry:
+            return self._true_map(schema, field.name, entry)
         fill_key = self._field(_part(schema.key_schema), entry.fields[0])
         fill_value = self._field(_part(schema.value_schema), entry.fields[1])
         name = field.name
@@ -273,6 +280,29 @@ class ValueWriter:
                     fill_value(added, value)
 
         return fill
+
+    def _true_map(self, schema: Schema, name: str, entry: MessageShape) -> Fill:
+        """Return what fills a field that Protobuf declares as a map."""
+        key_field, value_field = entry.fields
+        key = self._scalar(_part(schema.key_schema), key_field)
+        value_schema = _part(schema.value_schema)
+        if value_field.kind == "message":
+            fill = self._message(value_schema, value_field)
+
+            def fill_messages(message: Any, values: Any) -> None:
+                container = getattr(message, name)
+                for each, held in values.items():
+                    fill(container[key(each)], _element(held, name))
+
+            return fill_messages
+        convert = self._scalar(value_schema, value_field)
+
+        def fill_scalars(message: Any, values: Any) -> None:
+            container = getattr(message, name)
+            for each, held in values.items():
+                container[key(each)] = convert(_element(held, name))
+
+        return fill_scalars
 
     def _message(self, schema: Schema, field: FieldShape) -> Fill:
         if field.type_name in _TO_LOGICAL:
@@ -317,7 +347,7 @@ def _filling(sets: list[tuple[int, Fill]]) -> Fill:
 
 def _element(value: Any, name: str) -> Any:
     if value is None:
-        raise DataError(f"the array {name} has a null, which Protobuf cannot express")
+        raise DataError(f"the field {name} has a null in it, which Protobuf cannot express")
     return value
 
 
