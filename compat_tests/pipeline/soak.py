@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from compat_tests.pipeline.epochs_kills import CountingJob
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.slices_kills import FileSinkJob, FileSourceJob
+from compat_tests.pipeline.source_kills import RowSourceJob
 from compat_tests.servers import BarnabasProcess
 
 KINDS: dict[str, type[ForwardJob]] = {
@@ -21,6 +22,7 @@ KINDS: dict[str, type[ForwardJob]] = {
     "epochs": CountingJob,
     "slices": FileSourceJob,
     "sink": FileSinkJob,
+    "rows": RowSourceJob,
 }
 
 

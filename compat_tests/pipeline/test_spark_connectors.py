@@ -1,6 +1,7 @@
 """Records as files that Spark writes, and rows of Spark's sources as records."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -284,23 +285,107 @@ def test_spark_source_reads_each_row_of_files_once(source, start, tmp_path: Path
     assert by_key.keys() == {b"c0", b"c1", b"c2"}
 
 
-def test_spark_source_keeps_headers_and_dead_letters(source, start, topics) -> None:
+def test_spark_source_starts_once_its_path_is_there(source, start, tmp_path: Path) -> None:
+    directory = tmp_path / "later"
+    plan = source(spark__format="text", path=str(directory))
+    with pytest.raises(JobStartError, match="later does not exist yet") as refused:
+        start(plan)
+    assert not refused.value.failure.is_permanent
+    directory.mkdir()
+    job = start(attrs.evolve(plan, generation=2))
+    (tmp_path / "line").write_text("a line\n")
+    (tmp_path / "line").rename(directory / "line")
+    eventually(lambda: job.progress().written == 1, job)
+    job.stop()
+    messages = read_committed(plan.bootstrap, plan.properties["topic"])
+    assert [json.loads(message.value()) for message in messages] == [{"value": "a line"}]
+
+
+def test_spark_source_damaged_lines_are_dead_letters(source, start, topics, tmp_path: Path) -> None:
     letters = topics.create("letters")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\nnonsense\n{"id": "x"}\n{"id": 2}\n')
+    plan = source(
+        spark__format="json",
+        path=str(tmp_path / "in"),
+        schema=COLUMNS,
+        errors__tolerance="all",
+        errors__deadletterqueue__topic__name=letters,
+    )
+    job = start(plan)
+    eventually(lambda: job.progress().records == 4, job)
+    assert (job.progress().written, job.progress().dead_letters) == (2, 2)
+    job.stop()
+    found = read_committed(plan.bootstrap, plan.properties["topic"])
+    rows_found = sorted(json.loads(message.value())["id"] for message in found)
+    assert rows_found == [1, 2]
+    broken = {message.value() for message in read_committed(plan.bootstrap, letters)}
+    assert broken == {b"nonsense", b'{"id": "x"}'}
+    strict = {**plan.properties, "errors.tolerance": "none", "name": f"{plan.name}-strict"}
+    strict["checkpoint.location"] += "-strict"
+    failure = failure_of(start(attrs.evolve(plan, name=strict["name"], properties=strict)))
+    assert failure.is_permanent
+    assert "a line of a file does not fit the schema" in failure.message
+
+
+def test_spark_source_reads_a_python_data_source_once_at_its_largest_rate(
+    source, start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_numbers(tmp_path / "packages", monkeypatch)
+    limit = tmp_path / "limit"
+    limit.write_text("150")
+    plan = source(spark__format="numbers", spark__option__limit=str(limit), key__column="city")
+    plan = attrs.evolve(plan, records_per_second_max=100)
+    began = time.monotonic()
+    job = start(plan)
+    eventually(lambda: job.progress().written == 150, job)
+    assert time.monotonic() - began > 1.4
+    job.stop()
+    lose_epoch(plan)
+    limit.write_text("180")
+    again = start(attrs.evolve(plan, generation=2))
+    eventually(lambda: again.progress().written == 30, again)
+    again.stop()
+    assert again.progress().skipped == 150
+    messages = read_committed(plan.bootstrap, plan.properties["topic"])
+    assert sorted(json.loads(m.value())["id"] for m in messages) == list(range(180))
+    assert {message.key() for message in messages} == {b"c0", b"c1", b"c2"}
+
+
+def with_numbers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package whose entry point is the data source `numbers`."""
+    info = directory / "numbers-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numbers\nVersion: 1\n")
+    place = "compat_tests.pipeline.number_source:NumberSource"
+    (info / "entry_points.txt").write_text(f"[barnabas.data_sources]\nnumbers = {place}\n")
+    monkeypatch.syspath_prepend(str(directory))
+
+
+def lose_epoch(plan: JobPlan) -> None:
+    """Leave the checkpoint as a kill does between the transactions of an epoch and its commit."""
+    commits = Path(plan.properties["checkpoint.location"]) / "commits"
+    newest = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    (commits / str(newest)).unlink()
+    (commits / f".{newest}.crc").unlink(missing_ok=True)
+
+
+def test_spark_sink_with_a_largest_rate_has_batches_of_its_interval(sink, start) -> None:
+    plan = sink(CONVERTERS, schema=COLUMNS, rotate__interval__ms="500")
+    produce(plan, rows(0, 250))
+    job = start(attrs.evolve(plan, records_per_second_max=200))
+    wait_for(plan, job, 250)
+    assert job.progress().batches == 3
+
+
+def test_spark_source_keeps_headers(source, start) -> None:
     plan = source(
         spark__format="rate-micro-batch",
         spark__option__rowsPerBatch="5",
-        errors__tolerance="all",
-        errors__deadletterqueue__topic__name=letters,
-        transforms="head,cast",
+        transforms="head",
         transforms__head__type="org.apache.kafka.connect.transforms.InsertHeader",
         transforms__head__header="from",
         transforms__head__value__literal="spark",
-        transforms__cast__type="org.apache.kafka.connect.transforms.ExtractField$Value",
-        transforms__cast__field="gone",
-        predicates="all",
-        predicates__all__type="org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
-        predicates__all__name="never",
-        transforms__cast__predicate="all",
     )
     job = start(plan)
     eventually(lambda: job.progress().written >= 20, job)

@@ -16,13 +16,13 @@ class CollectedRows:
     def __init__(self) -> None:
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
-        self._topics: list[str] = []
+        self._topics: list[str | None] = []
         self._partitions: list[int | None] = []
         self._headers: list[list[dict[str, Any]] | None] = []
 
     def produce(
         self,
-        topic: str,
+        topic: str | None,
         value: bytes | None,
         key: bytes | None,
         partition: int,
@@ -58,19 +58,28 @@ class CollectedRows:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-TIMED_SCHEMA: Final = f"{SCHEMA}, timestamp_ms BIGINT"
+FAILED: Final = "_failed"
+"""The column that is true for dead letters."""
+TIMED_SCHEMA: Final = f"{SCHEMA}, timestamp_ms BIGINT, {FAILED} BOOLEAN"
 
 
 class TimedRows(CollectedRows):
-    """Rows with timestamps, in the columns of TIMED_SCHEMA."""
+    """Rows with timestamps, in the columns of TIMED_SCHEMA.
+
+    The dead letter of a record that failed is a marked row; a row without a topic when it has none.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._timestamps_ms: list[int | None] = []
+        self._failed: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self._failed)
 
     def produce(
         self,
-        topic: str,
+        topic: str | None,
         value: bytes | None,
         key: bytes | None,
         partition: int,
@@ -80,7 +89,17 @@ class TimedRows(CollectedRows):
         """Take a record."""
         super().produce(topic, value, key, partition, timestamp_ms, headers)
         self._timestamps_ms.append(timestamp_ms or None)
+        self._failed.append(False)
+
+    def mark_failed(self, first: int) -> None:
+        """Mark the dead letter of a record, which is the row `first` if there is one."""
+        if len(self) == first:
+            self.produce(None, None, None, -1, 0, None)
+        self._failed[first] = True
 
     def more_columns(self) -> dict[str, Any]:
-        """Return the timestamps."""
-        return {"timestamp_ms": pa.array(self._timestamps_ms, pa.int64())}
+        """Return the timestamps and the marks."""
+        return {
+            "timestamp_ms": pa.array(self._timestamps_ms, pa.int64()),
+            FAILED: pa.array(self._failed, pa.bool_()),
+        }

@@ -8,6 +8,7 @@ from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery import epoch_markers, marker_records
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.collected_rows import FAILED
 from barnabas.pipeline.delivery.epoch_markers import Decision, EpochMismatchError, Marker
 from barnabas.pipeline.delivery.marker_records import MarkerRecord
 from barnabas.pipeline.delivery.produced_records import BY_KEY
@@ -113,9 +114,12 @@ class _EpochTask:
         timestamps_ms = batch.column("timestamp_ms").to_pylist()
         headers = batch.column("headers").to_pylist()
         produce = begun.producer.produce
+        failed = batch.column(FAILED).to_pylist()
         for topic, value, key, partition, timestamp_ms, own in zip(
             *columns, partitions, timestamps_ms, headers, strict=True
         ):
+            if topic is None:  # a record that failed, without a topic for dead letters
+                continue
             try:
                 target = BY_KEY if partition is None else partition
                 pairs = [(each["key"], each["value"]) for each in own] if own else None
@@ -124,4 +128,5 @@ class _EpochTask:
                 message = f"a record of epoch {self._current.next_epoch - 1} is too large: {error}"
                 raise TaskFailureError(message, is_permanent=True) from error
         begun.producer.poll()
-        self._figures.written += batch.num_rows
+        self._figures.dead_letters += sum(failed)
+        self._figures.written += batch.num_rows - sum(failed)

@@ -20,6 +20,7 @@ from barnabas.pipeline.delivery import (
 )
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles, check
 from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic, check_topic
+from barnabas.pipeline.delivery.collected_rows import FAILED
 from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
 from barnabas.pipeline.delivery.forward_job import figures_of
@@ -42,8 +43,9 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
-# A node of a logical plan that deals rows out in no order that a repeated epoch would keep.
-_ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition \d+, ", re.MULTILINE)
+# A node of a logical plan that deals rows out in no order that a repeated epoch would keep; one
+# partition gets all rows.
+_ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILINE)
 
 
 def start(
@@ -184,7 +186,9 @@ def _outputs(frame: DataFrame, target_topic: str | None) -> DataFrame:
         raise refused("the rows have no column `topic`, and the job has no target topic")
     defaults = {"topic": functions.lit(target_topic), "partition": functions.lit(None)}
     defaults |= {"timestamp_ms": functions.lit(None), "headers": functions.lit(None)}
+    defaults[FAILED] = functions.lit(False)
     types = {"topic": "string", "partition": "int", "timestamp_ms": "bigint", "headers": _HEADERS}
+    types[FAILED] = "boolean"
     optional = [
         (frame[name] if name in frame.columns else defaults[name]).cast(kind).alias(name)
         for name, kind in types.items()

@@ -12,6 +12,11 @@ class HadoopFiles:
         self._jvm: Any = session._jvm
         self._conf: Any = session._jsc.hadoopConfiguration()
 
+    def exists(self, name: str) -> bool:
+        """True when there is a file or a directory of this name."""
+        path, files = self._opened(name)
+        return bool(files.exists(path))
+
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, none when it does not exist."""
         path, files = self._opened(directory)

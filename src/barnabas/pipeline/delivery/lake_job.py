@@ -29,7 +29,7 @@ from barnabas.pipeline.delivery.cluster_state import (
     changed_topic,
     check_topic,
 )
-from barnabas.pipeline.delivery.forward_job import figures_of, source_options
+from barnabas.pipeline.delivery.forward_job import batch_limits, figures_of, source_options
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, OnTrim
@@ -123,6 +123,7 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
     """Return the running query, None when its columns are not known yet. Raises JobStartError."""
     try:
         settings = SparkSinkSettings.of(plan.properties)
+        plan = attrs.evolve(plan, trigger_ms=settings.rotate_ms)
         check_libraries(session, settings.format)
         files = HadoopFiles(session)
         _check_file_log(files, settings)
@@ -271,17 +272,21 @@ def _started(
     schema = pyspark("sql.types").StructType.fromJson(lake_rows.schema_of(columns))
     rows = figures_of(records.coalesce(settings.tasks).mapInArrow(convert, schema))
     written = rows.where(f"{lake_rows.ROW} IS NOT NULL").select(f"{lake_rows.ROW}.*")
-    return _writer(written, settings).queryName(f"{plan.name}-{plan.generation}").start()
+    return (
+        _writer(written, settings, batch_limits(plan)[1])
+        .queryName(f"{plan.name}-{plan.generation}")
+        .start()
+    )
 
 
-def _writer(rows: Any, settings: SparkSinkSettings) -> Any:
+def _writer(rows: Any, settings: SparkSinkSettings, trigger_ms: int) -> Any:
     writer = (
         rows.writeStream.format(settings.format)
         .outputMode("append")
         .options(**settings.options)
         .option("path", settings.path)
         .option("checkpointLocation", settings.checkpoint)
-        .trigger(processingTime=f"{settings.rotate_ms} milliseconds")
+        .trigger(processingTime=f"{trigger_ms} milliseconds")
     )
     if settings.flush_size:
         writer = writer.option("maxRecordsPerFile", str(settings.flush_size))

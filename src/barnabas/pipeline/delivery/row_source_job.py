@@ -9,19 +9,31 @@ from typing import Any, Final
 
 from barnabas.config import ConfigError
 from barnabas.pipeline.connect.config_types import ConfigValueError
-from barnabas.pipeline.connect.connectors.spark_source import SparkSourceSettings, data_source
+from barnabas.pipeline.connect.connectors.spark_source import (
+    FILES,
+    SparkSourceSettings,
+    data_source,
+)
 from barnabas.pipeline.data.connect_errors import DataError
 from barnabas.pipeline.delivery import collected_rows, epochs_job, worker_tasks
+from barnabas.pipeline.delivery.cluster_state import ClusterState
+from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobPlan
 from barnabas.pipeline.delivery.lake_job import check_libraries
 from barnabas.pipeline.delivery.query_job import QueryJob
-from barnabas.pipeline.delivery.source_rows import RowsPlan
+from barnabas.pipeline.delivery.source_rows import CORRUPT, RowsPlan
 from barnabas.pipeline.delivery.spark_columns import connect_schema
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_plans import task_plan
 
+_GLOB: Final = "*?[{"
+_LINES: Final = ("csv", "json")
+"""The formats of lines, some of which may not be rows."""
+_LINE_OPTIONS: Final = ("mode", "columnnameofcorruptrecord")
+"""The options of a reader with which the user chooses the outcome of such a line."""
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR", "DATA_SOURCE_NOT")
+_ABSENT: Final = "PATH_NOT_FOUND"
 
 
 def start(session: SparkSession, plan: JobPlan) -> QueryJob:
@@ -29,13 +41,16 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
     try:
         settings = SparkSourceSettings.of(plan.properties)
         check_libraries(session, settings.format)
+        _check_path(HadoopFiles(session), settings)
         own = session.newSession()
         own.conf.set("spark.sql.shuffle.partitions", str(settings.tasks))
         frame = _rows(own, settings)
-        columns: dict[str, Any] = frame.schema.jsonValue()
+        columns = _columns(frame)
         connect_schema(columns)
         _check_key(settings, columns)
-        rows = RowsPlan(task_plan(plan, topic_ids={}), columns, settings.topic, settings.key_column)
+        task = task_plan(plan, topic_ids={})
+        ClusterState(task.consumer).create_dead_letter_topic(plan.properties)
+        rows = RowsPlan(task, columns, settings.topic, settings.key_column)
         records = _records(frame, rows)
         return epochs_job.start(plan, records, settings.checkpoint, "append")
     except (ConfigError, ConfigValueError, DataError) as error:
@@ -43,8 +58,21 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
     except JobStartError:
         raise
     except Exception as error:
-        is_permanent = any(mark in f"{type(error).__name__} {error}" for mark in _ANALYSIS)
+        text = f"{type(error).__name__} {error}"
+        is_permanent = _ABSENT not in text and any(mark in text for mark in _ANALYSIS)
         raise refused(str(error), is_permanent=is_permanent) from error
+
+
+def _check_path(files: HadoopFiles, settings: SparkSourceSettings) -> None:
+    """Raise JobStartError when there is nothing at the path yet, which another job may create."""
+    path = settings.path
+    if path is None or settings.format not in FILES or any(each in path for each in _GLOB):
+        return
+    if not files.exists(path):
+        raise refused(
+            f"the path {path} does not exist yet; the job is started again until it does",
+            is_permanent=False,
+        )
 
 
 def _rows(session: SparkSession, settings: SparkSourceSettings) -> DataFrame:
@@ -53,9 +81,24 @@ def _rows(session: SparkSession, settings: SparkSourceSettings) -> DataFrame:
     if own is not None:
         session.dataSource.register(own)
     reader = session.readStream.format(settings.format).options(**settings.options)
-    if settings.schema:
+    if _finds_damaged_lines(settings):
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT)
+        reader = reader.schema(f"{settings.schema}, {CORRUPT} STRING")
+    elif settings.schema:
         reader = reader.schema(settings.schema)
     return reader.load(settings.path) if settings.path is not None else reader.load()
+
+
+def _finds_damaged_lines(settings: SparkSourceSettings) -> bool:
+    """True when damaged lines fail as records instead of becoming rows of nulls."""
+    chosen = {name.lower() for name in settings.options}
+    return settings.format in _LINES and chosen.isdisjoint(_LINE_OPTIONS)
+
+
+def _columns(frame: DataFrame) -> dict[str, Any]:
+    """Return the columns of the source in Spark's JSON."""
+    found: dict[str, Any] = frame.schema.jsonValue()
+    return {**found, "fields": [each for each in found["fields"] if each["name"] != CORRUPT]}
 
 
 def _check_key(settings: SparkSourceSettings, columns: dict[str, Any]) -> None:
@@ -70,5 +113,7 @@ def _check_key(settings: SparkSourceSettings, columns: dict[str, Any]) -> None:
 def _records(frame: DataFrame, plan: RowsPlan) -> DataFrame:
     functions = pyspark("sql.functions")
     convert: Any = functools.partial(worker_tasks.source_rows, plan)
+    if plan.task.records_per_second_max:
+        frame = frame.coalesce(1)
     records = frame.mapInArrow(convert, collected_rows.TIMED_SCHEMA)
     return records.repartition(functions.coalesce("key", "value", functions.lit(b"")))

@@ -70,6 +70,10 @@ class SourceSession:
     def __init__(self, plan: TaskPlan, index: int) -> None:
         self.generation = plan.generation
         self._plan = plan
+        self._records_max = plan.records_max
+        if plan.records_per_second_max:  # a transaction holds the records of its time
+            most = max(1, int(plan.records_per_second_max * _TRANSACTION_S))
+            self._records_max = min(plan.records_max, most)
         self._free_at = 0.0
         """When the next poll is allowed by the largest rate."""
         self._policy = ErrorPolicy(plan.properties, plan.job, index)
@@ -110,7 +114,7 @@ class SourceSession:
         """Return the records of one transaction; True when the source is drained."""
         until = time.monotonic() + _TRANSACTION_S
         found: list[SourceRecord] = []
-        while len(found) < self._plan.records_max and time.monotonic() < until:
+        while len(found) < self._records_max and time.monotonic() < until:
             with connector_errors(Stage.TASK_POLL):
                 polled = self._task.poll()
             if not polled:
