@@ -23,6 +23,7 @@
 #   make soak-jdbc   kills of a JDBC sink on PostgreSQL (ARGS="--cycles 20")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
+#   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
 #                 slices and a sink in turn (SECONDS=600 for each)
 #   make registry-soak   three registries killed under load, and simulated instances (SEEDS=10000)
@@ -58,7 +59,7 @@ WORKERS ?= 2
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta clean
+  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -142,6 +143,9 @@ soak-lake: $(DEV) $(SPARK)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)
+
+compat-iceberg: $(DEV) $(SPARK)
+	BARNABAS_ICEBERG=1 $(BIN)/python -m pytest compat_tests/pipeline/test_iceberg_tables.py $(ARGS)
 
 soak-pipelines: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.soak --seconds $(SECONDS) $(ARGS)

@@ -1,6 +1,6 @@
 """Kill cycles of lake sinks of one topic, by default of parquet files.
 
-python -m compat_tests.pipeline.lake_kills --kills 20 --formats parquet delta
+python -m compat_tests.pipeline.lake_kills --kills 20 --formats parquet delta iceberg
 """
 
 import argparse
@@ -24,6 +24,8 @@ from compat_tests.pipeline.killed_job import (
 )
 from compat_tests.servers import BarnabasProcess, ServerProcess
 
+LOGS = {"delta": "_delta_log", "iceberg": "metadata"}
+"""The directories in which a commit of a table is a new file."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PROPERTIES = {
     "key.converter": STRING,
@@ -113,7 +115,7 @@ class LakeJobs:
     def kill_at_commit(self) -> None:
         """Kill the driver as soon as a new batch is in the log of the files."""
         kind, path = next(iter(self.paths.items()))
-        log = path / ("_delta_log" if kind == "delta" else "_spark_metadata")
+        log = path / LOGS.get(kind, "_spark_metadata")
         known = {entry.name for entry in log.iterdir()}
         wait_until(
             lambda: any(

@@ -216,6 +216,7 @@ def test_spark_sink_refuses_files_of_another_job(sink, start, unique) -> None:
         ({"schema": "id BIGINT, m MAP<STRING, INT>", "spark.format": "csv"}, "CSV"),
         ({"schema": COLUMNS, "partition.by": "gone"}, "gone"),
         ({"spark.format": "delta"}, "set lake.formats=delta"),
+        ({"spark.format": "iceberg"}, "set lake.formats=iceberg"),
     ],
 )
 def test_spark_sink_configuration_that_cannot_run_is_refused(
@@ -434,6 +435,7 @@ def test_documented_files_hold_a_topic_that_is_read_again(
         ({"spark__format": "text"}, "the format text needs it"),
         ({"spark__format": "rate", "key__column": "gone"}, "gone is not a column"),
         ({"spark__format": "rate", "spark__option__path": "/tmp"}, "set path"),
+        ({"spark__format": "iceberg", "path": "/tmp"}, "set lake.formats=iceberg"),
     ],
 )
 def test_spark_source_configuration_that_cannot_run_is_refused(

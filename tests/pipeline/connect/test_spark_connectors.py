@@ -33,13 +33,15 @@ def test_spark_sink_settings_have_defaults():
 @pytest.mark.parametrize(
     ("props", "message"),
     [
-        ({"spark.format": "iceberg"}, "must be one of"),
         ({"spark.format": "jdbc"}, "must be one of"),
         ({"path": ""}, "non-empty"),
         ({"spark.option.checkpointLocation": "/x"}, "checkpoint.location"),
         ({"spark.option.Path": "/x"}, "set path"),
         ({"rotate.interval.ms": "1"}, "at least 100"),
         ({"behavior.on.null.values": "write"}, "must be one of"),
+        ({"spark.format": "iceberg", "flush.size": "5"}, "target-file-size-bytes"),
+        ({"spark.format": "iceberg", "path": "s3a://bucket/t"}, "which s3a does not"),
+        ({"spark.format": "iceberg", "path": "lake.db.orders"}, "names a table of a catalog"),
     ],
 )
 def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
@@ -55,6 +57,9 @@ def test_spark_sink_refuses_properties(props: dict[str, str], message: str):
         ({"spark.format": "text"}, "needs it"),
         ({"checkpoint.location": ""}, "non-empty"),
         ({"spark.option.path": "/x"}, "set path"),
+        ({"spark.format": "delta"}, "needs it"),
+        ({"spark.format": "delta", "path": "/x", "schema": "id INT"}, "has its own columns"),
+        ({"spark.format": "iceberg", "path": "gs://b/t"}, "which gs does not"),
     ],
 )
 def test_spark_source_refuses_properties(props: dict[str, str], message: str):
@@ -66,6 +71,12 @@ def test_spark_source_position_cannot_be_set():
     with pytest.raises(ConnectError, match="checkpoint"):
         SparkSourceConnector().check_offset({}, {})
     assert SparkSourceSettings.of(SOURCE).path is None
+
+
+def test_iceberg_tables_are_at_paths_of_file_systems_with_atomic_renames():
+    for path in ("/data/lake", "file:///data/lake", "hdfs://host/lake", "abfss://c@a/lake"):
+        settings = SparkSinkSettings.of({**SINK, "spark.format": "iceberg", "path": path})
+        assert settings.path == path
 
 
 def test_spark_connectors_have_their_own_kinds_of_jobs():

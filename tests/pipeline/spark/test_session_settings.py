@@ -50,6 +50,16 @@ def test_local_session_has_the_jars_on_its_class_path() -> None:
     assert "FileSystemBased" in found["spark.sql.streaming.checkpointFileManagerClass"]
 
 
+def test_session_has_what_its_table_formats_need():
+    found = properties(SessionSettings(Path("/w"), formats=("delta", "iceberg")))
+    assert found["spark.barnabas.formats"] == "delta,iceberg"
+    assert len(found["spark.sql.extensions"].split(",")) == 2
+    assert found["spark.sql.catalog.default_iceberg.type"] == "hadoop"
+    assert found["spark.sql.catalog.default_iceberg.warehouse"] == "/w/warehouse"
+    assert "delta" in found["spark.sql.catalog.spark_catalog"]
+    assert not any("catalog" in name for name in properties(SessionSettings(Path("/w"))))
+
+
 def test_cluster_session_ships_the_jars() -> None:
     settings = SessionSettings(
         Path("/w"), master="spark://h:7077", checkpoint_directory="hdfs://h/c"

@@ -24,6 +24,11 @@ class HadoopFiles:
             return []
         return [str(entry.getPath().getName()) for entry in files.listStatus(path)]
 
+    def newest(self, directory: str) -> int:
+        """Return the largest number in a directory of Spark's logs, -1 without one."""
+        numbers = (name.removesuffix(".compact") for name in self.names(directory))
+        return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+
     def read(self, file: str) -> str | None:
         """Return the text of a file, None when it does not exist."""
         path, files = self._opened(file)

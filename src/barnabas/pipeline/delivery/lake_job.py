@@ -18,11 +18,18 @@ from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connectors.spark_sink import (
     FILE_FORMATS,
     FORMATS_PROPERTY,
+    ICEBERG,
     TABLE_FORMATS,
     SparkSinkSettings,
 )
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.delivery import kafka_properties, lake_rows, start_positions, worker_tasks
+from barnabas.pipeline.delivery import (
+    iceberg_table,
+    kafka_properties,
+    lake_rows,
+    start_positions,
+    worker_tasks,
+)
 from barnabas.pipeline.delivery.cluster_state import (
     ClusterState,
     Topic,
@@ -169,19 +176,14 @@ def _check_file_log(files: HadoopFiles, settings: SparkSinkSettings) -> None:
     """
     if settings.format not in FILE_FORMATS:
         return
-    written = _newest(files.names(f"{settings.path}/{_FILE_LOG}"))
-    planned = _newest(files.names(f"{settings.checkpoint}/offsets"))
+    written = files.newest(f"{settings.path}/{_FILE_LOG}")
+    planned = files.newest(f"{settings.checkpoint}/offsets")
     if written > planned:
         raise refused(
             f"{settings.path} has the files of another job, or the checkpoint "
             f"{settings.checkpoint} was removed: the files end at batch {written}, the checkpoint "
             f"at {planned}; set another path"
         )
-
-
-def _newest(names: list[str]) -> int:
-    numbers = (name.removesuffix(".compact") for name in names)
-    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
 
 def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _Input:
@@ -211,7 +213,7 @@ def _at(state: PartitionState, kept: int | None) -> PartitionState:
 
 def _positions_of(files: HadoopFiles, checkpoint: str) -> Mapping[str, Mapping[str, int]]:
     """Return the next offsets after the newest batch that the checkpoint has as done."""
-    newest = _newest(files.names(f"{checkpoint}/commits"))
+    newest = files.newest(f"{checkpoint}/commits")
     text = files.read(f"{checkpoint}/offsets/{newest}") if newest >= 0 else None
     if text is None:
         return {}
@@ -238,6 +240,8 @@ def _columns(
             kept = json.dumps(sampled)
             files.write(file, kept)
         columns = json.loads(kept)
+    if settings.format == ICEBERG:
+        columns = iceberg_table.widened(columns)
     check_columns(columns)
     _check_fit(settings, columns)
     return columns
@@ -261,7 +265,9 @@ def _started(
     found: _Input,
     columns: dict[str, Any],
 ) -> Any:
-    """Start the query."""
+    """Start the query. Raises DataError, JobStartError."""
+    if settings.format == ICEBERG:
+        iceberg_table.prepare(session, settings, columns)
     task = task_plan(plan, topic_ids=found.topic_ids)
     options = source_options(plan, found.positions)
     options["failOnDataLoss"] = "true" if plan.on_trim is OnTrim.FAIL else "false"

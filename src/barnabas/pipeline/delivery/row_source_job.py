@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from barnabas.config import ConfigError
 from barnabas.pipeline.connect.config_types import ConfigValueError
+from barnabas.pipeline.connect.connectors.spark_sink import DELTA, ICEBERG, TABLE_FORMATS
 from barnabas.pipeline.connect.connectors.spark_source import (
     FILES,
     SparkSourceSettings,
@@ -33,7 +34,10 @@ _LINES: Final = ("csv", "json")
 _LINE_OPTIONS: Final = ("mode", "columnnameofcorruptrecord")
 """The options of a reader with which the user chooses the outcome of such a line."""
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR", "DATA_SOURCE_NOT")
-_ABSENT: Final = "PATH_NOT_FOUND"
+_ABSENT: Final = ("PATH_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND")
+"""Errors of Spark when the files or the table are not there yet."""
+_FIRST_FILES: Final = {DELTA: "/_delta_log", ICEBERG: "/metadata/version-hint.text"}
+"""The file of a table that is there when the table is."""
 
 
 def start(session: SparkSession, plan: JobPlan) -> QueryJob:
@@ -59,16 +63,17 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
         raise
     except Exception as error:
         text = f"{type(error).__name__} {error}"
-        is_permanent = _ABSENT not in text and any(mark in text for mark in _ANALYSIS)
+        is_absent = any(mark in text for mark in _ABSENT)
+        is_permanent = not is_absent and any(mark in text for mark in _ANALYSIS)
         raise refused(str(error), is_permanent=is_permanent) from error
 
 
 def _check_path(files: HadoopFiles, settings: SparkSourceSettings) -> None:
     """Raise JobStartError when there is nothing at the path yet, which another job may create."""
-    path = settings.path
-    if path is None or settings.format not in FILES or any(each in path for each in _GLOB):
+    path, kind = settings.path, settings.format
+    if path is None or kind not in (*FILES, *TABLE_FORMATS) or any(each in path for each in _GLOB):
         return
-    if not files.exists(path):
+    if not files.exists(path + _FIRST_FILES.get(kind, "")):
         raise refused(
             f"the path {path} does not exist yet; the job is started again until it does",
             is_permanent=False,

@@ -20,6 +20,7 @@ _OTHER_VERSION: Final = (
     "the state in the checkpoint was written by another version of the query: bring that version "
     f"back, or {REBUILD}"
 )
+_DELETED: Final = "rows of the table were changed or deleted, which a source cannot follow; "
 # Texts of Spark and of librdkafka that a restart does not change, with what to report.
 _PERMANENT: Final = (
     ("UNKNOWN_TOPIC_OR_PART", "a topic of the job does not exist"),
@@ -29,6 +30,19 @@ _PERMANENT: Final = (
     ("SaslAuthenticationException", "the broker refused the credentials"),
     ("SCHEMA_NOT_COMPATIBLE", _OTHER_VERSION),
     ("ROW_FORMAT_VALIDATION_FAILURE", _OTHER_VERSION),
+    ("DELTA_SOURCE_IGNORE_DELETE", f"{_DELETED}spark.option.ignoreDeletes=true skips it"),
+    (
+        "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+        f"{_DELETED}spark.option.skipChangeCommits=true skips it",
+    ),
+    (
+        "Cannot process overwrite snapshot",
+        f"{_DELETED}spark.option.streaming-skip-overwrite-snapshots=true skips it",
+    ),
+    (
+        "Cannot process delete snapshot",
+        f"{_DELETED}spark.option.streaming-skip-delete-snapshots=true skips it",
+    ),
     (
         "CANNOT_LOAD_STATE_STORE",
         "the state in the checkpoint cannot be loaded: restart the job when its storage answers "

@@ -134,7 +134,7 @@ DEFINITION: Final = ConfigDef(
             ConfigType.LIST,
             [],
             "The table formats of SparkSink and SparkSource whose libraries the runner fetches "
-            "once: delta.",
+            "once: delta, iceberg.",
             validator=_known_formats,
         ),
         _key(

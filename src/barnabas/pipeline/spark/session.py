@@ -213,7 +213,7 @@ def spark_properties(
         found |= _of_cluster(settings, jars, packages)
     if _is_local_path(settings.checkpoint_directory):
         found["spark.sql.streaming.checkpointFileManagerClass"] = _FILE_MANAGER
-    found |= table_formats.properties(settings.formats)
+    found |= table_formats.properties(settings.formats, str(settings.work_directory / "warehouse"))
     merged = () if settings.is_local else _MERGED
     found |= {name: value for name, value in settings.properties.items() if name not in merged}
     extra = settings.properties.get("spark.driver.extraJavaOptions", "")

@@ -14,12 +14,16 @@ from barnabas.pipeline.connect.config_validators import InRange, OneOf, non_empt
 from barnabas.pipeline.connect.plugin_api import Properties
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc")
-TABLE_FORMATS: Final = ("delta",)
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+TABLE_FORMATS: Final = (DELTA, ICEBERG)
 """The formats that need libraries, which the runner has with `lake.formats`."""
 FORMATS_PROPERTY: Final = "spark.barnabas.formats"
 """The property of a session with the table formats whose libraries it has."""
 OPTION_PREFIX: Final = "spark.option."
 
+# Schemes of file systems that rename a file only when no other has the name: Iceberg commits so.
+_ICEBERG_SCHEMES: Final = ("", "file", "hdfs", "viewfs", "abfs", "abfss")
 _RESERVED: Final = ("path", "checkpointlocation", "maxrecordsperfile")
 _GROUP: Final = "Spark"
 
@@ -52,7 +56,7 @@ _DEFINITION: Final = ConfigDef(
             ConfigType.STRING,
             NO_DEFAULT,
             Importance.HIGH,
-            "The format: parquet, csv, json, orc or delta. Options of Spark's writer are "
+            "The format: parquet, csv, json, orc, delta or iceberg. Options of Spark's writer are "
             "spark.option.NAME.",
             OneOf((*FILE_FORMATS, *TABLE_FORMATS)),
         ),
@@ -130,6 +134,19 @@ def options_of(props: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def check_iceberg_path(path: str) -> None:
+    """Raise ConfigValueError for a place where a table without a catalog is not safe."""
+    scheme = path.partition("://")[0] if "://" in path else ""
+    if scheme not in _ICEBERG_SCHEMES:
+        reason = (
+            f"a table of iceberg at a path needs a file system that renames atomically, which "
+            f"{scheme} does not; catalogs are not supported"
+        )
+        raise ConfigValueError.of("path", path, reason)
+    if not scheme and "/" not in path:
+        raise ConfigValueError.of("path", path, "it names a table of a catalog: set a directory")
+
+
 @attrs.frozen
 class SparkSinkSettings:
     """The properties of one job."""
@@ -152,6 +169,11 @@ class SparkSinkSettings:
         name = props.get("name", "")
         path = str(values["path"]).rstrip("/") or "/"
         columns = values["partition.by"]
+        if values["spark.format"] == ICEBERG:
+            check_iceberg_path(path)
+            if values["flush.size"]:
+                reason = "iceberg has no limit of records; set spark.option.target-file-size-bytes"
+                raise ConfigValueError.of("flush.size", values["flush.size"], reason)
         return cls(
             str(values["spark.format"]),
             path,

@@ -13,7 +13,14 @@ import attrs
 from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import InRange, non_empty
-from barnabas.pipeline.connect.connectors.spark_sink import FILE_FORMATS, options_of, spark_key
+from barnabas.pipeline.connect.connectors.spark_sink import (
+    FILE_FORMATS,
+    ICEBERG,
+    TABLE_FORMATS,
+    check_iceberg_path,
+    options_of,
+    spark_key,
+)
 from barnabas.pipeline.connect.plugin_api import Properties
 from barnabas.pipeline.data.connect_errors import ConnectError
 
@@ -35,7 +42,7 @@ def data_source(name: str) -> Any:
 
 
 def _known_format(name: str, value: ParsedValue) -> None:
-    known = (*FILES, *GENERATED, *data_source_names())
+    known = (*FILES, *TABLE_FORMATS, *GENERATED, *data_source_names())
     if value not in known:
         raise ConfigValueError.of(name, value, f"String must be one of: {', '.join(known)}")
 
@@ -48,9 +55,9 @@ _DEFINITION: Final = ConfigDef(
             ConfigType.STRING,
             NO_DEFAULT,
             Importance.HIGH,
-            "The source: parquet, csv, json, orc or text files, rate, rate-micro-batch, or the "
-            "name of an installed Python data source. Options of Spark's reader are "
-            "spark.option.NAME.",
+            "The source: parquet, csv, json, orc or text files, a table of delta or iceberg, rate, "
+            "rate-micro-batch, or the name of an installed Python data source. Options of Spark's "
+            "reader are spark.option.NAME.",
             _known_format,
         ),
         spark_key(
@@ -112,11 +119,16 @@ class SparkSourceSettings:
         """Return the settings of a configuration. Raises ConfigValueError."""
         values = _DEFINITION.parse(props)
         kind, path = str(values["spark.format"]), values["path"]
-        needs_path = kind in FILES
+        needs_path = kind in FILES or kind in TABLE_FORMATS
         if needs_path and not path:
             raise ConfigValueError.of("path", path, f"the format {kind} needs it")
         if kind in FILE_FORMATS and not values["schema"]:
             raise ConfigValueError.of("schema", "", f"the format {kind} needs it")
+        if kind in TABLE_FORMATS and values["schema"]:
+            reason = f"a table of {kind} has its own columns: remove the property"
+            raise ConfigValueError.of("schema", values["schema"], reason)
+        if kind == ICEBERG:
+            check_iceberg_path(str(path))
         tasks = values["tasks.write"]
         return cls(
             kind,
