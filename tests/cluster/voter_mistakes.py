@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.cluster.controller import controller_state_machine
 from barnabas.cluster.quorum import voter_changes
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_progress import QuorumProgress
@@ -58,3 +59,14 @@ class ElectsWithOneVoteLess(RaftCore):
         if len(self.voters) > 1 and len(self._granted) >= self.voters.majority - 1:
             self._granted |= {-1}
         super()._count_votes(now_ms)
+
+
+@replaces(voter_changes, "update_voter")
+def ignore_reports(*_: Any) -> None:
+    """A leader does not note the endpoints that a voter reports."""
+
+
+@replaces(controller_state_machine, "upgraded_voters")
+def upgrade_without_directories(_: Callable[..., Any], core: RaftCore, *__: Any) -> VoterSet:
+    """The first record of the voters has no directories."""
+    return core.voters

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 from barnabas.testing.simulation import prepare, run
 from tests.cluster import admin_simulation, wire_seeds
+from tests.simulation import cluster_scenarios
 from tests.simulation.mistake_table import MISTAKES, Simulated, violation_of
 
 _WITHOUT_MISTAKES = (
     Simulated("Raft over bytes", wire_seeds.run),
     Simulated("administration", admin_simulation.run),
     Simulated("whole cluster with all features", lambda seed: run(prepare(seed, 30))),
+    Simulated("whole cluster over bytes", lambda seed: run(cluster_scenarios.all_as_bytes(seed))),
 )
 """Simulations that no row of the table uses."""
 

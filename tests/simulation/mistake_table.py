@@ -10,7 +10,6 @@ a mistake is not found, or when it needs three times as many seeds as before.
 
 import argparse
 import logging
-import random
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +20,7 @@ from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_snapshot import SnapshotId
 from barnabas.cluster.quorum import raft_state
 from barnabas.testing.simulation import Simulation, prepare, run
-from barnabas.testing.simulation.faults import Fault, FaultKind
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
+from barnabas.testing.simulation.seed_options import NO_FEATURES
 from tests.cluster import (
     broker_world,
     controller_mistakes,
@@ -43,6 +41,7 @@ from tests.cluster.replication import (
 )
 from tests.coordinator.transactions import transaction_mistakes, transaction_simulation
 from tests.server.coordinators import coordinator_mistakes, moving_coordinator
+from tests.simulation import cluster_scenarios
 from tests.simulation.planting import Plant, substituted
 
 COUNT = 44
@@ -80,125 +79,21 @@ COORDINATORS = Simulated("coordinators", moving_coordinator.run)
 CLUSTER = Simulated(
     "whole cluster", lambda seed: run(prepare(seed, _SIM_SECONDS, features=NO_FEATURES))
 )
-SNAPSHOTS = Simulated("whole cluster", lambda seed: run(busy_quorum(seed)))
-PARTITION = Simulated("whole cluster, one partition", lambda seed: run(busy_partition(seed)))
-PENDING = Simulated("whole cluster, pending ISR", lambda seed: run(pending_isr(seed)))
-OLD_VOTERS = Simulated("whole cluster, old voter", lambda seed: run(old_voters(seed)))
 
 
-def busy_quorum(seed: int) -> Simulation:
-    """Return a cluster that writes a snapshot of its quorum after every few batches."""
-    options = attrs.evolve(
-        draw_options(seed, 10, NO_FEATURES),
-        controllers=3,
-        brokers=1,
-        is_combined=False,
-        replication_factor=1,
-        min_insync_replicas=1,
-        partitions=1,
-        producers=1,
-        producer_pause_ms=1_000,
-        admins=1,
-        admin_pause_ms=100,
-        snapshot_entries=3,
-        kept_snapshots=1,
-    )
-    return prepare(seed, 10, options=options)
+def _scenario(name: str, scenario: Callable[[int], Simulation]) -> Simulated:
+    return Simulated(name, lambda seed: run(scenario(seed)))
 
 
-def busy_partition(seed: int) -> Simulation:
-    """Return a cluster with one partition whose replicas lead in turn, and fall behind."""
-    chance = random.Random(f"busy partition {seed}")
-    options = attrs.evolve(
-        draw_options(seed, 15, NO_FEATURES),
-        controllers=1,
-        brokers=3,
-        is_combined=False,
-        replication_factor=3,
-        min_insync_replicas=chance.choice((1, 2)),
-        partitions=1,
-        producers=2,
-        producer_pause_ms=chance.choice((5, 20)),
-        admins=0,
-        operator_pause_ms=chance.choice((0, 200)),
-        is_unclean=False,
-        voter_pause_ms=0,
-        copiers=0,
-        elr_version=chance.choice((0, 1)),
-        replica_fetch_bytes=chance.choice((400, 1_500)),
-    )
-    brokers = [node for node in options.node_ids if node > options.controllers]
-    return prepare(seed, 15, options=options, faults=_disturbances(chance, brokers))
-
-
-def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
-    """Return many short faults of a few brokers."""
-    kinds = (FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.CUT_PAIR)
-    chosen = [kind for kind in kinds if chance.random() < 0.6] or list(kinds)
-    longest_ms, at_ms = chance.choice((300, 1_500, 5_000)), 0
-    faults: list[Fault] = []
-    while at_ms < 15_000:
-        kind = chance.choice(chosen)
-        count = 2 if kind is FaultKind.CUT_PAIR else 1
-        nodes = tuple(chance.sample(brokers, k=count))
-        faults.append(Fault(at_ms, kind, nodes, chance.randrange(50, longest_ms), 0.5))
-        at_ms += chance.randrange(50, 1_500)
-    return faults
-
-
-def pending_isr(seed: int) -> Simulation:
-    """Return two replicas whose ISR changes while the leader or the controller is cut off."""
-    chance = random.Random(f"pending ISR {seed}")
-    options = attrs.evolve(
-        busy_partition(seed).options,
-        brokers=2,
-        replication_factor=2,
-        min_insync_replicas=1,
-        operator_pause_ms=0,
-        replica_lag_ms=1_500,
-    )
-    controller, *brokers = options.node_ids
-    faults: list[Fault] = []
-    at_ms = 0
-    while at_ms < 15_000:
-        one = chance.choice(brokers)
-        faults += [
-            Fault(at_ms, FaultKind.CUT_PAIR, tuple(brokers), chance.randrange(500, 4_000), 0.5),
-            Fault(
-                at_ms + chance.randrange(2_000),
-                chance.choice((FaultKind.CUT_PAIR, FaultKind.CUT_ONE_WAY)),
-                (controller, one) if chance.random() < 0.5 else (one, controller),
-                chance.randrange(500, 4_000),
-                0.5,
-            ),
-            Fault(at_ms + chance.randrange(4_000), FaultKind.SHUTDOWN, (one,), 300, 0.5),
-        ]
-        at_ms += chance.randrange(2_000, 5_000)
-    return prepare(seed, 15, options=options, faults=faults)
-
-
-def old_voters(seed: int) -> Simulation:
-    """Return a cluster one of whose three voters has the versions of Kafka 3.9."""
-    options = attrs.evolve(
-        draw_options(seed, 10, NO_FEATURES),
-        controllers=3,
-        brokers=1,
-        is_combined=False,
-        replication_factor=1,
-        min_insync_replicas=1,
-        partitions=1,
-        producers=0,
-        admins=1,
-        admin_pause_ms=100,
-        operator_pause_ms=0,
-        copiers=0,
-        elr_version=0,
-        transaction_version=0,
-        metadata_version=21,
-        old_peer=1 + seed % 3,
-        old_release="3.9",
-    )
-    return prepare(seed, 10, options=options)
+SNAPSHOTS = _scenario("whole cluster", cluster_scenarios.busy_quorum)
+PARTITION = _scenario("whole cluster, one partition", cluster_scenarios.busy_partition)
+PENDING = _scenario("whole cluster, pending ISR", cluster_scenarios.pending_isr)
+EXPANDING = _scenario("whole cluster, expanding ISR", cluster_scenarios.expanding_isr)
+OLD_VOTERS = _scenario("whole cluster, old voter", cluster_scenarios.old_voters)
+DELETED = _scenario("whole cluster, deleted records", cluster_scenarios.deleted_records)
+THROTTLED = _scenario("whole cluster, throttles", cluster_scenarios.throttled_replicas)
+MOVING = _scenario("whole cluster, moving controllers", cluster_scenarios.moving_controllers)
+UPGRADED = _scenario("whole cluster, kraft upgrade", cluster_scenarios.upgraded_quorum)
 
 
 @attrs.frozen
@@ -473,6 +368,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(19, "an election without appends assigns no leader epoch",
             isr_mistakes.start_no_epoch,
             PARTITION, "P4", 0, 1),
+    Mistake(20, "an expanding ISR counts without the joining replica",
+            isr_mistakes.expand_without_the_joining_replica,
+            EXPANDING, "P4", 0, 1),
     Mistake(20, "a shrink counts before it is confirmed",
             isr_mistakes.shrink_at_once,
             PENDING, "P1 P4", 0, 2),
@@ -485,6 +383,18 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(None, "a candidate that keeps losing tries again at once",
             substituted(raft_state, "_QUICK_ELECTIONS", 1 << 30),
             OLD_VOTERS, "LIVENESS", 2, 4),
+    Mistake(None, "a follower below the leader's log start begins at the leader's log end",
+            follower_mistakes.restart_at_the_log_end,
+            DELETED, "LS P1 P4", 2, 3),
+    Mistake(None, "a throttled replica is not fetched when the throttle has ended",
+            follower_mistakes.stay_throttled,
+            THROTTLED, "LIVENESS", 17, 10),
+    Mistake(None, "the reports of voters about themselves have no effect",
+            voter_mistakes.ignore_reports,
+            MOVING, "VU", 0, 1),
+    Mistake(None, "kraft.version is upgraded without the directories of the voters",
+            voter_mistakes.upgrade_without_directories,
+            UPGRADED, "KV", 0, 1),
 )
 # fmt: on
 

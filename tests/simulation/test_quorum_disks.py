@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
+from barnabas.cluster.metadata.feature_levels import BOOTSTRAP
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation import InvariantError, Simulation, prepare, run
 from barnabas.testing.simulation.disk_replacements import DiskReplacements
@@ -73,7 +74,7 @@ class Loss:
         self.lost.process.kill()
         self.lost.replace_quorum_disk(self.lost.quorum_key.directory_id)
         if self.is_formatted:
-            self.lost.quorum_disk.format(self.behind.replica.core.voters)
+            self.lost.quorum_disk.format(self.behind.replica.core.voters, BOOTSTRAP)
         self.cluster.network.heal()
         self.cluster.start_node(self.lost)
 

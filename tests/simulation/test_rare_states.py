@@ -29,7 +29,7 @@ from tests.cluster import partition_simulation, raft_seeds, voter_seeds
 from tests.cluster.replication import isr_simulation, replication_simulation
 from tests.cluster.replication.isr_simulation import BROKERS
 from tests.coordinator.transactions import transaction_simulation
-from tests.simulation.mistake_table import old_voters
+from tests.simulation.cluster_scenarios import deleted_records, old_voters, throttled_replicas
 from tests.simulation.test_nemesis_scripts import Script
 from tests.simulation.test_transactions import copying
 
@@ -155,6 +155,16 @@ def run_old_voters(seed: int) -> RareStates:
     return run_cluster(old_voters(seed)).world.rare
 
 
+def run_deleted(seed: int) -> RareStates:
+    """Run a partition whose first records are deleted."""
+    return run_cluster(deleted_records(seed)).world.rare
+
+
+def run_throttled(seed: int) -> RareStates:
+    """Run replicas that are throttled."""
+    return run_cluster(throttled_replicas(seed)).world.rare
+
+
 REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.DIVERGING_TRUNCATION: (run_isr, 0),
     RareState.TWO_STEP_TRUNCATION: (run_followers, 8),
@@ -177,6 +187,8 @@ REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_whole, 18),
     RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
     RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 1),
+    RareState.LOG_RESTARTED: (run_deleted, 0),
+    RareState.REPLICA_THROTTLED: (run_throttled, 0),
     RareState.VOTER_WITHOUT_PRE_VOTES: (run_old_voters, 0),
 }
 

@@ -53,9 +53,11 @@ class SimLog:
 
     def records(self) -> bytes:
         """Return all batches that have records at or above the log start."""
-        return b"".join(
-            data for header, data in self.batches if header.last_offset >= self.log_start_offset
-        )
+        return self.records_from(self.log_start_offset)
+
+    def records_from(self, offset: int) -> bytes:
+        """Return all batches that have records at or above an offset."""
+        return b"".join(data for header, data in self.batches if header.last_offset >= offset)
 
     # Appending
 

@@ -67,3 +67,20 @@ def keep_the_epoch_of_a_leader_without_records(
 def append_records_of_later_epochs(_: Original, log: LogLike, *rest: Any) -> int:
     """A follower never truncates, so it appends what it gets after its log end."""
     return log.log_end_offset
+
+
+@replaces(FetcherCore, "_use_offset")
+def restart_at_the_log_end(
+    use: Original, core: FetcherCore, followed: FollowedPartition, answer: Any, now_ms: int
+) -> None:
+    """A follower that lacks deleted records begins at the leader's log end."""
+    if followed.leader_end is not None and answer.offset > followed.replica.log.log_end_offset:
+        answer.offset = followed.leader_end
+    use(core, followed, answer, now_ms)
+
+
+@replaces(FetcherCore, "_throttle")
+def stay_throttled(throttle: Original, core: FetcherCore, now_ms: int) -> None:
+    """Throttled partitions wait until the quota says so, also when nothing is throttled."""
+    if not core._quota.throttles_nothing:
+        throttle(core, now_ms)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from barnabas.cluster.metadata.delta import MetadataDelta
-from barnabas.cluster.metadata.image import MetadataImage
+from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
 from barnabas.cluster.replication.replica_selection import RACK_AWARE
@@ -20,11 +20,13 @@ from barnabas.protocol.apis import API
 from barnabas.protocol.batches.batch_header import producer_of
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
+from barnabas.protocol.messages.delete_records import DeleteRecordsRequest
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from barnabas.server.api.handlers.data import fetch_handler
+from barnabas.server.api.handlers.data.delete_records_handler import begin_deletions
 from barnabas.server.api.handlers.data.list_offsets_handler import list_offsets
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC
 from barnabas.server.coordinators.transactions.transaction_verification import is_in_transaction
@@ -32,7 +34,13 @@ from barnabas.server.replication.fetch_sessions import FetchSessionCache
 from barnabas.server.replication.replica_fetcher import fetch_settings
 from barnabas.testing.simulation.admission_driver import AdmissionDriver
 from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
-from barnabas.testing.simulation.broker_waits import AcksWait, ParkedFetch, SimProduce, SimProduced
+from barnabas.testing.simulation.broker_waits import (
+    AcksWait,
+    DeletionsWait,
+    ParkedFetch,
+    SimProduce,
+    SimProduced,
+)
 from barnabas.testing.simulation.coordinator_calls import CoordinatorCall, Producer
 from barnabas.testing.simulation.coordinator_driver import CoordinatorDriver
 from barnabas.testing.simulation.directory_driver import DirectoryDriver
@@ -65,10 +73,11 @@ class BrokerDriver:
     ) -> None:
         self.process = process
         self._on_acked = on_acked
+        self.config = config
         self.replicas = ReplicaManager(
             process.node_id,
             logs,  # pyright: ignore[reportArgumentType]  (has what the manager uses)
-            lambda: config,
+            lambda: self.config,
             lambda: process.now_ms,
             lambda: process.now_ms,
         )
@@ -163,6 +172,7 @@ class BrokerDriver:
     def start(self, image: MetadataImage) -> None:
         """Host the replicas of the first image and serve clients and followers."""
         self.replicas.on_proposal = self._send_proposals
+        self._configure(image)
         self.replicas.apply(image, None)
         self.coordinators.follow(image, None)
         self.directories.start(image)
@@ -186,10 +196,18 @@ class BrokerDriver:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a later image."""
+        if any(kind == RESOURCE_BROKER for kind, _ in delta.configs):
+            self._configure(image)
         self.replicas.apply(image, delta)
         self.coordinators.follow(image, delta)
         self.directories.apply(image, delta)
         self._follow_assignments()
+
+    def _configure(self, image: MetadataImage) -> None:
+        """Use the dynamic configuration of this broker."""
+        cluster, own = image.broker_config(None), image.broker_config(self.process.node_id)
+        if cluster or own or self.config.broker_dynamic:
+            self.config = self.config.with_dynamic(cluster, own)
 
     def _checkpoint(self) -> None:
         self._logs.checkpoint()
@@ -277,6 +295,8 @@ class BrokerDriver:
                 self.coordinators.write_markers(request, respond)
             case ListOffsetsRequest():
                 respond(list_offsets(self._offsets_context, request))
+            case DeleteRecordsRequest():
+                self._delete(request, respond)
             case _:
                 raise TypeError(f"{type(request).__name__} cannot be sent to a broker")
 
@@ -286,6 +306,17 @@ class BrokerDriver:
             respond(outcome)
             return
         ParkedFetch(self.process, outcome, respond, request.max_wait_ms)
+
+    def _delete(self, request: DeleteRecordsRequest, respond: Respond) -> None:
+        """Delete records; the checkpoint comes before the answer, as in the handler."""
+        for topic in request.topics:
+            for asked in topic.partitions:
+                log = self._logs.get(topic.name, asked.partition_index)
+                if log is not None:
+                    log.request_deletion(asked.offset)
+        response, deletions = begin_deletions(self._context, request)
+        self._logs.checkpoint()
+        DeletionsWait(self.process, deletions, response, respond, request.timeout_ms)
 
     def _admit(self, request: SimProduce, respond: Respond) -> None:
         """Verify the first write of a transaction, and append."""

@@ -1,13 +1,15 @@
-"""Requests that wait at a simulated broker: fetches for records, produces for replicas."""
+"""Requests that wait at a simulated broker: for records, for replicas, or for deletions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from barnabas.cluster.replication import Partition
 from barnabas.log import AppendInfo
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.delete_records import DeleteRecordsResponse
 from barnabas.server.api.handlers.data import fetch_handler
+from barnabas.server.replication.deletion_wait import Deletion
 from barnabas.testing.simulation.network import Respond
 from barnabas.testing.simulation.world import Process
 
@@ -79,6 +81,48 @@ class ParkedFetch:
             self._watch.wake = None
             self._fetching.stop_watching()
             self._respond(self._fetching.response())
+
+
+class DeletionsWait:
+    """A DeleteRecords that waits until the live followers have deleted the records, too."""
+
+    def __init__(
+        self,
+        process: Process,
+        deletions: Sequence[Deletion],
+        response: DeleteRecordsResponse,
+        respond: Respond,
+        timeout_ms: int,
+    ) -> None:
+        self._deletions = deletions
+        self._response = response
+        self._respond = respond
+        self._is_over = False
+        for deletion in deletions:
+            deletion.partition.listeners[self] = None
+        process.after_ms(timeout_ms, self._time_out)
+        self._look()
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Answer when every deletion is known to be done, or to have failed."""
+        del partition
+        self._look()
+
+    def _look(self) -> None:
+        if not self._is_over and all(not each.is_open or each.look() for each in self._deletions):
+            self._end()
+
+    def _time_out(self) -> None:
+        if not self._is_over:
+            for deletion in self._deletions:
+                deletion.time_out()
+            self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        for deletion in self._deletions:
+            deletion.partition.listeners.pop(self, None)
+        self._respond(self._response)
 
 
 class AcksWait:

@@ -6,6 +6,7 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
+from barnabas.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from barnabas.testing.batches import batch
 from barnabas.testing.simulation.broker_waits import SimProduce, SimProduced
 from barnabas.testing.simulation.network import Failure
@@ -18,6 +19,7 @@ from barnabas.testing.simulation.world import Process
 CLIENT_ID_BASE = 20_000
 _REQUEST_TIMEOUT_MS = 5_000
 _RETRY_MS = 100
+_EARLIEST = -2
 
 
 @attrs.frozen(slots=True)
@@ -116,7 +118,7 @@ class SimConsumer(SimClient):
     """A consumer of one partition, from its start; it checks P2 with what it reads.
 
     One with a rack reads from the replica that the leader prefers for it (KIP-392), until that one
-    refuses.
+    refuses. With `has_deletions` it asks for the log start when its offset is out of range.
     """
 
     def __init__(
@@ -126,6 +128,8 @@ class SimConsumer(SimClient):
         place: tuple[str, int],
         invariants: PartitionInvariants,
         rack: str = "",
+        *,
+        has_deletions: bool = False,
     ) -> None:
         super().__init__(cluster, number)
         self.place = place
@@ -133,6 +137,8 @@ class SimConsumer(SimClient):
         self._invariants = invariants
         self._rack = rack
         self._preferred = -1
+        self._has_deletions = has_deletions
+        self._is_out_of_range = False
         self.offset = 0
         self.read_from_followers = 0
 
@@ -146,6 +152,9 @@ class SimConsumer(SimClient):
         found = None if topic is None else topic.partitions.get(self._partition)
         if topic is None or found is None or found.leader < 0:
             self.process.after_ms(_RETRY_MS, self._next)
+            return
+        if self._is_out_of_range and self._has_deletions:
+            self._ask_for_the_start(found.leader)
             return
         wanted = FetchRequest.FetchPartition(
             partition=self._partition,
@@ -178,12 +187,37 @@ class SimConsumer(SimClient):
             self.process, to, "broker", request, answered, failed, timeout_ms=5_000
         )
 
+    def _ask_for_the_start(self, leader: int) -> None:
+        request = ListOffsetsRequest
+        wanted = request.ListOffsetsPartition(partition_index=self._partition, timestamp=_EARLIEST)
+        topic = request.ListOffsetsTopic(name=self._topic, partitions=[wanted])
+
+        def answered(response: ListOffsetsResponse) -> None:
+            answer = response.topics[0].partitions[0]
+            if not answer.error_code:
+                self.offset, self._is_out_of_range = answer.offset, False
+            self.process.after_ms(_RETRY_MS, self._next)
+
+        def failed(_: Failure) -> None:
+            self.process.after_ms(_RETRY_MS, self._next)
+
+        self.cluster.network.ask(
+            self.process,
+            leader,
+            "broker",
+            request(replica_id=-1, topics=[topic]),
+            answered,
+            failed,
+            timeout_ms=5_000,
+        )
+
     def _read(
         self, answers: FetchResponse.FetchableTopicResponse, answer: FetchResponse.PartitionData
     ) -> None:
         if answer.error_code:
             if self._preferred < 0 and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.offset = 0  # auto.offset.reset=earliest, after an unclean election
+                # auto.offset.reset=earliest, after an unclean election or a deletion
+                self.offset, self._is_out_of_range = 0, True
             self._preferred = -1
         elif self._preferred < 0:
             self._preferred = answer.preferred_read_replica

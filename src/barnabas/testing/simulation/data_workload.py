@@ -39,7 +39,14 @@ class DataWorkload:
             for number in range(options.producers)
         ]
         consumers = [
-            SimConsumer(cluster, 1_000 + number, place, invariants, options.rack_of(number))
+            SimConsumer(
+                cluster,
+                1_000 + number,
+                place,
+                invariants,
+                options.rack_of(number),
+                has_deletions=options.deletion_pause_ms > 0,
+            )
             for number, place in enumerate(places)
         ]
         return cls(cluster, options, invariants, producers, consumers)
@@ -78,6 +85,7 @@ class DataWorkload:
             value
             for header, data in batches
             if log is not None and header.next_offset <= log.high_watermark
+            if header.last_offset >= log.log_start_offset
             for value in _record_values(data)
         ]
 
@@ -110,13 +118,18 @@ class DataWorkload:
     def _check_acknowledged(self, topic_id: Uuid, leaders: dict[tuple[str, int], int]) -> None:
         """Check P4."""
         found: dict[tuple[str, int], dict[int, bytes]] = {}
+        starts: dict[tuple[str, int], int] = {}
         for place, leader in leaders.items():
             log = self.invariants.disks[leader].get(*place)
             batches = log.batches if log is not None else []
             found[place] = {header.base_offset: data for header, data in batches}
+            starts[place] = 0 if log is None else log.log_start_offset
         for producer in self.producers:
             for done in producer.acknowledged:
-                data = found[done.topic, done.partition].get(done.offset)
+                place = done.topic, done.partition
+                if done.offset < starts[place]:
+                    continue  # deleted
+                data = found[place].get(done.offset)
                 is_there = data is not None and _values(data) == _values(done.batch)
                 is_excused = not is_there and self.invariants.is_lost_uncleanly(
                     topic_id, done.partition, done.offset, done.leader_epoch

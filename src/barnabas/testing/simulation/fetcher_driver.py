@@ -5,11 +5,13 @@ from typing import Final
 
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
 from barnabas.cluster.replication.fetcher_core import FetcherCore
+from barnabas.cluster.replication.followed_partition import FetchState
+from barnabas.cluster.replication.log_like import LogLike
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsResponse
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network
-from barnabas.testing.simulation.rare_states import Divergences
+from barnabas.testing.simulation.rare_states import Divergences, RareState
 from barnabas.testing.simulation.sim_partition_log import take_bytes
 from barnabas.testing.simulation.world import Process
 
@@ -45,6 +47,8 @@ class FetcherDriver:
         request = self.core.next_request(
             now_ms, version=FETCH_VERSION, broker_epoch=self._broker_epoch()
         )
+        if self._ends(FetchState.THROTTLED):
+            self._process.world.rare.reached(RareState.REPLICA_THROTTLED)
         if request is not None:
             self._network.ask(
                 self._process,
@@ -72,8 +76,17 @@ class FetcherDriver:
                 take_bytes(response)
                 self._divergences.answered(response, self._leader_epoch)
             now_ms = self._process.now_ms
+            ends = self._ends(FetchState.OUT_OF_RANGE)
             self.core.on_response(response, now_ms, wall_ms=now_ms)
+            for log, end in ends.items():
+                if log.log_start_offset > end:
+                    self._process.world.rare.reached(RareState.LOG_RESTARTED)
             self.poll()
+
+    def _ends(self, state: FetchState) -> dict[LogLike, int]:
+        """Return the log ends of the partitions in a state."""
+        logs = [each.replica.log for each in self.core.partitions.values() if each.state is state]
+        return {log: log.log_end_offset for log in logs}
 
     def _leader_epoch(self, key: tuple[Uuid, int]) -> int:
         followed = self.core.partitions.get(key)

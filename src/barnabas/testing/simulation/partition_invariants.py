@@ -5,11 +5,13 @@ P1  the records below the high watermark are the same on all replicas and never 
 P2  a consumer sees only committed records
 P3  a record that is acknowledged with acks=all is on every member of the maximal ISR
 P4  an elected leader has every committed record, and so an acknowledged one is there at the end
+LS  a log starts at most at the highest offset below which a client asked to delete records
 
 An unclean election ends P1 and P4 for the records that its leader lacks; P5: without
 unclean.leader.election.enable it happens only after min.isr replicas stopped uncleanly.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
@@ -17,6 +19,7 @@ import attrs
 
 from barnabas.cluster.controller.controller_state_machine import CommittedBatch
 from barnabas.cluster.replication import Partition
+from barnabas.protocol.batches.batch_header import iter_batches
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.partition_history import Key, PartitionHistory
 from barnabas.testing.simulation.quorum_invariants import InvariantError, require
@@ -42,6 +45,25 @@ class _Committed:
     batches: list[bytes] = attrs.field(factory=list[bytes])
     lost: dict[Place, bytes] = attrs.field(factory=dict[Place, bytes])
     losses: list[Loss] = attrs.field(factory=list[Loss])
+    deleted_to: int = 0
+
+    def index_of(self, log: SimPartitionLog) -> int:
+        """Return how many batches are before the first one of a log, which may start later."""
+        if log.batches:
+            return bisect_left(self.places, (log.batches[0][0].base_offset, 0))
+        index = bisect_left(self.places, (log.log_end_offset, 0))
+        if index and _next_offset(self.batches[index - 1]) > log.log_end_offset:
+            index -= 1  # the log starts inside a batch
+        return index
+
+    def common(self, log: SimPartitionLog) -> int:
+        """Return how many of the batches a log has, with those that were deleted before it."""
+        first, places = self.index_of(log), self.places
+        for count in range(min(len(places) - first, len(log.batches)), 0, -1):
+            header, data = log.batches[count - 1]
+            if places[first + count - 1] == (header.base_offset, crc32(data)):
+                return first + count
+        return first
 
 
 class PartitionInvariants(LogObserver):
@@ -92,7 +114,7 @@ class PartitionInvariants(LogObserver):
         if partition is None or partition.leader != log.broker_id:
             return
         committed = self._of(log)
-        kept = _common(log, committed.places)
+        kept = committed.common(log)
         if kept == len(committed.places):
             return
         is_lost = (log.topic, log.partition) in self.disks[log.broker_id].lost
@@ -103,29 +125,49 @@ class PartitionInvariants(LogObserver):
         committed.lost.update(zip(committed.places[kept:], committed.batches[kept:], strict=True))
         del committed.places[kept:], committed.batches[kept:]
         committed.losses.append(Loss(leader_epoch, lacking))
-        self._checked[log] = min(self._checked.get(log, 0), kept)
+        first = committed.index_of(log)
+        self._checked[log] = min(self._checked.get(log, 0), kept - first)
 
     def high_watermark_raised(self, log: SimPartitionLog) -> None:
         """Check P1 for the batches that are committed now."""
         committed = self._of(log)
         if committed.losses and log.latest_epoch < committed.losses[-1].leader_epoch:
             return  # it still has records that an unclean election has ended
-        places, index = committed.places, min(self._checked.get(log, 0), len(committed.places))
+        places, first = committed.places, committed.index_of(log)
+        index = min(self._checked.get(log, 0), len(places) - first)
         while index < len(log.batches):
             header, data = log.batches[index]
             if header.next_offset > log.high_watermark:
                 break
             place = header.base_offset, crc32(data)
-            if index == len(places):
+            if first + index == len(places):
                 places.append(place)
                 committed.batches.append(data)
-            self._require(place == places[index], "P1", f"{log!r} differs at {header.base_offset}")
+            is_same = place == places[first + index]
+            self._require(is_same, "P1", f"{log!r} differs at {header.base_offset}")
             index += 1
         self._checked[log] = index
 
     def shortened(self, log: SimPartitionLog) -> None:
         """Compare again what is appended from here on."""
         self._checked[log] = min(self._checked.get(log, 0), len(log.batches))
+
+    def deletion_requested(self, log: SimPartitionLog, offset: int) -> None:
+        """Let logs start at this offset."""
+        committed = self._of(log)
+        committed.deleted_to = max(committed.deleted_to, offset)
+
+    def start_moved(self, log: SimPartitionLog) -> None:
+        """Check LS."""
+        start, deleted_to = log.log_start_offset, self._of(log).deleted_to
+        what = f"{log!r} starts at {start}, records are deleted below {deleted_to}"
+        self._require(start <= deleted_to, "LS", what)
+
+    def committed_end(self, topic_id: Uuid, partition: int) -> int:
+        """Return the offset after the last committed record of any leader."""
+        committed = self._committed.get((topic_id, partition))
+        batches = [] if committed is None else committed.batches
+        return _next_offset(batches[-1]) if batches else 0
 
     def is_committed(self, topic_id: Uuid, partition: int, offset: int, batch: bytes) -> bool:
         """True when the batch is, or was before an unclean election, committed at this offset."""
@@ -174,20 +216,25 @@ class PartitionInvariants(LogObserver):
             )
 
     def check_end(self, leaders: Mapping[tuple[str, int], int]) -> None:
-        """After a rest: the replicas of every partition have equal logs."""
+        """After a rest: the replicas of every partition have equal logs.
+
+        A replica that led before may start later: its successor need not know of a deletion.
+        """
         for (topic, partition), leader in leaders.items():
-            log = self.disks[leader].get(topic, partition)
-            records = b"" if log is None else log.records()  # it is created on first use
+            log = self.disks[leader].get(topic, partition)  # it is created on first use
             for disk in self.disks.values():
                 other = disk.get(topic, partition)
-                is_equal = other is None or other.records() == records
+                if other is None:
+                    continue
+                led_start = 0 if log is None else log.log_start_offset
+                start = other.log_start_offset
+                what = f"{other!r} starts at {start}, its leader at {led_start}"
+                self._require(start >= led_start, "LIVENESS", what)
+                records = b"" if log is None else log.records_from(start)
+                is_equal = other.records() == records
                 self._require(is_equal, "P1", f"{other!r} is not the leader's {log!r}")
 
 
-def _common(log: SimPartitionLog, places: list[Place]) -> int:
-    """Return how many of the committed batches the log has."""
-    for count in range(min(len(places), len(log.batches)), 0, -1):
-        header, data = log.batches[count - 1]
-        if places[count - 1] == (header.base_offset, crc32(data)):
-            return count
-    return 0
+def _next_offset(batch: bytes) -> int:
+    ((_, header),) = iter_batches(batch)
+    return header.next_offset

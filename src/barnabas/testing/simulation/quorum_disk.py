@@ -1,7 +1,7 @@
 """The quorum's files on one simulated disk: the state file, the log, and its snapshots."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -10,18 +10,18 @@ from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.image_snapshot import ImageSnapshot
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
 from barnabas.cluster.metadata.metadata_snapshot import (
-    Snapshot,
     SnapshotId,
     control_batch,
     decode_snapshot,
-    encode_snapshot,
 )
 from barnabas.cluster.quorum.epoch_history import OffsetAndEpoch
 from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft_state import Entry
+from barnabas.cluster.quorum.storage_format import formatted_files
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.record_decoding import Record
+from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 
 CLUSTER_ID: Final = "simulated-cluster-0000"
@@ -44,6 +44,8 @@ class QuorumDisk:
     fsync_ms: tuple[float, float] = (0.2, 2.0)
     static_voters: VoterSet | None = None
     """The voters of controller.quorum.voters, under kraft.version 0."""
+    bootstrap: list[Message] = attrs.field(factory=list[Message])
+    """The records of `bootstrap.checkpoint`, which the first controller of the cluster writes."""
 
     @property
     def end_offset(self) -> int:
@@ -55,10 +57,14 @@ class QuorumDisk:
         """The offset below which a loss of power changes nothing."""
         return self.entries[self.synced - 1].next_offset if self.synced else self.start_offset
 
-    def format(self, voters: VoterSet) -> None:
-        """Write the bootstrap snapshot of a new directory, which names the voters (KIP-853)."""
-        snapshot = Snapshot(kraft_version=1, voters=voters)
-        self.snapshots[SnapshotId(0, 0)] = b"".join(encode_snapshot(snapshot, 0))
+    def format(self, voters: VoterSet | None, levels: Mapping[str, int]) -> None:
+        """Write the files of a new directory; a node without initial voters observes (KIP-853)."""
+        for name, content in formatted_files(voters=voters, now_ms=0, features=levels):
+            snapshot_id = SnapshotId.parse(name.rpartition("/")[2])
+            if snapshot_id is None:
+                self.bootstrap = decode_snapshot(content).records
+            else:
+                self.snapshots[snapshot_id] = content
 
     def load(self, image: MetadataImage) -> MetadataLoader:
         """Read the latest snapshot and the entries after it, as `MetadataLog.read_again`."""

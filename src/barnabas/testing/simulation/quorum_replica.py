@@ -33,18 +33,18 @@ from barnabas.cluster.quorum.snapshot_wire import SnapshotPart
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter
 from barnabas.config import NodeConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.network import Failure, Network, Respond
 from barnabas.testing.simulation.quorum_disk import CLUSTER_ID, QuorumDisk
 from barnabas.testing.simulation.quorum_fetches import EpochStated, FetchAnswers, FetchedEntries
 from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.snapshot_downloads import SnapshotDownloads, read_part
-from barnabas.testing.simulation.voter_operations import (
-    AddVoter,
-    KraftVersions,
-    RemoveVoter,
-    VoterOperations,
+from barnabas.testing.simulation.voter_operations import KraftVersions, VoterOperations
+from barnabas.testing.simulation.voter_upkeep_driver import (
+    VoterRequest,
+    VoterUpkeep,
+    endpoint_of,
+    submit_request,
 )
 from barnabas.testing.simulation.world import Process
 
@@ -65,6 +65,8 @@ class ReplicaSettings:
     snapshot_entries: int = 1_000
     kept_snapshots: int = 2
     part_bytes: int = 4_000
+    has_upkeep: bool = False
+    """True for a controller that joins the voters, and keeps its entry among them current."""
 
 
 class ReplicaObserver:
@@ -107,7 +109,6 @@ class QuorumReplica:
         observer: ReplicaObserver,
         *,
         config: NodeConfig,
-        bootstrap: list[Message],
     ) -> None:
         self.process = process
         self.network = network
@@ -115,7 +116,6 @@ class QuorumReplica:
         self.settings = settings
         self.observer = observer
         self.config = config
-        self.bootstrap = bootstrap
         self.core: RaftCore
         self.machine: ControllerStateMachine
         self.publish: Callable[[CommittedBatch], None] = _ignore
@@ -138,7 +138,9 @@ class QuorumReplica:
         self._votes, self._fetch_in_flight = {}, None
         self._flushing, self._entries = False, 0
         self._fetches = FetchAnswers(process, self.core, self.disk, self.settle)
-        self._voter_operations = VoterOperations(process, self.network, self.core, self.settle)
+        self._voter_operations = VoterOperations(
+            process, self.network, self.core, self.machine.reported_voters, self.settle
+        )
         self._downloads = SnapshotDownloads(
             process,
             self.network,
@@ -147,6 +149,8 @@ class QuorumReplica:
             install=self._install,
             settle=self.settle,
         )
+        if self.settings.has_upkeep:
+            VoterUpkeep(process, self.network, self.core)
         self.network.serve(process, "controller", self._handle)
         self.core.start(process.now_ms)
         self.settle()
@@ -157,7 +161,7 @@ class QuorumReplica:
         loader = self.disk.load(MetadataImage(cluster_id=CLUSTER_ID))
         stated = loader.history.latest
         self.core = core = RaftCore(
-            local=Voter(self.key),
+            local=Voter(self.key, (endpoint_of(self.process, moves=self.settings.has_upkeep),)),
             voters=stated.voters,
             voters_offset=stated.offset,
             kraft_version=stated.kraft_version,
@@ -175,7 +179,7 @@ class QuorumReplica:
             controller,
             image,
             timestamp_ms=loader.last_timestamp_ms,
-            bootstrap=[] if image.features else self.bootstrap,
+            bootstrap=[] if image.features else self.disk.bootstrap,
             open_transaction=loader.open_transaction,
             voters_history=loader.history,
         )
@@ -466,8 +470,8 @@ class QuorumReplica:
                 respond(read_part(core, self.disk, request, now_ms))
                 self.settle()
                 return
-            case AddVoter() | RemoveVoter():
-                self._voter_operations.submit(request, respond)
+            case _ if isinstance(request, VoterRequest):
+                submit_request(self._voter_operations, request, respond)
                 self.settle()
                 return
             case KraftVersions():

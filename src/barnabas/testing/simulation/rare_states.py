@@ -48,6 +48,8 @@ class RareState(enum.Enum):
     PENDING_ISR_ACROSS_CONTROLLERS = "a change of an ISR is pending while the controller changes"
     DUPLICATE_APPEND_SUPPRESSED = "a batch that was appended before is not appended again"
     MARKER_RETRIED_ELSEWHERE = "a transaction marker is sent again, to another leader"
+    LOG_RESTARTED = "a follower begins again at its leader's log start, which is above its log end"
+    REPLICA_THROTTLED = "a follower leaves a throttled partition out of its fetches"
     VOTER_WITHOUT_PRE_VOTES = "a pre-vote cannot be sent to a voter of an older version"
 
 

@@ -5,15 +5,9 @@ from typing import Final
 
 import attrs
 
-from barnabas.cluster.metadata.feature_levels import (
-    ELIGIBLE_LEADER_REPLICAS_VERSION,
-    METADATA_VERSION,
-    TRANSACTION_VERSION,
-)
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from barnabas.cluster.quorum.voters import ReplicaKey
 from barnabas.config import NodeConfig
-from barnabas.protocol.records.metadata_records import FeatureLevelRecord
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.actors import Actor
 from barnabas.testing.simulation.admin_clients import AdminClient
@@ -21,10 +15,17 @@ from barnabas.testing.simulation.data_workload import DATA_TOPIC, DataWorkload
 from barnabas.testing.simulation.disk_replacements import DiskReplacements
 from barnabas.testing.simulation.faults import DISK_FAULTS, Fault, draw_faults
 from barnabas.testing.simulation.group_workload import GroupWorkload
+from barnabas.testing.simulation.kraft_upgrade import KraftUpgrade
 from barnabas.testing.simulation.network import Network
 from barnabas.testing.simulation.operator_client import OperatorClient
 from barnabas.testing.simulation.partition_invariants import PartitionInvariants
+from barnabas.testing.simulation.quorum_format import (
+    configured_voters,
+    feature_levels,
+    initial_controllers,
+)
 from barnabas.testing.simulation.quorum_invariants import QuorumInvariants, require
+from barnabas.testing.simulation.record_deleter import RecordDeleter
 from barnabas.testing.simulation.seed_options import (
     ALL_FEATURES,
     Feature,
@@ -34,8 +35,9 @@ from barnabas.testing.simulation.seed_options import (
 from barnabas.testing.simulation.sim_cluster import SimCluster
 from barnabas.testing.simulation.sim_node import ClusterSettings, SimNode, metadata_directory
 from barnabas.testing.simulation.sim_wire import RELEASES, SimWire
+from barnabas.testing.simulation.throttle_operator import ThrottleOperator
 from barnabas.testing.simulation.transaction_workload import TransactionWorkload
-from barnabas.testing.simulation.voter_admin import VoterAdmin
+from barnabas.testing.simulation.voter_admin import VoterAdmin, VoterUpkeepCheck
 from barnabas.testing.simulation.world import Process, World
 
 _PROPERTIES: Final = {
@@ -105,6 +107,10 @@ def prepare(
         actors.append(TransactionWorkload(cluster, DATA_TOPIC, options, partitions))
     if options.members or options.classic_members:
         actors.append(GroupWorkload(cluster, DATA_TOPIC, options, partitions))
+    if options.deletion_pause_ms:
+        actors.append(RecordDeleter(cluster, DATA_TOPIC, options, partitions))
+    if options.throttle_bytes:
+        actors.append(ThrottleOperator(cluster, DATA_TOPIC, options))
     return Simulation(world, cluster, options, faults, actors, data, invariants)
 
 
@@ -124,6 +130,10 @@ def _admins(
         yield AdminClient(cluster, number, options.admin_pause_ms)
     if options.voter_pause_ms:
         yield VoterAdmin(cluster, min(options.controllers, 2), options.voter_pause_ms)
+    if options.upgrades_kraft:
+        yield KraftUpgrade(cluster)
+    if options.has_voter_upkeep:
+        yield VoterUpkeepCheck(cluster)
     if options.quorum_disk_pause_ms:
         yield DiskReplacements(cluster, options.quorum_disk_pause_ms)
     if options.operator_pause_ms:
@@ -133,25 +143,25 @@ def _admins(
 def _settings(
     options: SeedOptions, invariants: QuorumInvariants, partitions: PartitionInvariants
 ) -> ClusterSettings:
-    keys = (ReplicaKey(node_id, metadata_directory(node_id)) for node_id in options.voter_ids)
-    levels = {
-        METADATA_VERSION: options.metadata_version,
-        ELIGIBLE_LEADER_REPLICAS_VERSION: options.elr_version,
-        TRANSACTION_VERSION: options.transaction_version,
-    }
+    keys = [ReplicaKey(node_id, metadata_directory(node_id)) for node_id in options.voter_ids]
+    levels = feature_levels(
+        options.metadata_version, options.elr_version, options.transaction_version
+    )
     return ClusterSettings(
-        voters=VoterSet.of(*(Voter(key) for key in keys)),
+        voters=initial_controllers(keys),
         config=_config(options),
-        bootstrap=[
-            FeatureLevelRecord(name=name, feature_level=level)
-            for name, level in levels.items()
-            if level
-        ],
+        levels=levels,
         observer=invariants,
         partitions=partitions,
         snapshot_entries=options.snapshot_entries,
         kept_snapshots=options.kept_snapshots,
         kraft_version=options.kraft_version,
+        static_voters=(
+            configured_voters(options.voter_ids)
+            if options.upgrades_kraft
+            else initial_controllers(keys)
+        ),
+        has_voter_upkeep=options.has_voter_upkeep,
     )
 
 

@@ -29,6 +29,10 @@ class Feature(Enum):
     BYTES = "bytes"
     QUORUM_DISKS = "quorum disks"
     CLASSIC_MEMBERS = "classic members"
+    DELETED_RECORDS = "deleted records"
+    THROTTLES = "throttles"
+    VOTER_UPKEEP = "voter upkeep"
+    KRAFT_UPGRADE = "kraft upgrade"
 
 
 ALL_FEATURES: Final = tuple(Feature)
@@ -81,6 +85,14 @@ class SeedOptions:
     """The share of the messages that pass through the codecs."""
     quorum_disk_pause_ms: int = 0
     """The pause between replacements of a voter's disk, 0 for none."""
+    deletion_pause_ms: int = 0
+    """The pause between deletions of the first records of a partition, 0 for none."""
+    throttle_bytes: int = 0
+    """The rate of throttled replication in bytes a second, 0 for no throttles."""
+    has_voter_upkeep: bool = False
+    """True when controllers join the voters by themselves, and have another address each life."""
+    upgrades_kraft: bool = False
+    """True when an operator upgrades kraft.version, from static voters."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -217,6 +229,30 @@ def _draw_quorum_disks(options: SeedOptions, chance: random.Random) -> SeedOptio
     return attrs.evolve(options, quorum_disk_pause_ms=chance.choice((2_000, 8_000)))
 
 
+def _draw_deletions(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    """Nothing is deleted where it is copied: a copier may not have read it."""
+    if options.copiers or chance.random() < 0.5:
+        return options
+    return attrs.evolve(options, deletion_pause_ms=chance.choice((200, 1_000, 5_000)))
+
+
+def _draw_throttles(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    return attrs.evolve(options, throttle_bytes=chance.choice((0, 0, 300, 1_000)))
+
+
+def _draw_upkeep(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    """Without administrators of the voters, who remove some of them."""
+    has_admin = options.voter_pause_ms or options.quorum_disk_pause_ms
+    is_possible = options.kraft_version > 0 and not has_admin
+    return attrs.evolve(options, has_voter_upkeep=is_possible and chance.random() < 0.5)
+
+
+def _draw_kraft_upgrade(options: SeedOptions, chance: random.Random) -> SeedOptions:
+    if options.kraft_version or chance.random() < 0.3:
+        return options
+    return attrs.evolve(options, upgrades_kraft=True, has_voter_upkeep=True)
+
+
 _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOptions]]] = {
     Feature.SEVERAL_DIRECTORIES: _draw_directories,
     Feature.DISK_FAULTS: _draw_disk_faults,
@@ -227,4 +263,8 @@ _DRAWS: Final[Mapping[Feature, Callable[[SeedOptions, random.Random], SeedOption
     Feature.BYTES: _draw_bytes,
     Feature.QUORUM_DISKS: _draw_quorum_disks,
     Feature.CLASSIC_MEMBERS: _draw_classic_members,
+    Feature.DELETED_RECORDS: _draw_deletions,
+    Feature.THROTTLES: _draw_throttles,
+    Feature.VOTER_UPKEEP: _draw_upkeep,
+    Feature.KRAFT_UPGRADE: _draw_kraft_upgrade,
 }

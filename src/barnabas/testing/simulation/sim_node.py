@@ -1,6 +1,6 @@
 """A node of the simulated cluster: its process, its disks, and its parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -12,7 +12,6 @@ from barnabas.cluster.controller.controller_state_machine import (
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.quorum.voters import ReplicaKey, VoterSet
 from barnabas.config import NodeConfig
-from barnabas.protocol.messages_base import Message
 from barnabas.protocol.types import Uuid
 from barnabas.testing.simulation.broker_driver import BrokerDriver
 from barnabas.testing.simulation.broker_lifecycle_driver import LifecycleDriver
@@ -37,12 +36,14 @@ class ClusterSettings:
 
     voters: VoterSet
     config: NodeConfig
-    bootstrap: list[Message]
+    levels: Mapping[str, int]
     observer: ReplicaObserver
     partitions: PartitionInvariants
     snapshot_entries: int
     kept_snapshots: int
     kraft_version: int
+    static_voters: VoterSet
+    has_voter_upkeep: bool
 
 
 class SimNode:
@@ -65,9 +66,9 @@ class SimNode:
         self.rack = rack
         disk = QuorumDisk(metadata_directory(process.node_id))
         if settings.kraft_version == 0:
-            disk.static_voters = settings.voters
-        elif process.node_id in settings.voters.voters:
-            disk.format(settings.voters)
+            disk.static_voters = settings.static_voters
+        is_voter = settings.kraft_version > 0 and process.node_id in settings.voters.voters
+        disk.format(settings.voters if is_voter else None, settings.levels)
         self.replica = QuorumReplica(
             process,
             network,
@@ -77,10 +78,10 @@ class SimNode:
                 must_sync=is_controller,
                 snapshot_entries=settings.snapshot_entries,
                 kept_snapshots=settings.kept_snapshots,
+                has_upkeep=is_controller and settings.has_voter_upkeep,
             ),
             settings.observer,
             config=settings.config,
-            bootstrap=settings.bootstrap,
         )
         self.replica.publish = self._publish
         self.previous_epoch = NO_EPOCH  # of the clean-shutdown file, which a start removes
@@ -230,7 +231,8 @@ class SimNode:
 
         It is formatted without initial controllers, so the node begins as an observer.
         """
-        self.replica.disk = QuorumDisk(directory_id)
+        disk = self.replica.disk = QuorumDisk(directory_id)
+        disk.format(None, self._settings.levels)
 
     def kill(self) -> None:
         """End the process as kill -9 does: what was written stays on the disks."""

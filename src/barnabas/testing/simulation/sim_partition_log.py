@@ -79,6 +79,12 @@ class LogObserver:
     def shortened(self, log: "SimPartitionLog") -> None:
         """A replica removed records from the end."""
 
+    def deletion_requested(self, log: "SimPartitionLog", offset: int) -> None:
+        """A client asks the broker of the log to delete the records below an offset."""
+
+    def start_moved(self, log: "SimPartitionLog") -> None:
+        """A replica has another log start offset."""
+
 
 class SimPartitionLog(SimLog):
     """A partition's log on one broker.
@@ -249,6 +255,16 @@ class SimPartitionLog(SimLog):
         self.producers.high_watermark_advanced(offset)
         self._observer.high_watermark_raised(self)
 
+    def request_deletion(self, offset: int) -> None:
+        """A client asks to delete the records below `offset` (-1: the high watermark)."""
+        self._observer.deletion_requested(self, self.high_watermark if offset < 0 else offset)
+
+    def advance_log_start(self, offset: int) -> None:
+        """Delete the records below `offset`."""
+        self.volume.check()
+        super().advance_log_start(offset)
+        self._observer.start_moved(self)
+
     def truncate_to(self, offset: int) -> None:
         """Remove the records from `offset` on."""
         self.volume.check()
@@ -260,6 +276,7 @@ class SimPartitionLog(SimLog):
         self.volume.check()
         super().truncate_fully_and_start_at(offset)
         self._observer.shortened(self)
+        self._observer.start_moved(self)
 
     def read(
         self,

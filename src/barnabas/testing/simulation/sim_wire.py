@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import singledispatchmethod
 from typing import Any, Final, TypeVar
 
-from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum import raft_wire, snapshot_wire
 from barnabas.cluster.quorum.fetched_batches import read_fetched
 from barnabas.cluster.quorum.raft_messages import (
@@ -29,21 +28,21 @@ from barnabas.protocol.messages_base import Message
 from barnabas.testing.simulation.network import Carried
 from barnabas.testing.simulation.quorum_disk import CLUSTER_ID, encoded_entry
 from barnabas.testing.simulation.quorum_fetches import FETCH_WAIT_MS, EpochStated, FetchedEntries
+from barnabas.testing.simulation.quorum_format import controller_endpoint
 from barnabas.testing.simulation.sim_partition_log import take_bytes
 from barnabas.testing.simulation.snapshot_downloads import SentPart
 from barnabas.testing.simulation.world import World
 
 _FETCH_BYTES_MAX: Final = 1 << 20
-_PORT: Final = 9093
-
 _FETCH, _LIST_OFFSETS, _WRITE_TXN_MARKERS = 1, 2, 27
-_VOTE, _BROKER_HEARTBEAT = 52, 63
+_VOTE, _BROKER_HEARTBEAT, _ADD_RAFT_VOTER = 52, 63, 80
 
 _VERSIONS_4_0: Final = {
     _FETCH: 17,
     _LIST_OFFSETS: 10,
     _WRITE_TXN_MARKERS: 1,
     _BROKER_HEARTBEAT: 1,
+    _ADD_RAFT_VOTER: 0,
 }
 RELEASES: Final[Mapping[str, Mapping[int, int]]] = {
     "4.0": _VERSIONS_4_0,
@@ -133,14 +132,18 @@ class SimWire:
 
     @_carry.register
     def _begin(self, request: BeginQuorumEpoch) -> Carried:
-        message = raft_wire.begin_request(request, CLUSTER_ID, [_endpoint(request.leader_id)])
+        message = raft_wire.begin_request(
+            request, CLUSTER_ID, [controller_endpoint(request.leader_id)]
+        )
         wire = _passed(message, self._version(message.API_KEY))
         read = self._epoch_response(BeginQuorumEpochResponse)
         return Carried(raft_wire.read_begin_request(wire, CLUSTER_ID, request.to), read)
 
     @_carry.register
     def _end(self, request: EndQuorumEpoch) -> Carried:
-        message = raft_wire.end_request(request, CLUSTER_ID, [_endpoint(request.leader_id)])
+        message = raft_wire.end_request(
+            request, CLUSTER_ID, [controller_endpoint(request.leader_id)]
+        )
         wire = _passed(message, self._version(message.API_KEY))
         read = self._epoch_response(EndQuorumEpochResponse)
         return Carried(raft_wire.read_end_request(wire, CLUSTER_ID, request.to), read)
@@ -197,10 +200,8 @@ def _passed(message: M, version: int) -> M:
     return type(message).decode(message.encode(version), version)
 
 
-def _endpoint(node_id: int) -> Endpoint:
-    return Endpoint("CONTROLLER", f"node-{node_id}", _PORT)
-
-
 def _leader_state(epoch: int, leader_id: int | None) -> LeaderState:
     """Return a leader with its address: every node knows those of the others."""
-    return LeaderState(epoch, leader_id, None if leader_id is None else _endpoint(leader_id))
+    return LeaderState(
+        epoch, leader_id, None if leader_id is None else controller_endpoint(leader_id)
+    )

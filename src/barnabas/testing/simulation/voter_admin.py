@@ -1,6 +1,7 @@
 """An administrator of the quorum in the simulation: adds and removes voters, one at a time.
 
 R5: an acknowledged change is in the voters of every later leader, until it is undone.
+VU: controllers that join by themselves are voters at the end, with their current addresses.
 """
 
 from collections.abc import Callable
@@ -124,3 +125,27 @@ class VoterAdmin:
         for key, is_voter in self._known.items():
             found = core is not None and core.voters.is_voter(key)
             require(found == is_voter, "R5", f"{key} is a voter: {found}, acknowledged: {is_voter}")
+
+
+class VoterUpkeepCheck:
+    """Checks VU, where nodes change the voters by themselves (`voter_upkeep_driver`)."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def start(self) -> None:
+        """Do nothing: the nodes act by themselves."""
+
+    def stop(self) -> None:
+        """Do nothing: the nodes act by themselves."""
+
+    def check_end(self) -> None:
+        """Check VU."""
+        core = leader_core(self._cluster)
+        if core is None:
+            require(False, "LIVENESS", "no leader")
+            return
+        for node_id in self._cluster.controller_ids:
+            local = self._cluster.nodes[node_id].replica.core.local
+            found = core.voters.voters.get(node_id)
+            require(found == local, "VU", f"the voters have {found} for {local}")

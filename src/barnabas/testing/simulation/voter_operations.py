@@ -5,12 +5,14 @@ from typing import Final
 
 import attrs
 
+from barnabas.cluster.metadata.image import Endpoint
 from barnabas.cluster.quorum import voter_changes
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Entry
 from barnabas.cluster.quorum.voters import ReplicaKey, Voter
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.testing.simulation.network import Failure, Network, Respond
+from barnabas.testing.simulation.quorum_format import controller_endpoint
 from barnabas.testing.simulation.rare_states import RareState
 from barnabas.testing.simulation.world import Process
 
@@ -23,6 +25,8 @@ class AddVoter:
     """Make an observer a voter; the response is an ErrorCode."""
 
     key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    waits_for_commit: bool = True
 
 
 @attrs.frozen(slots=True)
@@ -30,6 +34,13 @@ class RemoveVoter:
     """Remove a voter; the response is an ErrorCode."""
 
     key: ReplicaKey
+
+
+@attrs.frozen(slots=True)
+class UpdateVoter:
+    """Note the endpoints and versions of a voter; the response is an ErrorCode."""
+
+    voter: Voter
 
 
 @attrs.frozen(slots=True)
@@ -49,16 +60,27 @@ class VoterOperations:
     """Changes the voters one at a time; a second request meanwhile is REQUEST_TIMED_OUT."""
 
     def __init__(
-        self, process: Process, network: Network, core: RaftCore, settle: Callable[[], None]
+        self,
+        process: Process,
+        network: Network,
+        core: RaftCore,
+        reported: dict[int, Voter],
+        settle: Callable[[], None],
     ) -> None:
         self._process = process
         self._network = network
         self._core = core
+        self._reported = reported
         self._settle = settle
         self._current: _Change | None = None
 
-    def submit(self, request: AddVoter | RemoveVoter, respond: Respond) -> None:
-        """Begin a change."""
+    def submit(self, request: AddVoter | RemoveVoter | UpdateVoter, respond: Respond) -> None:
+        """Begin a change; under kraft.version 0, only note what a voter reports about itself."""
+        core = self._core
+        if isinstance(request, UpdateVoter) and core.is_leader and core.kraft_version == 0:
+            self._reported[request.voter.key.id] = request.voter
+            respond(ErrorCode.NONE)
+            return
         if self._current is not None:
             respond(ErrorCode.REQUEST_TIMED_OUT)
             return
@@ -70,17 +92,26 @@ class VoterOperations:
             if change.entry is not None and key == self._core.local.key:
                 self._process.world.rare.reached(RareState.LEADER_REMOVED_ITSELF)
             return
+        if isinstance(request, UpdateVoter):
+            voter, now_ms = request.voter, self._process.now_ms
+            self._append(change, lambda: voter_changes.update_voter(self._core, voter, now_ms))
+            return
         try:
             voter_changes.check_addable(self._core, request.key)
         except KafkaError as error:
             self._end(change, error.code)
             return
-        self._ask_versions(change, request.key)
+        self._ask_versions(change, request)
 
-    def _ask_versions(self, change: _Change, key: ReplicaKey) -> None:
+    def _ask_versions(self, change: _Change, request: AddVoter) -> None:
+        key = request.key
+
         def answered(versions: tuple[int, int]) -> None:
-            voter, now_ms = Voter(key, (), *versions), self._process.now_ms
+            endpoints = request.endpoints or (controller_endpoint(key.id),)
+            voter, now_ms = Voter(key, endpoints, *versions), self._process.now_ms
             self._append(change, lambda: voter_changes.add_voter(self._core, voter, now_ms))
+            if change.entry is not None and not request.waits_for_commit:
+                self._end(change, ErrorCode.NONE)
             self._settle()
 
         def failed(_: Failure) -> None:
@@ -97,13 +128,16 @@ class VoterOperations:
             timeout_ms=_VERSIONS_TIMEOUT_MS,
         )
 
-    def _append(self, change: _Change, append: Callable[[], Entry]) -> None:
+    def _append(self, change: _Change, append: Callable[[], Entry | None]) -> None:
         if self._current is not change:
             return
         try:
             change.entry = append()
         except KafkaError as error:
             self._end(change, error.code)
+            return
+        if change.entry is None:  # nothing changes
+            self._end(change, ErrorCode.NONE)
 
     def settled(self) -> None:
         """Answer the change in progress when it is committed, or no longer can be here."""

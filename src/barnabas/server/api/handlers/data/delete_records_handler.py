@@ -21,6 +21,16 @@ async def delete_records(
     context: DataContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     """Delete the records of each partition; each has its own result."""
+    response, deletions = begin_deletions(context, request)
+    await context.services.checkpoint_log_starts()
+    await wait_for_deletions(deletions, request.timeout_ms)
+    return response
+
+
+def begin_deletions(
+    context: DataContext, request: DeleteRecordsRequest
+) -> tuple[DeleteRecordsResponse, list[Deletion]]:
+    """Delete on the leaders; return the response, and the deletions that fill in its results."""
     deletions: list[Deletion] = []
     response = DeleteRecordsResponse(
         topics=[
@@ -34,9 +44,7 @@ async def delete_records(
             for topic in request.topics
         ]
     )
-    await context.services.checkpoint_log_starts()
-    await wait_for_deletions(deletions, request.timeout_ms)
-    return response
+    return response, deletions
 
 
 def _delete(

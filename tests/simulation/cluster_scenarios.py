@@ -1,0 +1,217 @@
+"""Clusters of the whole simulation in which a mistake shows soon: their options and their faults.
+
+Each is drawn from a seed, with a random stream of its own.
+"""
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from barnabas.testing.simulation import Simulation, prepare
+from barnabas.testing.simulation.faults import Fault, FaultKind
+from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
+from tests.simulation.scripted_options import replicated
+
+
+def busy_quorum(seed: int) -> Simulation:
+    """Return a cluster that writes a snapshot of its quorum after every few batches."""
+    options = attrs.evolve(
+        draw_options(seed, 10, NO_FEATURES),
+        controllers=3,
+        brokers=1,
+        is_combined=False,
+        replication_factor=1,
+        min_insync_replicas=1,
+        partitions=1,
+        producers=1,
+        producer_pause_ms=1_000,
+        admins=1,
+        admin_pause_ms=100,
+        snapshot_entries=3,
+        kept_snapshots=1,
+    )
+    return prepare(seed, 10, options=options)
+
+
+def busy_partition(seed: int) -> Simulation:
+    """Return a cluster with one partition whose replicas lead in turn, and fall behind."""
+    chance = random.Random(f"busy partition {seed}")
+    options = attrs.evolve(
+        draw_options(seed, 15, NO_FEATURES),
+        controllers=1,
+        brokers=3,
+        is_combined=False,
+        replication_factor=3,
+        min_insync_replicas=chance.choice((1, 2)),
+        partitions=1,
+        producers=2,
+        producer_pause_ms=chance.choice((5, 20)),
+        admins=0,
+        operator_pause_ms=chance.choice((0, 200)),
+        is_unclean=False,
+        voter_pause_ms=0,
+        copiers=0,
+        elr_version=chance.choice((0, 1)),
+        replica_fetch_bytes=chance.choice((400, 1_500)),
+    )
+    brokers = [node for node in options.node_ids if node > options.controllers]
+    return prepare(seed, 15, options=options, faults=_disturbances(chance, brokers))
+
+
+def _disturbances(chance: random.Random, brokers: Sequence[int]) -> list[Fault]:
+    """Return many short faults of a few brokers."""
+    kinds = (FaultKind.KILL, FaultKind.POWER_LOSS, FaultKind.PAUSE, FaultKind.CUT_PAIR)
+    chosen = [kind for kind in kinds if chance.random() < 0.6] or list(kinds)
+    longest_ms, at_ms = chance.choice((300, 1_500, 5_000)), 0
+    faults: list[Fault] = []
+    while at_ms < 15_000:
+        kind = chance.choice(chosen)
+        count = 2 if kind is FaultKind.CUT_PAIR else 1
+        nodes = tuple(chance.sample(brokers, k=count))
+        faults.append(Fault(at_ms, kind, nodes, chance.randrange(50, longest_ms), 0.5))
+        at_ms += chance.randrange(50, 1_500)
+    return faults
+
+
+def pending_isr(seed: int) -> Simulation:
+    """Return two replicas whose ISR changes while the leader or the controller is cut off."""
+    chance = random.Random(f"pending ISR {seed}")
+    options = attrs.evolve(
+        busy_partition(seed).options,
+        brokers=2,
+        replication_factor=2,
+        min_insync_replicas=1,
+        operator_pause_ms=0,
+        replica_lag_ms=1_500,
+    )
+    controller, *brokers = options.node_ids
+    faults: list[Fault] = []
+    at_ms = 0
+    while at_ms < 15_000:
+        one = chance.choice(brokers)
+        faults += [
+            Fault(at_ms, FaultKind.CUT_PAIR, tuple(brokers), chance.randrange(500, 4_000), 0.5),
+            Fault(
+                at_ms + chance.randrange(2_000),
+                chance.choice((FaultKind.CUT_PAIR, FaultKind.CUT_ONE_WAY)),
+                (controller, one) if chance.random() < 0.5 else (one, controller),
+                chance.randrange(500, 4_000),
+                0.5,
+            ),
+            Fault(at_ms + chance.randrange(4_000), FaultKind.SHUTDOWN, (one,), 300, 0.5),
+        ]
+        at_ms += chance.randrange(2_000, 5_000)
+    return prepare(seed, 15, options=options, faults=faults)
+
+
+def expanding_isr(seed: int) -> Simulation:
+    """Return two replicas, one of which stops just after the leader has let it join the ISR.
+
+    The controller's disk is slow then, so the change is pending for seconds. When the leader is
+    killed afterwards, the replica leads: it is in the ISR that the controller has written.
+    """
+    chance = random.Random(f"expanding ISR {seed}")
+    options = attrs.evolve(pending_isr(seed).options, seconds=40, producer_pause_ms=20)
+    controller, *brokers = options.node_ids
+    faults: list[Fault] = []
+    at_ms = 500
+    while at_ms < 30_000:
+        follower, leader = chance.sample(brokers, k=2)
+        away_ms = chance.randrange(2_500, 3_500)
+        resumed_ms = at_ms + away_ms
+        slow_ms, again_ms = chance.randrange(2_500, 4_000), chance.randrange(20, 400)
+        killed_ms = resumed_ms + again_ms + chance.randrange(2_000, 4_000)
+        faults += [
+            Fault(at_ms, FaultKind.PAUSE, (follower,), away_ms, 0.5),
+            Fault(resumed_ms - 100, FaultKind.SLOW_DISK, (controller,), slow_ms, 0.9),
+            Fault(resumed_ms + again_ms, FaultKind.PAUSE, (follower,), 4_000, 0.5),
+            Fault(killed_ms, FaultKind.KILL, (leader,), 11_000, 0.5),
+        ]
+        at_ms = killed_ms + chance.randrange(12_000, 15_000)
+    return prepare(seed, 40, options=options, faults=sorted(faults, key=lambda each: each.at_ms))
+
+
+def old_voters(seed: int) -> Simulation:
+    """Return a cluster one of whose three voters has the versions of Kafka 3.9."""
+    options = attrs.evolve(
+        draw_options(seed, 10, NO_FEATURES),
+        controllers=3,
+        brokers=1,
+        is_combined=False,
+        replication_factor=1,
+        min_insync_replicas=1,
+        partitions=1,
+        producers=0,
+        admins=1,
+        admin_pause_ms=100,
+        operator_pause_ms=0,
+        copiers=0,
+        elr_version=0,
+        transaction_version=0,
+        metadata_version=21,
+        old_peer=1 + seed % 3,
+        old_release="3.9",
+    )
+    return prepare(seed, 10, options=options)
+
+
+def deleted_records(seed: int) -> Simulation:
+    """Return three replicas of one partition whose first records are deleted all the time."""
+    options = replicated(15, partitions=1, producer_pause_ms=20, deletion_pause_ms=200)
+    return prepare(seed, 15, options=options)
+
+
+def throttled_replicas(seed: int) -> Simulation:
+    """Return replicas that fall behind in turn, and often catch up under a throttle."""
+    chance = random.Random(f"throttles {seed}")
+    options = replicated(
+        20,
+        partitions=3,
+        producers=4,
+        producer_pause_ms=20,
+        throttle_bytes=300,
+        replica_fetch_bytes=400,
+    )
+    faults: list[Fault] = []
+    at_ms = 500
+    while at_ms < 20_000:
+        node, for_ms = (chance.choice(options.broker_ids),), chance.randrange(500, 3_000)
+        faults.append(Fault(at_ms, FaultKind.KILL, node, for_ms, 0.5))
+        at_ms += for_ms + chance.randrange(500, 2_000)
+    return prepare(seed, 20, options=options, faults=faults)
+
+
+def moving_controllers(seed: int) -> Simulation:
+    """Return controllers with another address after each start, one of which joins by itself."""
+    options = replicated(15, spare_controllers=1, has_voter_upkeep=True)
+    return prepare(seed, 15, options=options)
+
+
+def upgraded_quorum(seed: int) -> Simulation:
+    """Return static voters whose kraft.version is upgraded."""
+    options = replicated(15, kraft_version=0, upgrades_kraft=True, has_voter_upkeep=True)
+    return prepare(seed, 15, options=options)
+
+
+def all_as_bytes(seed: int) -> Simulation:
+    """Return a quorum with snapshots, moving controllers and three releases, all over bytes."""
+    options = replicated(
+        15,
+        metadata_version=21,
+        elr_version=0,
+        transaction_version=0,
+        old_peer=seed % 3,
+        old_release=("3.9", "4.0")[seed % 2],
+        byte_share=1.0,
+        admins=1,
+        admin_pause_ms=100,
+        snapshot_entries=20,
+        kept_snapshots=1,
+        spare_controllers=1,
+        has_voter_upkeep=True,
+        deletion_pause_ms=500,
+        throttle_bytes=1_000,
+        replica_fetch_bytes=2_000,
+    )
+    return prepare(seed, 15, options=options)
