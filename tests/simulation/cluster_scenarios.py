@@ -1,6 +1,6 @@
 """Clusters of the whole simulation in which a mistake shows soon: their options and their faults.
 
-Each is drawn from a seed, with a random stream of its own.
+Each is drawn from a seed, with a separate random stream.
 """
 
 import random

@@ -5,7 +5,7 @@ P1  the records below the high watermark are the same on all replicas and never 
 P2  a consumer sees only committed records
 P3  a record that is acknowledged with acks=all is on every member of the maximal ISR
 P4  an elected leader has every committed record, and so an acknowledged one is there at the end
-LS  a log starts at most at the highest offset below which a client asked to delete records
+LS  a log starts at most at the highest offset below which a client deleted records
 
 An unclean election ends P1 and P4 for the records that its leader lacks; P5: without
 unclean.leader.election.enable it happens only after min.isr replicas stopped uncleanly.
@@ -218,7 +218,7 @@ class PartitionInvariants(LogObserver):
     def check_end(self, leaders: Mapping[tuple[str, int], int]) -> None:
         """After a rest: the replicas of every partition have equal logs.
 
-        A replica that led before may start later: its successor need not know of a deletion.
+        A replica that led before may start later: its successor may lack a deletion.
         """
         for (topic, partition), leader in leaders.items():
             log = self.disks[leader].get(topic, partition)  # it is created on first use
