@@ -1,4 +1,4 @@
-"""The examples of docs/streams.md as a process, which is killed while it counts."""
+"""The examples of docs/streams.md and of the README as processes; one is killed while it counts."""
 
 import calendar
 import json
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from barnabas import streams
 from compat_tests import spark
@@ -28,19 +29,26 @@ pytestmark = [
     pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or ""),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "streams.md").read_text()
+README = (ROOT / "README.md").read_text()
 PATHS = 5
 WAIT_S = 240.0
 
 
-class AppProcess:
-    """`python access.py` with the node of the test, and a state directory below the test's."""
+def tutorial() -> str:
+    """Return the app of the page's tutorial, with the example of plain PySpark in it."""
+    script, plain, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    return script.replace("\napp.run()", f"\n{plain}\napp.run()")
 
-    def __init__(self, bootstrap: str, directory: Path) -> None:
-        tutorial, plain, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-        script = tutorial.replace("127.0.0.1:9092", bootstrap)
+
+class AppProcess:
+    """`python app.py` with the node of the test, and a state directory below the test's."""
+
+    def __init__(self, script: str, bootstrap: str, directory: Path) -> None:
         assert script.endswith("\napp.run()\n")
-        (directory / "access.py").write_text(script.replace("\napp.run()", f"\n{plain}\napp.run()"))
+        assert "127.0.0.1:9092" in script
+        (directory / "app.py").write_text(script.replace("127.0.0.1:9092", bootstrap))
         self._directory = directory
         self.log = directory / "app.log"
         self.process: subprocess.Popen[bytes] | None = None
@@ -48,7 +56,7 @@ class AppProcess:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "access.py"],
+                [sys.executable, "app.py"],
                 cwd=self._directory,
                 env={**os.environ, "XDG_STATE_HOME": str(self._directory / "state")},
                 stdin=subprocess.DEVNULL,
@@ -136,7 +144,7 @@ def test_tutorial_counts_each_record_once_when_it_is_killed(node, tmp_path) -> N
     results = [line for line in lines if line.startswith("barnabas consume")]
     assert [len(each) for each in (topics, examples, results)] == [4, 1, 2]
     run(node.bootstrap, *topics, "barnabas topic create paths")
-    app = AppProcess(node.bootstrap, tmp_path)
+    app = AppProcess(tutorial(), node.bootstrap, tmp_path)
     app.start()
     try:
         check_examples(node.bootstrap, app, examples, results)
@@ -175,6 +183,38 @@ def check_examples(
     assert len(read_committed(bootstrap, "access-dead-letters")) == 1
     for counts in updates(bootstrap, requests).values():
         assert counts == sorted(set(counts)), "an update came twice"
+
+
+def test_readme_example_counts_clicks(node, tmp_path) -> None:
+    (script,) = re.findall(
+        r"```python\n(from barnabas import streams as ks\n.*?)```", README, re.DOTALL
+    )
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    now_ms = int(time.time() * 1000)
+    clicks = [("ann", now_ms), ("bo", now_ms), ("ann", now_ms - 1), ("ann", now_ms + 60_000)]
+    for user, ms in clicks:
+        producer.produce("clicks", json.dumps({"user": user, "ms": ms}), "k")
+    assert producer.flush(60) == 0
+    app = AppProcess(script, node.bootstrap, tmp_path)
+    app.start()
+    try:
+        app.wait_for(lambda: clicks_of(node.bootstrap) == {"ann": 3, "bo": 1}, "counts of clicks")
+        assert app.stop() == 0
+    finally:
+        if app.process is not None and app.process.poll() is None:
+            app.kill()
+
+
+def clicks_of(bootstrap: str) -> dict[str, int]:
+    """Return the clicks of each user, the sum of the newest counts of its minutes."""
+    known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics
+    if "clicks-per-minute" not in known:
+        return {}
+    newest = {each.key(): each.value() for each in read_committed(bootstrap, "clicks-per-minute")}
+    found: Counter[str] = Counter()
+    for key, value in newest.items():
+        found[key[:-8].decode()] += int.from_bytes(value, "big")
+    return dict(found)
 
 
 def test_driver_example_runs_without_kafka(engine) -> None:
