@@ -3,16 +3,19 @@
 Every measurement has a new server of barnabas, so that the broker is the same for all, and a new
 process of the contender. The figures that compare are CPU seconds (driver JVM, daemon and workers
 together, or Java's JVM; the broker's are not in it) and ratios; times belong to the machine. `cold`
-includes the start of the process, `warm` is a second job in the same process. The results are in
-bench/pipeline-results.md.
+includes the start of the process; `warm` is a later job in the same process, whose JVM has compiled
+its code. Three rounds take less than 15 minutes on a quiet machine with two cores. The results are
+in bench/pipeline-results.md. A measurement that fails is reported, and the others go on.
 """
 
 import argparse
 import os
+import random
 import statistics
 import subprocess
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -40,9 +43,16 @@ from compat_tests.servers import BarnabasProcess
 RESULTS = Path(__file__).with_name("pipeline-results.md")
 PARTITIONS = 4
 WORDS = 10_000
-PINGS, PINGS_MIN = 300, 10
+PINGS, WARM_PINGS = 120, 80
+PAUSE_MAX_S = 0.1
+"""The pauses between pings are random: a constant one would lock to a job's interval."""
+WARM_RECORDS = 100_000
+IDLE_S = 15.0
 JOBS = 20
 STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+IDLE = f"{JOBS} idle sinks"
+"""Measured in the first round only: its figures hardly vary, and it takes a minute each."""
 
 Figures: TypeAlias = dict[str, float]
 
@@ -109,28 +119,31 @@ def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: i
     return found
 
 
-def latency(contender: type[LineProcess], bootstrap: str, count: int) -> Figures:
-    """Measure single records through a running copy, without the first third of them."""
+def latency(contender: type[LineProcess], bootstrap: str, _: int) -> Figures:
+    """Measure single records through a running copy that has copied others before."""
     topics(bootstrap, "ping", "ping-out")
     with tempfile.TemporaryDirectory() as directory:
         process = contender(bootstrap, Path(directory))
         process.start()
         try:
             process.job("copy", "ping", "ping-out")
-            number = max(PINGS_MIN, min(PINGS, count // 100))
-            times_ms = sorted(pings(bootstrap, number)[number // 3 :])
+            consumer = ping_consumer(bootstrap)
+            pings(bootstrap, consumer, WARM_PINGS)
+            before_s = cpu_s(process.pid)
+            times_ms = sorted(pings(bootstrap, consumer, PINGS))
+            used_s = cpu_s(process.pid) - before_s
+            consumer.close()
             return {
                 "p50 ms": statistics.median(times_ms),
                 "p99 ms": times_ms[int(len(times_ms) * 0.99)],
-                "CPU s": cpu_s(process.pid),
+                "CPU ms per record": used_s / PINGS * 1000,
             }
         finally:
             process.stop()
 
 
-def pings(bootstrap: str, count: int) -> list[float]:
-    """Return the time of each of some records from its production to its copy."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+def ping_consumer(bootstrap: str) -> Consumer:
+    """Return a consumer of the copies."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -140,6 +153,13 @@ def pings(bootstrap: str, count: int) -> list[float]:
         }
     )
     consumer.assign([TopicPartition("ping-out", number, 0) for number in range(PARTITIONS)])
+    return consumer
+
+
+def pings(bootstrap: str, consumer: Consumer, count: int) -> list[float]:
+    """Return the time of each of some records from its production to its copy."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    pauses = random.Random(1)
     times_ms: list[float] = []
     for number in range(count):
         began = time.monotonic()
@@ -150,8 +170,7 @@ def pings(bootstrap: str, count: int) -> list[float]:
         assert message.error() is None, message.error()
         assert message.value() == f"{number:0100d}".encode()
         times_ms.append((time.monotonic() - began) * 1000)
-        time.sleep(0.03)
-    consumer.close()
+        time.sleep(pauses.uniform(0, PAUSE_MAX_S))
     return times_ms
 
 
@@ -182,52 +201,68 @@ def write_lines(file: Path, count: int) -> bytes:
     return f"{count - 1:099d}".encode()
 
 
+Preparation: TypeAlias = Callable[[str, Path, int, str], tuple[dict[str, str], Callable[[], bool]]]
+"""Makes the input of a connector; returns its configuration, and whether it has done its work."""
+
+
 def file_source(
-    worker: ConnectWorker, directory: Path, count: int, name: str
-) -> Callable[[], bool]:
-    """Start a source that reads a file; return whether the topic has all lines."""
-    topics(worker.bootstrap, name, partitions=1)
-    last = write_lines(directory / f"{name}.txt", count)
-    config = {"connector.class": "FileStreamSource", "file": str(directory / f"{name}.txt")}
-    create(worker, name, {**config, "topic": name, "value.converter": STRING, "batch.size": "2000"})
-    return lambda: last_value(worker.bootstrap, name) == last
+    bootstrap: str, directory: Path, count: int, name: str
+) -> tuple[dict[str, str], Callable[[], bool]]:
+    """Prepare a source that reads a file."""
+    topics(bootstrap, name, partitions=1)
+    file = directory / f"{name}.txt"
+    last = write_lines(file, count)
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": name}
+    config |= {"value.converter": STRING, "batch.size": "2000"}
+    return config, lambda: last_value(bootstrap, name) == last
 
 
-def file_sink(worker: ConnectWorker, directory: Path, count: int, name: str) -> Callable[[], bool]:
-    """Start a sink that writes a file; return whether it has all lines."""
-    topics(worker.bootstrap, name)
-    fill(worker.bootstrap, name, lambda number: f"{number:099d}", count)
+def file_sink(
+    bootstrap: str, directory: Path, count: int, name: str
+) -> tuple[dict[str, str], Callable[[], bool]]:
+    """Prepare a sink that writes a file."""
+    topics(bootstrap, name)
+    fill(bootstrap, name, lambda number: f"{number:099d}", count)
     file = directory / f"{name}.txt"
     config = {"connector.class": "FileStreamSink", "file": str(file), "topics": name}
-    create(worker, name, {**config, "value.converter": STRING})
-    return lambda: file.exists() and file.stat().st_size >= count * 100
+    config |= {"key.converter": STRING, "value.converter": STRING}
+    return config, lambda: file.exists() and file.stat().st_size >= count * 100
 
 
 def connector(
-    start: Callable[[ConnectWorker, Path, int, str], Callable[[], bool]],
-    contender: type[ConnectWorker],
-    bootstrap: str,
-    count: int,
+    prepare: Preparation, contender: type[ConnectWorker], bootstrap: str, count: int
 ) -> Figures:
-    """Measure a connector in a worker that has run another of its kind."""
+    """Measure a connector in a worker that has run others of its kind."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         worker = contender(bootstrap, place, "bench")
+        jobs = {
+            name: prepare(bootstrap, place, records, name)
+            for name, records in {"first": 1, "second": WARM_RECORDS, "third": count}.items()
+        }
         began = time.monotonic()
         worker.start()
         try:
-            wait(start(worker, place, 1, "first"), "first record", 0.05)
+            run_connector(worker, "first", *jobs["first"])
             found = {"start to first record s": time.monotonic() - began}
+            run_connector(worker, "second", *jobs["second"])
             assert worker.process is not None
             pid = worker.process.pid
-            is_done = start(worker, place, count, "second")
             before_s, began = cpu_s(pid), time.monotonic()
-            wait(is_done, "all records", 0.2)
+            run_connector(worker, "third", *jobs["third"])
             found["warm k/s"] = count / (time.monotonic() - began) / 1000
             found["warm CPU s per M"] = (cpu_s(pid) - before_s) / count * 1_000_000
             return found
         finally:
             worker.stop()
+
+
+def run_connector(
+    worker: ConnectWorker, name: str, config: dict[str, str], is_done: Callable[[], bool]
+) -> None:
+    """Create a connector, and wait until it has done its work."""
+    create(worker, name, config)
+    wait(is_done, f"end of connector {name}", 0.1)
 
 
 def memory(contender: type[ConnectWorker], bootstrap: str, _: int) -> Figures:
@@ -238,14 +273,15 @@ def memory(contender: type[ConnectWorker], bootstrap: str, _: int) -> Figures:
         worker.start()
         try:
             for number in range(JOBS):
-                is_done = file_sink(worker, place, 100, f"job-{number}")
-                wait(is_done, f"job {number}", 0.1)
+                name = f"job-{number}"
+                run_connector(worker, name, *file_sink(bootstrap, place, 100, name))
             assert worker.process is not None
             pid = worker.process.pid
             time.sleep(5)
             before_s = cpu_s(pid)
-            time.sleep(20)
-            return {"memory MB": memory_mb(pid), "idle CPU %": (cpu_s(pid) - before_s) / 20 * 100}
+            time.sleep(IDLE_S)
+            used_s = cpu_s(pid) - before_s
+            return {"memory MB": memory_mb(pid), "idle CPU %": used_s / IDLE_S * 100}
         finally:
             worker.stop()
 
@@ -262,7 +298,7 @@ def rows() -> dict[str, dict[str, Measurement]]:
         "latency of a copy, exactly once": _of_lines(latency),
         "file source, 100 B": _of_workers(partial(connector, file_source)),
         "file sink, 100 B": _of_workers(partial(connector, file_sink)),
-        f"{JOBS} idle sinks": _of_workers(memory),
+        IDLE: _of_workers(memory),
     }
 
 
@@ -278,30 +314,45 @@ Results: TypeAlias = dict[str, dict[str, dict[str, list[float]]]]
 """Values by row, figure and contender."""
 
 
-def measure(names: list[str], rounds: int, count: int) -> Results:
-    """Run the rows; the contenders take turns, and each round begins with another."""
+def measure(names: list[str], rounds: int, count: int) -> tuple[Results, list[str]]:
+    """Run the rows; the contenders take turns, and each round begins with another.
+
+    Returns the values, and what failed.
+    """
     found: Results = {}
+    failed: list[str] = []
+    began = time.monotonic()
     for number in range(rounds):
-        for name in names:
+        for name in [each for each in names if number == 0 or each != IDLE]:
             contenders = list(rows()[name].items())
             if number % 2:
                 contenders.reverse()
             for contender, run in contenders:
-                server = BarnabasProcess()
-                server.start()
-                try:
-                    figures = run(server.bootstrap, count)
-                finally:
-                    server.close()
+                title = f"round {number + 1}: {name}: {contender}"
+                figures = measured(run, count, title, failed)
                 shown = ", ".join(f"{figure} {value:.4g}" for figure, value in figures.items())
-                print(f"round {number + 1}: {name}: {contender}: {shown}", flush=True)
+                print(f"{time.monotonic() - began:4.0f} s {title}: {shown}", flush=True)
                 for figure, value in figures.items():
                     by_contender = found.setdefault(name, {}).setdefault(figure, {})
                     by_contender.setdefault(contender, []).append(value)
-    return found
+    return found, failed
 
 
-def report(found: Results, rounds: int, count: int, load: float) -> str:
+def measured(run: Measurement, count: int, title: str, failed: list[str]) -> Figures:
+    """Return the figures of one measurement with its own server; add its failure to `failed`."""
+    server = BarnabasProcess()
+    try:
+        server.start()
+        return run(server.bootstrap, count)
+    except Exception as error:
+        traceback.print_exc()
+        failed.append(f"{title}: {type(error).__name__}: {error}".splitlines()[0])
+        return {}
+    finally:
+        server.close()
+
+
+def report(found: Results, failed: list[str], rounds: int, count: int, load: float) -> str:
     """Return the results as a page."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
@@ -311,10 +362,11 @@ def report(found: Results, rounds: int, count: int, load: float) -> str:
         "",
         f'`make bench-pipeline ARGS="--rounds {rounds} --records {count}"` wrote this page on '
         f"{datetime.now(UTC):%Y-%m-%d}: commit {commit}, {os.cpu_count()} cores, load {load:.1f} "
-        f"before the start, {rounds} rounds in which the contenders took turns, {count:,} records. "
+        f"before the start, {rounds} rounds in which the contenders took turns, {count:,} records "
+        f"({WARM_RECORDS:,} for the warm-up of connectors, {WARM_PINGS} and {PINGS} single ones). "
         "Apache Kafka's clients, Streams and Connect are 4.3.0. Both sides run against barnabas, "
         "one new server for each measurement, whose CPU is not in the figures. `cold` includes the "
-        "start of the process.",
+        "start of the process; `warm` is a later job of the same process.",
         "",
         "| row | figure | who | median | max | all values | ours / theirs |",
         "| --- | --- | --- | ---: | ---: | --- | ---: |",
@@ -331,6 +383,8 @@ def report(found: Results, rounds: int, count: int, load: float) -> str:
                     f"| {name} | {figure} | {contender} | {statistics.median(values):.3g} | "
                     f"{max(values):.3g} | {shown} | {ratio} |"
                 )
+    if failed:
+        lines += ["", "Measurements that failed:", "", *(f"- {each}" for each in failed)]
     return "\n".join([*lines, ""])
 
 
@@ -339,7 +393,7 @@ def main() -> int:
     known = list(rows())
     parser.add_argument("--rows", nargs="+", metavar="TEXT", help="rows with this text in the name")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args()
     if reason := jars.missing():
@@ -347,13 +401,12 @@ def main() -> int:
     wanted = options.rows or [""]
     names = [name for name in known if any(text in name for text in wanted)]
     load = os.getloadavg()[0]
-    text = report(
-        measure(names, options.rounds, options.records), options.rounds, options.records, load
-    )
+    found, failed = measure(names, options.rounds, options.records)
+    text = report(found, failed, options.rounds, options.records, load)
     print(text)
     if not options.no_write:
         RESULTS.write_text(text)
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 from barnabas.pipeline.delivery import epochs_job
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
+from barnabas.pipeline.delivery.kafka_properties import SPARK_READER
 from barnabas.pipeline.spark.engine import Engine
 from barnabas.pipeline.spark.session import SessionSettings
 
@@ -59,7 +60,7 @@ def counts(engine: Engine, plan: JobPlan) -> Any:
     rows = (
         engine.session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", plan.bootstrap)
-        .option("kafka.fetch.max.wait.ms", "20")
+        .options(**{f"kafka.{name}": value for name, value in SPARK_READER.items()})
         .option("kafka.isolation.level", "read_committed")
         .option("subscribe", plan.topics[0])
         .option("startingOffsets", "earliest")

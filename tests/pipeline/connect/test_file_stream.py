@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.pipeline.connect.connectors import file_stream_sink
+from barnabas.pipeline.connect.connectors import file_stream_sink, file_stream_source
 from barnabas.pipeline.connect.connectors.file_stream_sink import FileStreamSinkTask
 from barnabas.pipeline.connect.connectors.file_stream_source import (
     FileStreamSourceConnector,
@@ -86,6 +86,41 @@ def test_file_source_continues_behind_any_offset(tmp_path_factory: Any, lines: l
     assert texts(records) == lines
     if at < len(records):
         assert texts(source(file, records[at].source_offset).poll()) == lines[at + 1 :]
+    _stop_all()
+
+
+def complete_lines(data: bytes) -> list[bytes]:
+    """Return the lines of data, byte by byte; a CR at the end may be the half of an end."""
+    found: list[bytes] = []
+    line, at = b"", 0
+    while at < len(data):
+        byte = data[at : at + 1]
+        if byte not in b"\r\n":
+            line += byte
+        elif byte == b"\r" and at + 1 == len(data):
+            break
+        else:
+            at += data[at : at + 2] == b"\r\n"
+            found.append(line)
+            line = b""
+        at += 1
+    return found
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([b"a", b"b", b"\r", b"\n"])).map(b"".join), st.integers(1, 5))
+def test_file_source_any_chunks_are_the_same_lines(
+    tmp_path_factory: Any, data: bytes, chunk_bytes: int
+):
+    file = tmp_path_factory.mktemp("f") / "in"
+    file.write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_stream_source, "_CHUNK_BYTES", chunk_bytes)
+        records = source(file).poll()
+    lines = complete_lines(data)
+    assert texts(records) == [line.decode() for line in lines]
+    places = [record.source_offset["position"] for record in records]
+    assert all(data[place - 1 : place] in b"\r\n" for place in places)
     _stop_all()
 
 

@@ -85,7 +85,7 @@ def ends_of_runs(batch: Any, topic: str, partition: str) -> list[int]:
     topics, partitions = batch.column(topic), batch.column(partition)
     if pc.count_distinct(topics).as_py() <= 1 >= pc.count_distinct(partitions).as_py():
         return [batch.num_rows]
-    pairs = list(zip(topics.to_pylist(), partitions.to_pylist(), strict=True))
+    pairs = list(zip(column_list(topics), column_list(partitions), strict=True))
     changes = [i for i in range(1, len(pairs)) if pairs[i] != pairs[i - 1]]
     return [*changes, len(pairs)]
 
@@ -95,13 +95,26 @@ def _rows(batch: Any) -> PartitionRows:
     return PartitionRows(
         batch.column("topic")[0].as_py(),
         batch.column("partition")[0].as_py(),
-        batch.column("offset").to_pylist(),
-        batch.column("key").to_pylist(),
-        batch.column("value").to_pylist(),
-        pc.divide(microseconds, 1000).to_pylist(),
-        batch.column("timestampType").to_pylist(),
+        column_list(batch.column("offset")),
+        column_list(batch.column("key")),
+        column_list(batch.column("value")),
+        column_list(pc.divide(microseconds, 1000)),
+        column_list(batch.column("timestampType")),
         headers_of(batch.column("headers")),
     )
+
+
+def column_list(column: Any) -> list[Any]:
+    """Return a column of texts, bytes or integers as a list.
+
+    NumPy makes such a list in a tenth of the time of `to_pylist`, which creates a scalar for each
+    value. Integers with nulls have no form in NumPy.
+    """
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if column.null_count and pa.types.is_integer(column.type):
+        return column.to_pylist()
+    return column.to_numpy(zero_copy_only=False).tolist()
 
 
 def headers_of(column: Any) -> list[Headers] | None:
@@ -109,7 +122,7 @@ def headers_of(column: Any) -> list[Headers] | None:
     if column.null_count == len(column):
         return None
     pairs = column.flatten()
-    names, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
+    names, values = column_list(pairs.field("key")), column_list(pairs.field("value"))
     all_pairs = list(zip(names, values, strict=True))
     lengths = [length or 0 for length in pc.list_value_length(column).to_pylist()]
     found: list[Headers] = []

@@ -1,12 +1,14 @@
 """A task of an epoch: the rows of one shuffle partition, in one transaction with its marker."""
 
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import attrs
 from confluent_kafka import TopicPartition
 
 from barnabas.pipeline.delivery import epoch_markers, marker_records
+from barnabas.pipeline.delivery.arrow_rows import column_list, headers_of
 from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
 from barnabas.pipeline.delivery.collected_rows import FAILED
 from barnabas.pipeline.delivery.epoch_markers import Decision, EpochMismatchError, Marker
@@ -109,21 +111,17 @@ class _EpochTask:
         begun.producer.produce(topic, value, str(partition).encode(), partition, 0, None)
 
     def _write(self, begun: Transaction, batch: Any) -> None:
-        columns = [batch.column(name).to_pylist() for name in ("topic", "value", "key")]
-        partitions = batch.column("partition").to_pylist()
-        timestamps_ms = batch.column("timestamp_ms").to_pylist()
-        headers = batch.column("headers").to_pylist()
+        names = ("topic", "value", "key", "partition", "timestamp_ms")
+        columns = [column_list(batch.column(name)) for name in names]
+        headers = headers_of(batch.column("headers")) or repeat(None, batch.num_rows)
         produce = begun.producer.produce
-        failed = batch.column(FAILED).to_pylist()
-        for topic, value, key, partition, timestamp_ms, own in zip(
-            *columns, partitions, timestamps_ms, headers, strict=True
-        ):
+        failed = column_list(batch.column(FAILED))
+        for topic, value, key, partition, timestamp_ms, own in zip(*columns, headers, strict=True):
             if topic is None:  # a record that failed, without a topic for dead letters
                 continue
             try:
                 target = BY_KEY if partition is None else partition
-                pairs = [(each["key"], each["value"]) for each in own] if own else None
-                produce(topic, value, key, target, timestamp_ms or 0, pairs)
+                produce(topic, value, key, target, timestamp_ms or 0, own or None)
             except RecordTooLargeError as error:
                 message = f"a record of epoch {self._current.next_epoch - 1} is too large: {error}"
                 raise TaskFailureError(message, is_permanent=True) from error

@@ -51,8 +51,6 @@ from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.topic_writers import is_bytes_copy
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
-# Small batches must not wait in the consumer for more data to come.
-_FETCH_MAX_WAIT_MS: Final = 20
 OFFSETS_REMEDY: Final = "reset the offsets of the job"
 
 
@@ -111,8 +109,11 @@ def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
         if plan.topics_pattern is not None
         else {"subscribe": ",".join(plan.topics)}
     )
-    client = {**consumer_properties(plan), "isolation.level": "read_committed"}
-    client.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
+    client = {
+        **kafka_properties.SPARK_READER,
+        **consumer_properties(plan),
+        "isolation.level": "read_committed",
+    }
     return {
         **kafka_properties.for_spark(client),
         **subscription,
@@ -181,6 +182,8 @@ def started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
     return (
         writer.queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
         .option("checkpointLocation", str(scratch))
+        # The position is the group's: a batch need not wait for the files of its checkpoint.
+        .option("asyncProgressTrackingEnabled", "true")
         .trigger(processingTime=f"{batch_limits(plan)[1]} milliseconds")
         .start()
     )

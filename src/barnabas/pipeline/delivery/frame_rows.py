@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import attrs
 
 from barnabas.pipeline.delivery.arrow_library import pa, pc
-from barnabas.pipeline.delivery.arrow_rows import ends_of_runs, headers_of
+from barnabas.pipeline.delivery.arrow_rows import column_list, ends_of_runs, headers_of
 
 
 @attrs.frozen
@@ -58,12 +58,12 @@ class WrittenRows:
     """Rows on their way to topics, as lists of columns."""
 
     def __init__(self, batch: Any) -> None:
-        self.targets: list[str] = batch.column("topic").to_pylist()
-        self.values: list[bytes | None] = batch.column("value").to_pylist()
-        self.keys: list[bytes | None] = batch.column("key").to_pylist()
-        self.partitions: list[int | None] = batch.column("partition").to_pylist()
-        self.timestamps_ms: list[int | None] = batch.column("timestamp_ms").to_pylist()
-        self.offsets: list[int] = batch.column("_offset").to_pylist()
+        self.targets: list[str] = column_list(batch.column("topic"))
+        self.values: list[bytes | None] = column_list(batch.column("value"))
+        self.keys: list[bytes | None] = column_list(batch.column("key"))
+        self.partitions: list[int | None] = column_list(batch.column("partition"))
+        self.timestamps_ms: list[int | None] = column_list(batch.column("timestamp_ms"))
+        self.offsets: list[int] = column_list(batch.column("_offset"))
         self.headers = headers_of(batch.column("headers"))
 
     def __len__(self) -> int:

@@ -35,6 +35,13 @@ _JAVA_ONLY: Final = frozenset(
         "interceptor.classes",
     }
 )
+SPARK_READER: Final = {"fetch.max.wait.ms": "1", "max.poll.records": "10000"}
+"""Properties of the consumers of Spark's tasks, where a job does not set others.
+
+A task reads up to an offset that is known. After each poll Spark's source asks for the first and
+the last offset of the partition, on the connection on which the consumer has sent its next fetch:
+the answers come behind that of the fetch. So a fetch must not wait, and polls must be few.
+"""
 _SERIALIZERS: Final = (
     "key.serializer",
     "value.serializer",

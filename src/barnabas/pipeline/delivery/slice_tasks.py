@@ -147,10 +147,13 @@ class SourceSession:
     def _positions(self, records: Sequence[SourceRecord]) -> list[OutputRecord]:
         """Return the newest position of each source partition as records of the offsets topic."""
         topic = self._plan.offsets_topic
-        newest = {
-            source_offsets.encode_key(self._plan.job, record.source_partition): record
-            for record in records
-        }
+        newest: dict[bytes, SourceRecord] = {}
+        key, partition = b"", None
+        for record in records:
+            if record.source_partition is not partition:  # most tasks use one object for all
+                partition = record.source_partition
+                key = source_offsets.encode_key(self._plan.job, partition)
+            newest[key] = record
         return [
             OutputRecord(topic, None, None, key, source_offsets.encode_value(record.source_offset))
             for key, record in newest.items()

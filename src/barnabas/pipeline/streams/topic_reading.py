@@ -29,7 +29,6 @@ from barnabas.pipeline.streams.stream_columns import (
 )
 
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
-_FETCH_MAX_WAIT_MS: Final = 20
 _HEADER_PREFIX: Final = "__connect.errors."
 _PLACES: Final = ("topic", "partition", "offset")
 
@@ -62,8 +61,11 @@ class TopicInput:
 
 def source_options(client: Mapping[str, str], topic: TopicInput, on_trim: OnTrim) -> dict[str, str]:
     """Return the options of Spark's source for a topic. Raises ConfigError."""
-    properties = {**client, "isolation.level": "read_committed"}
-    properties.setdefault("fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
+    properties = {
+        **kafka_properties.SPARK_READER,
+        **client,
+        "isolation.level": "read_committed",
+    }
     return {
         **kafka_properties.for_spark(properties),
         "subscribe": topic.topic,

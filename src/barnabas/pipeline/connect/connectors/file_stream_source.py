@@ -65,7 +65,7 @@ class FileStreamSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._stream: BinaryIO | None = None
-        self._pending = b""
+        self._lines = _Lines()
 
     def start(self, props: Properties, offsets: OffsetReader) -> None:
         """Take the file and the committed position; the file is opened by the first poll."""
@@ -150,32 +150,54 @@ class FileStreamSourceTask(SourceTask):
 
     def _next_line(self) -> tuple[bytes, int] | None:
         """Return the next complete line and the bytes of its end, None when there is none."""
-        searched = 0
-        while True:
-            found = _line_end(self._pending, searched)
-            if found is not None:
-                end, newline = found
-                line = self._pending[:end]
-                self._pending = self._pending[end + newline :]
-                return line, newline
-            if len(self._pending) > _LINE_BYTES_MAX:
+        while (line := self._lines.next()) is None:
+            if self._lines.bytes_left > _LINE_BYTES_MAX:
                 raise ConnectError(f"a line of {self._file} has more than {_LINE_BYTES_MAX} bytes")
-            searched = max(0, len(self._pending) - 1)
             chunk = b"" if self._stream is None else self._stream.read(_CHUNK_BYTES)
             if not chunk:
                 return None
-            self._pending += chunk
+            self._lines.add(chunk)
+        return line
 
 
-def _line_end(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return the place and the length of the first line end: LF, CR LF, or CR before other text."""
-    feed = data.find(b"\n", start)
-    carriage = data.find(b"\r", start, len(data) if feed < 0 else feed)
-    if carriage < 0:
-        return None if feed < 0 else (feed, 1)
-    if carriage + 1 == len(data):
-        return None
-    return carriage, 2 if carriage + 1 == feed else 1
+class _Lines:
+    """Complete lines of bytes that arrive in chunks. A line ends with LF, CR LF, or CR."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._at = 0
+        self._feed = 0
+        """The place of the next LF, or the end of the data; it is known until it is behind."""
+
+    @property
+    def bytes_left(self) -> int:
+        """Return the number of bytes behind the last line."""
+        return len(self._data) - self._at
+
+    def add(self, chunk: bytes) -> None:
+        """Add bytes."""
+        self._data = self._data[self._at :] + chunk
+        self._at = 0
+        self._feed = -1
+
+    def next(self) -> tuple[bytes, int] | None:
+        """Return the next line and the bytes of its end, None when no line is complete."""
+        data, at = self._data, self._at
+        if self._feed < at:
+            self._feed = data.find(b"\n", at)
+            if self._feed < 0:
+                self._feed = len(data)
+        end = data.find(b"\r", at, self._feed)
+        if end < 0:
+            end, newline = self._feed, 1
+            if end == len(data):
+                return None
+        elif end + 1 == len(data):
+            return None  # it may be the first half of CR LF
+        else:
+            newline = 2 if end + 1 == self._feed else 1
+        self._at = end + newline
+        return data[at:end], newline
 
 
 def _utf16_units(text: str) -> int:
