@@ -99,6 +99,7 @@ def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: i
     found: Figures = {}
     with tempfile.TemporaryDirectory() as directory:
         process = contender(bootstrap, Path(directory))
+        process.prepare()
         for name in ("cold", "warm"):
             topics(bootstrap, name, f"{name}-out")
             fill(bootstrap, name, value, count)
@@ -124,6 +125,7 @@ def latency(contender: type[LineProcess], bootstrap: str, _: int) -> Figures:
     topics(bootstrap, "ping", "ping-out")
     with tempfile.TemporaryDirectory() as directory:
         process = contender(bootstrap, Path(directory))
+        process.prepare()
         process.start()
         try:
             process.job("copy", "ping", "ping-out")
