@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
@@ -20,6 +20,7 @@ VALUES: dict[Any, Any] = {
 
 
 @pytest.mark.parametrize("kind", list(VALUES), ids=str)
+@settings(deadline=None)
 @given(data=st.data())
 def test_column_list_any_slice_equals_the_list_of_arrow(kind: Any, data: st.DataObject) -> None:
     values = data.draw(st.lists(VALUES[kind] | st.none(), max_size=20))
