@@ -182,8 +182,6 @@ def started(writer: Any, plan: JobPlan, scratch: Path) -> StreamingQuery:
     return (
         writer.queryName(f"{plan.name}-{plan.generation}-{scratch.name[-8:]}")
         .option("checkpointLocation", str(scratch))
-        # The position is the group's: a batch need not wait for the files of its checkpoint.
-        .option("asyncProgressTrackingEnabled", "true")
         .trigger(processingTime=f"{batch_limits(plan)[1]} milliseconds")
         .start()
     )
