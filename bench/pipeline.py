@@ -5,7 +5,7 @@ process of the contender. The figures that compare are CPU seconds (driver JVM, 
 together, or Java's JVM; the broker's are not in it) and ratios; times belong to the machine. `cold`
 includes the start of the process; `warm` is a later job in the same process, whose JVM has compiled
 its code. Three rounds take less than 15 minutes on a quiet machine with two cores. The results are
-in bench/pipeline-results.md. A measurement that fails is reported, and the others go on.
+in bench/pipeline-results.md. A measurement that fails is reported, and the others run.
 """
 
 import argparse
