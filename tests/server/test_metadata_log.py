@@ -4,6 +4,7 @@ from pathlib import Path
 
 from barnabas.cluster.metadata.image import MetadataImage
 from barnabas.cluster.metadata.metadata_snapshot import (
+    RECORDS_PER_STEP,
     Snapshot,
     SnapshotId,
     encode_snapshot,
@@ -11,11 +12,18 @@ from barnabas.cluster.metadata.metadata_snapshot import (
 )
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager
-from barnabas.protocol.records.metadata_records import FeatureLevelRecord, RemoveTopicRecord
+from barnabas.protocol.records.metadata_records import (
+    FeatureLevelRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from barnabas.protocol.types import Uuid
 from barnabas.server.quorum.metadata_log import MetadataLog
 from barnabas.testing.batches import NOW_MS
 from tests.log.logs import open_volume
+
+PARTITIONS = 500
 
 
 def test_metadata_log_of_an_older_epoch_than_the_snapshot_is_removed(tmp_path: Path) -> None:
@@ -36,3 +44,40 @@ def test_metadata_log_of_an_older_epoch_than_the_snapshot_is_removed(tmp_path: P
     assert (loader.epochs.end_offset, loader.epochs.last_epoch) == (1, 2)
     assert log.read(1, 1000) == b""
     log.close()
+
+
+def test_loading_many_records_yields_within_a_batch(tmp_path: Path) -> None:
+    """Of a snapshot, and of a batch in the log after it; the image is the same as read at once."""
+    volume = open_volume(tmp_path)
+    log = MetadataLog(LogManager([volume], volume, LogConfig()), NodeConfig.load(None, {}))
+    log.load(MetadataImage())
+    topic = Uuid(bytes(15) + b"\x01")
+    partitions = [partition_record(topic, number) for number in range(2 * PARTITIONS)]
+    snapshot = Snapshot([TopicRecord(name="many", topic_id=topic), *partitions[:PARTITIONS]])
+    content = b"".join(encode_snapshot(snapshot, NOW_MS, epoch=1))
+    (log.directory / SnapshotId(PARTITIONS, 1).file_name).write_bytes(content)
+    log.restart_at(PARTITIONS)
+    log.append(metadata_batch(partitions[PARTITIONS:], PARTITIONS, 1, NOW_MS), NOW_MS)
+    log.close()
+
+    log = MetadataLog(LogManager([volume], volume, LogConfig()), NodeConfig.load(None, {}))
+    steps, loader = 0, None
+    loading = log.loading(MetadataImage())
+    while loader is None:
+        try:
+            next(loading)
+            steps += 1
+        except StopIteration as end:
+            loader = end.value
+
+    image = loader.image()
+    assert len(image.topics_by_id[topic].partitions) == 2 * PARTITIONS
+    assert image == log.read_again(MetadataImage()).image()
+    assert steps >= 3 * PARTITIONS // RECORDS_PER_STEP  # decoded, replayed, and read from the log
+    log.close()
+
+
+def partition_record(topic: Uuid, number: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=number, topic_id=topic, replicas=[1], isr=[1], leader=1, leader_epoch=0
+    )

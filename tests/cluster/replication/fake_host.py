@@ -8,6 +8,7 @@ import attrs
 from barnabas.cluster.metadata.image import BrokerImage
 from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.isr_manager import IsrProposal
+from barnabas.cluster.replication.line_budget import LineBudget
 from barnabas.log import PartitionLog
 from barnabas.protocol.types import ZERO_UUID
 
@@ -38,6 +39,7 @@ class FakeHost:
     def __init__(self, broker_id: int, open_log: Callable[[], PartitionLog]) -> None:
         self.broker_id = broker_id
         self.now_ms = 1_000_000
+        self.isr_lines = LineBudget()
         self.brokers = {number: broker(number) for number in (1, 2, 3)}
         self.proposals: list[IsrProposal] = []
         self.changes: list[str] = []

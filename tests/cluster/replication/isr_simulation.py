@@ -31,6 +31,7 @@ from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.fetcher_core import FetcherCore
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
+from barnabas.cluster.replication.line_budget import LineBudget
 from barnabas.cluster.replication.replication_quota import ReplicationQuota
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import AppendInfo
@@ -109,6 +110,7 @@ class Broker:
         self.fetchers = FetcherAssignments(self.broker_id, ReplicationQuota())
         self.divergences = Divergences(world.rare)
         self.isr_manager = IsrManager(self.broker_id)
+        self.isr_lines = LineBudget()
         self.leader_quota = ReplicationQuota()
         self.applied = len(world.images) - 2
         services = SimpleNamespace(

@@ -1,5 +1,6 @@
 """The ISR and the high watermark of a partition that this broker leads, over a real log."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from barnabas.cluster.replication import Partition
 from barnabas.cluster.replication.follower_progress import FetchTime
 from barnabas.cluster.replication.isr_manager import PartitionAnswer
 from barnabas.cluster.replication.leader_state import LeaderState
+from barnabas.cluster.replication.line_budget import LINES_PER_WINDOW
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.log import PartitionLog
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -546,3 +548,22 @@ def test_low_watermark_is_the_lowest_log_start_of_live_replicas(case: Case) -> N
     assert case.partition.low_watermark == 0
     case.host.brokers[3] = attrs.evolve(case.host.brokers[3], fenced=True)
     assert case.partition.low_watermark == 2
+
+
+# Log lines
+
+
+def test_many_changes_of_isrs_write_few_lines_a_second(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "barnabas")
+    case.update(isr=(1, 2))
+    for lines in (LINES_PER_WINDOW, 2 * LINES_PER_WINDOW):
+        for _ in range(3 * LINES_PER_WINDOW):
+            case.fetch(3)
+            case.answer(ErrorCode.INELIGIBLE_REPLICA)
+
+        assert len(caplog.records) == lines
+        case.host.now_ms += 1_000
+    case.fetch(3)
+    assert "expanding ISR partition=t-0 from=[1, 2] to=[1, 2, 3]" in caplog.text

@@ -1,5 +1,6 @@
 """The ISR shell: proposals reach the controller, and its answers the partitions."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from barnabas.server.replication import isr_shell
 from barnabas.server.replication.isr_shell import IsrShell
 from barnabas.testing.batches import batch
 from tests.server.coordinators.coordinator_world import OTHER, World, run
@@ -157,3 +159,18 @@ def test_request_that_failed_is_sent_again(world: World, failure: ErrorCode) -> 
         assert {isr(partition) for partition in led(world)} == {(1,)}
 
     run_shell(world, controller, test)
+
+
+def test_request_with_many_changes_writes_one_line(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isr_shell, "LINES_PER_WINDOW", 1)
+    caplog.set_level(logging.INFO, "barnabas")
+
+    async def test() -> None:
+        for partition in led(world):
+            append(partition)
+        await trio.sleep(LAG_S * 2)
+        assert f"changing ISRs partitions={len(led(world))}" in caplog.text
+
+    run_shell(world, Controller(), test)

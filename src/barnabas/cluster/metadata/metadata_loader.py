@@ -8,7 +8,13 @@ from collections.abc import Iterable
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import MetadataImage
-from barnabas.cluster.metadata.metadata_snapshot import Snapshot, SnapshotId, decode_control_record
+from barnabas.cluster.metadata.metadata_snapshot import (
+    RECORDS_PER_STEP,
+    Snapshot,
+    SnapshotId,
+    decode_control_record,
+)
+from barnabas.cluster.metadata.stepwise import Steps, run_through
 from barnabas.cluster.quorum.epoch_history import EpochHistory, OffsetAndEpoch
 from barnabas.cluster.quorum.raft import BOOTSTRAP_VOTERS_OFFSET
 from barnabas.cluster.quorum.voters import VoterSet
@@ -41,7 +47,13 @@ class MetadataLoader:
 
     def load_snapshot(self, snapshot: Snapshot, snapshot_id: SnapshotId) -> None:
         """Start with the content of a snapshot."""
-        for record in snapshot.records:
+        run_through(self.snapshot_loading(snapshot, snapshot_id))
+
+    def snapshot_loading(self, snapshot: Snapshot, snapshot_id: SnapshotId) -> Steps[None]:
+        """Start with the content of a snapshot, in steps."""
+        for number, record in enumerate(snapshot.records):
+            if not number % RECORDS_PER_STEP:
+                yield
             self.delta.replay(record)
         self.epochs.truncate_to_snapshot(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
         self.last_timestamp_ms = snapshot.last_timestamp_ms
@@ -56,10 +68,17 @@ class MetadataLoader:
         Raises ProtocolError or CorruptBatch on a malformed record, KeyError on a record that
         contradicts the earlier ones.
         """
+        run_through(self.batches_loading(data))
+
+    def batches_loading(self, data: Buffer) -> Steps[None]:
+        """Replay batches in steps; see `load_batches`."""
         for position, header in iter_batches(data):
             if header.last_offset < self.epochs.end_offset:
                 continue
-            for record in read_records(data, position, header):
+            yield
+            for number, record in enumerate(read_records(data, position, header), start=1):
+                if not number % RECORDS_PER_STEP:
+                    yield
                 if header.is_control:
                     self._take_control(decode_control_record(record), record.offset)
                 else:

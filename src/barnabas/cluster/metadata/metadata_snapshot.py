@@ -14,6 +14,7 @@ import attrs
 
 from barnabas.cluster.metadata.feature_levels import METADATA_VERSION_LATEST
 from barnabas.cluster.metadata.record_versions import encode_at
+from barnabas.cluster.metadata.stepwise import Steps, run_through
 from barnabas.cluster.quorum.voters import VoterSet
 from barnabas.protocol.batches.batch_building import build_batch
 from barnabas.protocol.batches.batch_header import crc_matches, iter_batches
@@ -32,6 +33,8 @@ from barnabas.protocol.records.metadata_records import decode_metadata_record
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RECORDS_PER_BATCH_MAX = 1024
+RECORDS_PER_STEP = 50
+"""Records that are decoded, or replayed, before the caller's loop may serve others."""
 
 _CONTROL_TYPES: dict[type[Message], ControlType] = {
     LeaderChangeMessage: ControlType.LEADER_CHANGE,
@@ -152,19 +155,26 @@ def decode_snapshot(content: bytes) -> Snapshot:
 
     Raises ProtocolError when it is damaged or has no footer.
     """
+    return run_through(snapshot_decoding(content))
+
+
+def snapshot_decoding(content: bytes) -> Steps[Snapshot]:
+    """Read the content of a file in steps; see `decode_snapshot`."""
     try:
-        return _decode(content)
+        return (yield from _decoding(content))
     except ValueError as error:
         raise ProtocolError(str(error)) from error
 
 
-def _decode(content: bytes) -> Snapshot:
+def _decoding(content: bytes) -> Steps[Snapshot]:
     snapshot = Snapshot()
     complete = False
     for position, header in iter_batches(content):
         if not crc_matches(content, position, header):
             raise ProtocolError(f"the crc of the batch at position {position} is wrong")
-        for record in read_records(content, position, header):
+        for number, record in enumerate(read_records(content, position, header)):
+            if not number % RECORDS_PER_STEP:
+                yield
             if not header.is_control:
                 snapshot.records.append(decode_metadata_record(record.value or b""))
                 continue

@@ -35,7 +35,7 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _FIRST_BACKOFF_MS: Final = 50
 _THROTTLE_CHECK_MS: Final = 100
-_PARTITIONS_PER_REQUEST_MAX: Final = 500
+_PARTITIONS_PER_REQUEST_MAX: Final = 200
 """New partitions of a request to a leader; more are added by the next ones, which do not wait.
 
 A leader reads every partition of a request before it serves other clients.

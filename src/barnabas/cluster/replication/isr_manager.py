@@ -19,7 +19,7 @@ from barnabas.protocol.messages.alter_partition import (
 from barnabas.protocol.types import Uuid
 
 RETRY_MS: Final = 50
-PROPOSALS_PER_REQUEST_MAX: Final = 500
+PROPOSALS_PER_REQUEST_MAX: Final = 200
 """The controller decides a request in one step; other requests wait meanwhile."""
 
 PartitionAnswer = AlterPartitionResponse.PartitionData

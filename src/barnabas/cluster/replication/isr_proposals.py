@@ -46,18 +46,7 @@ def propose(partition: "Partition", state: LeaderState, isr: IsrState) -> None:
     """Make `isr` the pending state and send it to the controller."""
     proposed = isr.proposed or ()
     state.isr = isr
-    log = partition.log
-    logger.info(
-        "%s ISR partition=%s-%d from=%s to=%s high_watermark=%d end=%d follower_ends=%s",
-        "expanding" if isr.is_expanding else "shrinking",
-        partition.topic,
-        partition.partition,
-        list(isr.committed),
-        list(proposed),
-        log.high_watermark,
-        log.log_end_offset,
-        {replica: progress.log_end_offset for replica, progress in state.followers.items()},
-    )
+    _log_proposal(partition, state, proposed)
     epochs = {
         replica: progress.broker_epoch
         for replica, progress in state.followers.items()
@@ -75,6 +64,24 @@ def propose(partition: "Partition", state: LeaderState, isr: IsrState) -> None:
     )
 
 
+def _log_proposal(partition: "Partition", state: LeaderState, proposed: tuple[int, ...]) -> None:
+    """Write a line, unless this broker has many such changes just now."""
+    if not partition.host.isr_lines.take(partition.host.monotonic_ms()):
+        return
+    isr, log = state.isr, partition.log
+    logger.info(
+        "%s ISR partition=%s-%d from=%s to=%s high_watermark=%d end=%d follower_ends=%s",
+        "expanding" if isr.is_expanding else "shrinking",
+        partition.topic,
+        partition.partition,
+        list(isr.committed),
+        list(proposed),
+        log.high_watermark,
+        log.log_end_offset,
+        {replica: progress.log_end_offset for replica, progress in state.followers.items()},
+    )
+
+
 def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAnswer) -> bool:
     """Take the controller's answer; return True when the proposal must be sent again.
 
@@ -87,13 +94,14 @@ def answered(partition: "Partition", proposal: IsrProposal, answer: PartitionAns
     if answer.error_code == ErrorCode.NONE:
         _confirm(partition, state, answer)
         return False
-    logger.info(
-        "ISR not changed partition=%s-%d isr=%s error=%s",
-        partition.topic,
-        partition.partition,
-        list(proposal.isr),
-        error_code(answer.error_code).name,
-    )
+    if partition.host.isr_lines.take(partition.host.monotonic_ms()):
+        logger.info(
+            "ISR not changed partition=%s-%d isr=%s error=%s",
+            partition.topic,
+            partition.partition,
+            list(proposal.isr),
+            error_code(answer.error_code).name,
+        )
     if answer.error_code in _NOT_APPLIED:
         state.isr = state.isr.rolled_back()
         partition.commit_more()

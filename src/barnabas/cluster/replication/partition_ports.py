@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.replication.isr_manager import IsrProposal
 from barnabas.cluster.replication.leader_state import BrokerRegistry
+from barnabas.cluster.replication.line_budget import LineBudget
 from barnabas.log import PartitionLog
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class PartitionHost(BrokerRegistry, Protocol):
     """The broker that has a partition, as the partition sees it."""
 
     broker_id: int
+    isr_lines: LineBudget
+    """The limit of the log lines about changes of ISRs."""
 
     def monotonic_ms(self) -> int:
         """Return the time of a clock that only advances."""

@@ -24,6 +24,7 @@ from barnabas.cluster.metadata.image import (
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
 from barnabas.cluster.replication.leader_state import NO_EPOCH
+from barnabas.cluster.replication.line_budget import LineBudget
 from barnabas.cluster.replication.partition import AppendResult, Partition, Records
 from barnabas.cluster.replication.replication_quota import ReplicationQuota, throttled_partitions
 from barnabas.config import NodeConfig, TopicConfig
@@ -65,6 +66,7 @@ class ReplicaManager:
         self._is_started = False
         self.monotonic_ms = monotonic_ms
         self.isr_manager = IsrManager(broker_id)
+        self.isr_lines = LineBudget()
         self.on_proposal: Callable[[], None] | None = None
         self.isr_expands = 0
         self.isr_shrinks = 0

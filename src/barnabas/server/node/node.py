@@ -273,20 +273,20 @@ class Node:
     async def _start_quorum(self, nursery: trio.Nursery) -> None:
         """Open the quorum's log and the controller listeners, and the channel to the controller."""
         from barnabas.server.quorum.quorum import Quorum
+        from barnabas.server.quorum.quorum_loading import load_quorum
         from barnabas.server.quorum.quorum_setup import QuorumSetup
 
-        self.quorum = Quorum(
-            QuorumSetup(
-                node_id=self.node_id,
-                cluster_id=self.cluster_id,
-                controller_endpoints=registered(self, self.config.advertised_controller_listeners),
-                broker_endpoints=registered(self, self.config.advertised_listeners),
-                settings=self.settings,
-                logs=self.logs,
-                disk=self.disk,
-                now_ms=self.now_ms,
-            )
+        setup = QuorumSetup(
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            controller_endpoints=registered(self, self.config.advertised_controller_listeners),
+            broker_endpoints=registered(self, self.config.advertised_listeners),
+            settings=self.settings,
+            logs=self.logs,
+            disk=self.disk,
+            now_ms=self.now_ms,
         )
+        self.quorum = Quorum(setup, await load_quorum(setup))
         self.dispatchers["controller"] = controller_dispatcher(self)
         controller_listeners = [each for each in self.listeners if each.kind == "controller"]
         await nursery.start(self.transport.run, controller_listeners, self.dispatchers)

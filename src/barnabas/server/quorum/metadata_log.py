@@ -11,7 +11,9 @@ from barnabas.cluster.metadata.metadata_snapshot import (
     Snapshot,
     SnapshotId,
     decode_snapshot,
+    snapshot_decoding,
 )
+from barnabas.cluster.metadata.stepwise import Steps, run_through
 from barnabas.cluster.quorum.voters import static_voters
 from barnabas.config import NodeConfig
 from barnabas.log import LogConfig, LogManager, PartitionLog
@@ -53,7 +55,11 @@ class MetadataLog:
         return self._volume.directory_id or ZERO_UUID
 
     def load(self, image: MetadataImage) -> MetadataLoader:
-        """Read the latest snapshot and all records after it.
+        """Read the latest snapshot and all records after it; see `loading`."""
+        return run_through(self.loading(image))
+
+    def loading(self, image: MetadataImage) -> Steps[MetadataLoader]:
+        """Read the latest snapshot and all records after it, in steps: they may be many.
 
         Raises StartupError when the files are damaged, KafkaError when the disk fails.
         """
@@ -63,25 +69,30 @@ class MetadataLog:
         else:
             log.create(METADATA_TOPIC_ID)
         self._remove_incomplete()
-        return self.read_again(image)
+        return (yield from self._reading(image))
 
     def read_again(self, image: MetadataImage) -> MetadataLoader:
-        """Read the latest snapshot and the records after it; see `load`.
+        """Read the latest snapshot and the records after it once more; see `loading`."""
+        return run_through(self._reading(image))
+
+    def _reading(self, image: MetadataImage) -> Steps[MetadataLoader]:
+        """Read the latest snapshot and the records after it.
 
         A crash between the installation of a leader's snapshot and the removal of the replaced log
         leaves a log that does not continue the snapshot; it is removed now, as in Kafka's
         `KafkaRaftLog.truncateToLatestSnapshot`.
         """
         loader, log = MetadataLoader(image, self._static_voters), self._log
-        found = self._latest_snapshot()
-        if found is not None:
-            loader.load_snapshot(*found)
+        latest = max(self.snapshot_ids(), default=None)
+        if latest is not None:
+            snapshot = yield from self._snapshot_decoding(latest)
+            yield from loader.snapshot_loading(snapshot, latest)
         covered = loader.epochs.end_offset
         is_older = log.latest_epoch < loader.epochs.last_epoch and log.log_end_offset > covered
         if log.log_end_offset < covered or is_older:
             log.truncate_fully_and_start_at(covered)
         try:
-            self._load_batches(loader, max(covered, log.log_start_offset))
+            yield from self._batches_loading(loader, max(covered, log.log_start_offset))
         except (ProtocolError, KeyError, ValueError) as error:
             raise StartupError(f"{self.directory} cannot be replayed: {error}") from error
         return loader
@@ -98,19 +109,17 @@ class MetadataLog:
         ids = [SnapshotId.parse(path.name) for path in self.directory.iterdir()]
         return [each for each in ids if each is not None]
 
-    def _latest_snapshot(self) -> tuple[Snapshot, SnapshotId] | None:
-        for snapshot_id in sorted(self.snapshot_ids(), reverse=True):
-            path = self.directory / snapshot_id.file_name
-            try:
-                return decode_snapshot(path.read_bytes()), snapshot_id
-            except ProtocolError as error:
-                raise StartupError(f"{path} is damaged: {error}") from error
-        return None
+    def _snapshot_decoding(self, snapshot_id: SnapshotId) -> Steps[Snapshot]:
+        path = self.directory / snapshot_id.file_name
+        try:
+            return (yield from snapshot_decoding(path.read_bytes()))
+        except ProtocolError as error:
+            raise StartupError(f"{path} is damaged: {error}") from error
 
-    def _load_batches(self, loader: MetadataLoader, offset: int) -> None:
+    def _batches_loading(self, loader: MetadataLoader, offset: int) -> Steps[None]:
         log = self._log
         while offset < log.log_end_offset:
-            loader.load_batches(
+            yield from loader.batches_loading(
                 log.read(offset, _READ_BYTES, upper_bound=log.log_end_offset).read()
             )
             if loader.epochs.end_offset <= offset:

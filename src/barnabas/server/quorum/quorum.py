@@ -30,8 +30,7 @@ from barnabas.cluster.metadata.feature_levels import (
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
 from barnabas.cluster.metadata.image_difference import difference
 from barnabas.cluster.metadata.metadata_loader import MetadataLoader
-from barnabas.cluster.quorum.quorum_state import FILE_NAME as QUORUM_STATE
-from barnabas.cluster.quorum.quorum_state import QuorumState, QuorumStateError
+from barnabas.cluster.quorum.quorum_state import QuorumState
 from barnabas.cluster.quorum.raft import RaftCore
 from barnabas.cluster.quorum.raft_state import Role
 from barnabas.cluster.quorum.raft_validation import leader_only_error
@@ -50,7 +49,7 @@ from barnabas.server.quorum.metadata_publisher import MetadataPublisher
 from barnabas.server.quorum.metadata_snapshots import MetadataSnapshots
 from barnabas.server.quorum.node_registration import NodeRegistration
 from barnabas.server.quorum.quorum_addresses import QuorumAddresses
-from barnabas.server.quorum.quorum_files import read_quorum_state
+from barnabas.server.quorum.quorum_loading import LoadedQuorum
 from barnabas.server.quorum.quorum_setup import QuorumSetup
 from barnabas.server.quorum.raft_peers import RaftPeers
 from barnabas.server.quorum.raft_shell import RaftShell
@@ -70,14 +69,14 @@ class Quorum:
     Raises StartupError when the files do not allow a start. Nothing is written before `run`.
     """
 
-    def __init__(self, setup: QuorumSetup) -> None:
+    def __init__(self, setup: QuorumSetup, loaded: LoadedQuorum) -> None:
         self._setup = setup
         self._registration = NodeRegistration(setup)
         self._clock_offset_ms = setup.now_ms() - _monotonic_ms()
         config = setup.config
-        log = MetadataLog(setup.logs, config)
-        state, loader = self._load(log)
-        self.core = self._raft_core(log, state, loader)
+        log, loader = loaded.log, loaded.loader
+        image = loader.image()
+        self.core = self._raft_core(log, loaded.state, loader)
         self._machine = ControllerStateMachine(
             self.core,
             Controller(
@@ -87,9 +86,9 @@ class Quorum:
                 lambda: self.core.kraft_version,
                 local_broker=self._registration.local_broker,
             ),
-            loader.image(),
+            image,
             timestamp_ms=loader.last_timestamp_ms,
-            bootstrap=[] if loader.image().features else log.bootstrap_records(),
+            bootstrap=[] if image.features else log.bootstrap_records(),
             open_transaction=loader.open_transaction,
             voters_history=loader.history,
         )
@@ -287,15 +286,6 @@ class Quorum:
                 nursery.start_soon(end_with, self._peers.wait_until_gone)
 
     # Start
-
-    def _load(self, log: MetadataLog) -> tuple[QuorumState, MetadataLoader]:
-        try:
-            state = read_quorum_state(log.directory)
-            return state, log.load(MetadataImage(cluster_id=self._setup.cluster_id))
-        except QuorumStateError as error:
-            raise StartupError(f"{log.directory / QUORUM_STATE}: {error}") from error
-        except (KafkaError, OSError) as error:
-            raise StartupError(f"cannot read {log.directory}: {error}") from error
 
     def _raft_core(self, log: MetadataLog, state: QuorumState, loader: MetadataLoader) -> RaftCore:
         node_id = self._setup.node_id

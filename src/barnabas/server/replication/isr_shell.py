@@ -7,6 +7,7 @@ from collections.abc import Callable
 import trio
 
 from barnabas.cluster.replication import ReplicaManager
+from barnabas.cluster.replication.line_budget import LINES_PER_WINDOW
 from barnabas.protocol.errors import KafkaError, error_code
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -68,6 +69,9 @@ class IsrShell:
 
     async def _send(self, request: AlterPartitionRequest) -> None:
         manager, replicas = self._replicas.isr_manager, self._replicas
+        count = sum(len(topic.partitions) for topic in request.topics)
+        if count > LINES_PER_WINDOW:  # which have no line each
+            logger.info("changing ISRs partitions=%d", count)
         try:
             response = await self._channel.send(request, AlterPartitionResponse)
         except KafkaError as error:
