@@ -20,6 +20,7 @@ from barnabas.protocol.records.metadata_records import (
 )
 from barnabas.protocol.types import Uuid
 from barnabas.server.quorum.metadata_log import MetadataLog
+from barnabas.server.quorum.raft_shell import _FETCH_BYTES_MAX
 from barnabas.testing.batches import NOW_MS
 from tests.log.logs import open_volume
 
@@ -81,3 +82,19 @@ def partition_record(topic: Uuid, number: int) -> PartitionRecord:
     return PartitionRecord(
         partition_id=number, topic_id=topic, replicas=[1], isr=[1], leader=1, leader_epoch=0
     )
+
+
+def test_batch_that_is_larger_than_a_fetch_is_read_as_a_whole(tmp_path: Path) -> None:
+    """A replica could not continue otherwise: the leader limits what it sends at once."""
+    volume = open_volume(tmp_path)
+    log = MetadataLog(LogManager([volume], volume, LogConfig()), NodeConfig.load(None, {}))
+    log.load(MetadataImage())
+    topic = Uuid(bytes(15) + b"\x01")
+    batch = metadata_batch([partition_record(topic, n) for n in range(4000)], 0, 1, NOW_MS)
+    assert len(batch) > _FETCH_BYTES_MAX
+    size = len(batch)
+    log.append(batch, NOW_MS)
+    log.append(metadata_batch([partition_record(topic, 0)], 4000, 1, NOW_MS), NOW_MS)
+
+    assert len(log.read(0, _FETCH_BYTES_MAX)) == size
+    log.close()

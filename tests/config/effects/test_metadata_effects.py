@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.metadata.image import PartitionImage
+from barnabas.cluster.metadata.stepwise import run_through
 from barnabas.cluster.replication.partition import Partition
 from barnabas.config import NodeConfig, TopicConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -284,6 +285,6 @@ def test_follower_leaves_the_isr_when_it_lags_for_too_long(tmp_path: Path) -> No
         broker = DataBroker(tmp_path / str(lag_ms), replica_lag_time_max_ms=str(lag_ms))
         broker.append(b"v", topic="replicated")
         broker.clock_ms += 600
-        broker.replicas.check_isrs()
+        run_through(broker.replicas.check_isrs())
         request = broker.replicas.isr_manager.poll(1, broker.clock_ms)
         assert (request is not None) is is_lagging

@@ -21,6 +21,7 @@ from barnabas.cluster.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from barnabas.cluster.metadata.stepwise import Steps
 from barnabas.cluster.replication.fetcher_assignments import FetcherAssignments
 from barnabas.cluster.replication.isr_manager import IsrManager, IsrProposal
 from barnabas.cluster.replication.leader_state import NO_EPOCH
@@ -35,6 +36,7 @@ from barnabas.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 _PARTITIONS_PER_PART: Final = 100
+_CHECKS_PER_STEP: Final = 10
 
 
 class ReplicaManager:
@@ -257,14 +259,16 @@ class ReplicaManager:
         else:
             self.isr_shrinks += 1
 
-    def check_isrs(self) -> None:
-        """Remove lagging followers from the ISRs; call it every replica.lag.time.max.ms/2."""
+    def check_isrs(self) -> Steps[None]:
+        """Remove lagging followers from the ISRs, in steps; due every replica.lag.time.max.ms/2."""
         if len(self.image.brokers) < 2:
             return
-        for partition in self.partitions():
+        for number, partition in enumerate(list(self.partitions())):
             if partition.is_leader:
                 with suppress(KafkaError):  # of a failed directory, which is logged
                     partition.check_isr()
+            if not number % _CHECKS_PER_STEP:
+                yield
 
     def reconfigure(self) -> None:
         """Apply a change of the node's configuration, which has every topic's defaults."""

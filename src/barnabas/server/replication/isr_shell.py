@@ -14,6 +14,7 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionResponse,
 )
 from barnabas.server.quorum.controller_channel import ControllerChannel
+from barnabas.server.work_slices import in_slices
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class IsrShell:
         replicas = self._replicas
         while True:
             await trio.sleep(max(1, replicas.replica_lag_time_max_ms // 2) / 1000)
-            replicas.check_isrs()
+            await in_slices(replicas.check_isrs())
 
     async def _send_changes(self) -> None:
         replicas, manager = self._replicas, self._replicas.isr_manager

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from barnabas.cluster.metadata.delta import MetadataDelta
 from barnabas.cluster.metadata.image import RESOURCE_BROKER, MetadataImage
+from barnabas.cluster.metadata.stepwise import run_through
 from barnabas.cluster.replication import Partition, ReplicaManager
 from barnabas.cluster.replication.fetcher_assignments import FetcherKey
 from barnabas.cluster.replication.replica_selection import RACK_AWARE
@@ -232,7 +233,7 @@ class BrokerDriver:
     # ISR changes
 
     def _check_isrs(self) -> None:
-        self.replicas.check_isrs()
+        run_through(self.replicas.check_isrs())
         self._send_proposals()
         interval_ms = max(1, self.replicas.replica_lag_time_max_ms // 2)
         self.process.after_ms(interval_ms, self._check_isrs)
