@@ -22,6 +22,7 @@
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
 #   make soak-jdbc   kills of a JDBC sink on PostgreSQL (ARGS="--cycles 20")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
+#   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven
 #   make compat-iceberg   Iceberg and Delta tables of SparkSink and SparkSource, with libraries from Maven
 #   make soak-pipelines   kills of a job's worker, driver and broker under load, forward, epochs,
@@ -59,7 +60,7 @@ WORKERS ?= 2
   bench-pipeline bench-scale docs fuzz soak sim \
   sim-mistakes sim-coverage \
   registry-soak bench-registry connect-oracle streams-parity ladder ladder-short ladder-partitions bench-nodes \
-  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg clean
+  ladder-mistakes soak-cluster soak-jdbc soak-lake compat-delta compat-iceberg compat-growth clean
 
 run: $(RUNTIME)
 	$(BIN)/barnabas serve --data ./data --listen 127.0.0.1:9092 $(ARGS)
@@ -140,6 +141,10 @@ soak-jdbc: $(DEV) $(SPARK)
 
 soak-lake: $(DEV) $(SPARK)
 	$(BIN)/python -m compat_tests.pipeline.lake_kills $(ARGS)
+
+compat-growth: $(DEV) $(SPARK)
+	BARNABAS_GROWTH=1 $(BIN)/python -m pytest compat_tests/pipeline/test_growth.py \
+	  compat_tests/pipeline/test_spark_cluster.py $(ARGS)
 
 compat-delta: $(DEV) $(SPARK)
 	BARNABAS_DELTA=1 $(BIN)/python -m pytest compat_tests/pipeline/test_delta_tables.py $(ARGS)

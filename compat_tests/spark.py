@@ -6,6 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
+GROWTH = "BARNABAS_GROWTH"
+long = pytest.mark.skipif(GROWTH not in os.environ, reason="a long test: make compat-growth")
 CACHE = Path(__file__).parent.parent / ".cache"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 

@@ -1,119 +1,27 @@
 """Outcomes of jobs with state whose markers, checkpoint or topics change."""
 
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
-from barnabas.pipeline.delivery import epochs_job, epochs_removal
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.pipeline.delivery import epochs_removal
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from compat_tests import spark as setup
-from compat_tests.pipeline.conftest import eventually, failure_of
-from compat_tests.pipeline.killed_job import read_committed
+from compat_tests.pipeline.conftest import failure_of
+from compat_tests.pipeline.count_job import PARTITIONS, CountJob, count_job
 
 pytestmark = [
     pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
     pytest.mark.timeout(300),
 ]
 
-PARTITIONS = 2
-
-
-class CountJob:
-    """Counts the records of each key; one run after the other on one checkpoint."""
-
-    def __init__(self, engine: Any, plan: JobPlan, checkpoint: Path) -> None:
-        self.engine = engine
-        self.plan = plan
-        self.checkpoint = checkpoint
-        self.admin = AdminClient({"bootstrap.servers": plan.bootstrap})
-        self.sent: Counter[str] = Counter()
-        self._job: Any = None
-
-    def rows(self) -> Any:
-        return (
-            self.engine.session.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.plan.bootstrap)
-            .option("kafka.fetch.max.wait.ms", "20")
-            .option("subscribe", self.plan.topics[0])
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-
-    def frame(self) -> Any:
-        from pyspark.sql import functions
-
-        counts = self.rows().groupBy("key").agg(functions.count("*").alias("n"))
-        return counts.selectExpr("key", "CAST(n AS STRING) AS value")
-
-    def start(self, frame: Any = None) -> Any:
-        self.engine.session.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-        wanted = frame if frame is not None else self.frame()
-        self._job = epochs_job.start(self.plan, wanted, str(self.checkpoint))
-        return self._job
-
-    def send(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.plan.bootstrap})
-        for number in range(count):
-            producer.produce(self.plan.topics[0], b"v", f"k{number % 5}")
-            self.sent[f"k{number % 5}"] += 1
-        assert producer.flush(30) == 0
-
-    def wait_counts(self) -> None:
-        """Wait until the last update of each key is its number of records."""
-        eventually(lambda: self.counts() == self.sent, self._job)
-
-    def counts(self) -> Counter[str]:
-        return Counter({key: values[-1] for key, values in self.updates().items()})
-
-    def updates(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for message in read_committed(self.plan.bootstrap, self.plan.target_topic or ""):
-            found.setdefault(message.key().decode(), []).append(int(message.value()))
-        return found
-
-    def run(self, count: int) -> None:
-        """Send records, run until they are counted, and stop."""
-        self.send(count)
-        self.start()
-        self.wait_counts()
-        self.stop()
-
-    def stop(self) -> None:
-        if self._job is not None:
-            self._job.stop()
-
-    def expire_offsets(self) -> None:
-        """Remove the group, as Kafka does when its offsets have expired."""
-        self.admin.delete_consumer_groups([self.plan.group_id])[self.plan.group_id].result(30)
-
-    def refusal(self) -> str:
-        with pytest.raises(JobStartError) as caught:
-            self.start()
-        assert caught.value.failure.is_permanent
-        return caught.value.failure.message
-
 
 @pytest.fixture
 def job(engine: Any, bootstrap: str, topics: Any, unique: Any, tmp_path: Path) -> Any:
-    name = unique("counts")
-    plan = JobPlan(
-        name,
-        1,
-        JobKind.COPY,
-        bootstrap,
-        group_id=name,
-        transactional_id=name,
-        topics=(topics.create("source", partitions=2),),
-        target_topic=topics.create("target", partitions=1),
-    )
-    found = CountJob(engine, plan, tmp_path / "checkpoint")
+    found = count_job(engine, bootstrap, topics, unique("counts"), tmp_path / "checkpoint")
     yield found
     found.stop()
 
@@ -187,24 +95,6 @@ def test_repartition_without_columns_is_refused(job: CountJob) -> None:
     job.send(10)
     job.start(job.frame().repartition(PARTITIONS, "key"))
     job.wait_counts()
-
-
-def test_new_version_of_a_job_continues_with_its_state(job: CountJob) -> None:
-    """Rows may be filtered and outputs be formed otherwise; the state must keep its columns."""
-    from pyspark.sql import functions
-
-    job.run(100)
-    job.plan = attrs.evolve(job.plan, generation=2)
-    job.start(job.frame().selectExpr("key", "CAST(CAST(value AS LONG) AS STRING) AS value"))
-    job.send(50)
-    job.wait_counts()
-    job.stop()
-    job.send(10)
-    sums = job.rows().groupBy("key").agg(functions.max("timestamp").alias("newest"))
-    failure = failure_of(job.start(sums.selectExpr("key", "CAST(newest AS STRING) AS value")))
-    assert failure.is_permanent, f"{failure}\n{failure.trace}"
-    assert "barnabas job rebuild" in failure.message
-    assert job.counts().total() == 150, "the refused version has written"
 
 
 def damage(checkpoint: Path, pattern: str) -> Path:

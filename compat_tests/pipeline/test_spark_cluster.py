@@ -1,15 +1,19 @@
 """Jobs on a Spark cluster: executors in other folders, with the packages that the runner sends."""
 
+import contextlib
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from compat_tests import spark as setup
 from compat_tests.jars import ROOT
+from compat_tests.pipeline.connect_workers import RunnerProcess
 from compat_tests.pipeline.forward_kills import ForwardJob
-from compat_tests.pipeline.killed_job import wait_until
+from compat_tests.pipeline.killed_job import children, read_committed, wait_until
 from compat_tests.servers import ServerProcess
 
 pytestmark = [
@@ -75,3 +79,120 @@ def test_executor_and_worker_killed_inside_a_transaction_lose_and_double_nothing
     assert len(notes) >= 2
     for places in notes:
         assert all("/barnabas-workers/" in place for place in places), places
+
+
+class ClusterRunner(RunnerProcess):
+    """A runner on a cluster, started here or by spark-submit."""
+
+    def __init__(
+        self, bootstrap: str, directory: Path, group: str, master: str, *options: str
+    ) -> None:
+        super().__init__(bootstrap, directory, group)
+        self.settings = {**EXECUTORS, "spark.master": master}
+        self.options = options
+        self.environment: dict[str, str] = {}
+
+    def command(self) -> list[str]:
+        checkpoints = f"--set=checkpoint.dir={self.directory / 'checkpoints'}"
+        return [
+            *("env", *(f"{name}={value}" for name, value in self.environment.items())),
+            *(sys.executable, "-m", "barnabas", "pipelines", *self.options, checkpoints),
+            *("--listen", f"127.0.0.1:{self.port}"),
+            *(f"--set={name}={value}" for name, value in self.properties().items()),
+            *(f"--spark={name}={value}" for name, value in self.settings.items()),
+        ]
+
+    def copy(self, source: str, target: str) -> None:
+        """Create a job that copies a topic."""
+        config = {"connector.class": "TopicCopy", "topics": source, "target.topic": target}
+        assert self.ask("POST", "/connectors", {"name": source, "config": config}).status == 201
+
+    def wait_copied(self, target: str, count: int) -> None:
+        """Wait until all numbers are in the target; each is there once."""
+        self.wait(lambda: len(read_committed(self.bootstrap, target)) >= count, 240)
+        values = [int(message.value()) for message in read_committed(self.bootstrap, target)]
+        assert sorted(values) == list(range(count))
+
+    def descendants(self) -> set[int]:
+        """Return the pids of all processes that this runner has started."""
+        assert self.process is not None
+        found: set[int] = set()
+        new = {self.process.pid}
+        while new:
+            found |= new
+            new = {child for pid in new for child in _children(pid)} - found
+        return found - {self.process.pid}
+
+
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return children(pid)
+    return []
+
+
+def is_running(pid: int) -> bool:
+    """True for a process that exists and is not a zombie."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def produce(bootstrap: str, topic: str, first: int, end: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(first, end):
+        producer.produce(topic, str(number), partition=number % 2)
+    assert producer.flush(60) == 0
+
+
+def own_home(directory: Path) -> Path:
+    """Return PySpark's installation by another path: a local cluster writes into it."""
+    from compat_tests.pipeline.spark_cluster import HOME
+
+    directory.mkdir()
+    for path in HOME.iterdir():
+        (directory / path.name).symlink_to(path)
+    return directory
+
+
+@setup.long
+def test_runner_copies_on_a_local_cluster(bootstrap: str, topics: Any, tmp_path: Path) -> None:
+    source, target = topics.create("source", partitions=2), topics.create("target", partitions=2)
+    produce(bootstrap, source, 0, 500)
+    runner = ClusterRunner(bootstrap, tmp_path, source, "local-cluster[2,1,1024]")
+    home = own_home(tmp_path / "spark")
+    runner.environment = {"SPARK_HOME": str(home)}
+    runner.start()
+    try:
+        runner.copy(source, target)
+        runner.wait_copied(target, 500)
+        packages = list(home.glob("work/app-*/*/barnabas-workers/barnabas"))
+        assert packages, "an executor with the packed packages"
+    finally:
+        runner.stop()
+
+
+@setup.long
+def test_submitted_runner_copies_on_a_cluster_and_stops_with_all_its_processes(
+    bootstrap: str, topics: Any, tmp_path: Path
+) -> None:
+    from compat_tests.pipeline.spark_cluster import SparkCluster
+
+    source, target = topics.create("source", partitions=2), topics.create("target", partitions=2)
+    produce(bootstrap, source, 0, 500)
+    cluster = SparkCluster(tmp_path / "cluster")
+    cluster.start()
+    runner = ClusterRunner(bootstrap, tmp_path, source, cluster.master, "submit")
+    try:
+        runner.start()
+        runner.copy(source, target)
+        runner.wait_copied(target, 500)
+        assert cluster.executors(), "an executor with the packed packages"
+        assert runner.process is not None
+        others = runner.descendants()
+        runner.process.terminate()
+        assert runner.process.wait(120) == 0, runner.log_tail()
+        runner.wait(lambda: not any(map(is_running, others)), 120)
+        assert "stop requested" in runner.log_tail()
+    finally:
+        runner.stop()
+        cluster.stop()

@@ -54,12 +54,17 @@ class FakeEngine:
         for job in self.jobs:
             job.is_stopped = True
 
+    def end_session(self) -> None:
+        self.is_up = False
+        for job in self.jobs:
+            job.is_stopped = job.is_stopped or job.plan.needs_session
+
     def is_alive(self) -> bool:
         return self.is_up
 
     def crash(self) -> None:
         """End as a JVM that is killed."""
-        self.stop()
+        self.end_session()
 
     def forget_state(
         self, job: str, group_id: str, checkpoint: str | None, properties: Mapping[str, Any]

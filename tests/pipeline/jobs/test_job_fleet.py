@@ -75,3 +75,46 @@ def test_end_of_the_engine_starts_all_jobs_again() -> None:
     fleet.started("a", 1, 0)
     assert shown(fleet.engine_down(1)) == ["a UNASSIGNED"]
     assert shown(fleet.engine_up(2)) == ["start a"]
+
+
+def beside(name: str, spec: str = "spec") -> dict[str, WantedJob]:
+    return {name: WantedJob(spec, TargetState.STARTED, needs_engine=False)}
+
+
+def test_job_beside_the_engine_starts_without_it() -> None:
+    fleet = JobFleet(RestartPolicy())
+    assert shown(fleet.desire({**beside("own"), **wanted("a")}, 0)) == ["start own", "a UNASSIGNED"]
+    assert fleet.needs_engine
+    assert shown(fleet.desire(beside("own"), 1)) == ["forget a"]
+    assert not fleet.needs_engine
+
+
+def test_job_beside_the_engine_stays_when_it_ends() -> None:
+    fleet = JobFleet(RestartPolicy())
+    fleet.engine_up(0)
+    fleet.desire({**beside("own"), **wanted("a")}, 0)
+    fleet.started("own", 1, 0)
+    fleet.started("a", 1, 0)
+    assert shown(fleet.engine_down(1)) == ["a UNASSIGNED"]
+    assert shown(fleet.engine_up(2)) == ["start a"]
+
+
+def test_job_that_moves_into_the_engine_ends_first_and_waits_for_it() -> None:
+    fleet = JobFleet(RestartPolicy())
+    fleet.desire(beside("a"), 0)
+    fleet.started("a", 1, 0)
+    moved = {"a": WantedJob("shared", TargetState.STARTED)}
+    assert shown(fleet.desire(moved, 1)) == ["stop a"]
+    assert fleet.needs_engine
+    assert fleet.engine_down(1) == []
+    assert shown(fleet.stopped("a", 1, 2)) == ["a UNASSIGNED"]
+    assert shown(fleet.engine_up(3)) == ["start a"]
+
+
+def test_job_that_moves_out_of_an_engine_that_ended_starts_at_once() -> None:
+    fleet = JobFleet(RestartPolicy())
+    fleet.engine_up(0)
+    fleet.desire(wanted("a"), 0)
+    fleet.started("a", 1, 0)
+    fleet.engine_down(1)
+    assert shown(fleet.desire(beside("a"), 2)) == ["start a"]

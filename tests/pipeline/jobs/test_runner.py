@@ -288,6 +288,57 @@ def test_engine_starts_with_the_first_job_and_stays(runner: LiveRunner) -> None:
     assert runner.is_healthy()
 
 
+def test_isolated_jobs_and_views_run_without_the_shared_session(runner: LiveRunner) -> None:
+    create(runner, isolation="own")
+    view = {"connector.class": "View", "topics": "t"}
+    assert runner.ask("POST", "/connectors", {"name": "v", "config": view})[0] == 201
+    for name in ("c", "v"):
+        runner.wait_states(name, "RUNNING", "RUNNING")
+    assert runner.engine.starts == 0
+    assert runner.is_healthy()
+    runner.engine.running()["c"].end = JobFailure("connection lost", is_permanent=False)
+    eventually(lambda: len([job for job in runner.engine.jobs if job.plan.name == "c"]) == 2)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    assert runner.engine.starts == 0
+
+
+def test_isolated_job_runs_on_when_the_shared_session_ends(runner: LiveRunner) -> None:
+    create(runner, "own", isolation="own")
+    create(runner, "shared")
+    for name in ("own", "shared"):
+        runner.wait_states(name, "RUNNING", "RUNNING")
+    first = runner.engine.running()
+    runner.engine.crash()
+    eventually(lambda: runner.engine.starts == 2)
+    eventually(lambda: runner.engine.running().keys() == {"own", "shared"})
+    assert runner.engine.running()["own"] is first["own"]
+    assert runner.engine.running()["shared"] is not first["shared"]
+
+
+def test_job_moves_between_its_own_application_and_the_shared_session(runner: LiveRunner) -> None:
+    create(runner, isolation="own")
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    for isolation, starts in (("shared", 1), ("own", 1)):
+        put = runner.ask("PUT", "/connectors/c/config", sink(name="c", isolation=isolation))
+        assert put[0] == 200, put
+        eventually(
+            lambda wanted=isolation: (
+                "c" in runner.engine.running()
+                and runner.engine.running()["c"].plan.is_isolated == (wanted == "own")
+            )
+        )
+        assert runner.engine.starts == starts
+        runner.wait_states("c", "RUNNING", "RUNNING")
+
+
+def test_view_in_its_own_application_is_refused(runner: LiveRunner) -> None:
+    view = {"connector.class": "View", "topics": "t", "isolation": "own"}
+    assert runner.ask("POST", "/connectors", {"name": "v", "config": view})[0] == 201
+    eventually(lambda: runner.states("v") == ["FAILED"], lambda: runner.states("v"))
+    trace = runner.ask("GET", "/connectors/v/status")[1]["connector"]["trace"]
+    assert "A view needs no Spark application" in trace
+
+
 def test_rebuilt_row_source_loses_its_checkpoint_and_a_row_sink_keeps_it(
     runner: LiveRunner,
 ) -> None:

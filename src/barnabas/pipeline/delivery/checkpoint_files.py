@@ -21,7 +21,7 @@ from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 
 _DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
 _LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the epoch
-_FILES: Final = ("metadata", ".metadata.crc")
+_FILES: Final = ("metadata", ".metadata.crc", "barnabas-version.json")
 
 
 def checkpoint_of(directory: str, job: str) -> str:
@@ -89,8 +89,31 @@ class CheckpointFiles:
             self._sync(name)
         return self._read(name)
 
+    def is_committed(self, epoch: int) -> bool:
+        """True when all tasks of an epoch have ended."""
+        return str(epoch) in self._names("commits")
+
+    def content_of(self, name: str) -> bytes | None:
+        """Return the content of a file, None without one."""
+        return self._read(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file as a whole, synced to disk. Raises OSError."""
+        if not self.is_local:
+            files, root = self._remote()
+            files.create_dir(root, recursive=True)
+            with files.open_output_stream(f"{root}/{name}") as stream:
+                stream.write(content)
+            return
+        path = Path(self._location) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{name}.partial")
+        partial.write_bytes(content)
+        partial.replace(path)
+        self._sync(name)
+
     def remove(self) -> None:
-        """Remove what Spark keeps in the checkpoint, and nothing else there. Raises OSError.
+        """Remove what the job keeps in the checkpoint, and nothing else there. Raises OSError.
 
         A configuration names the directory, which may have other files.
         """

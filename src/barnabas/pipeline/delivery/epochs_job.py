@@ -6,7 +6,8 @@ marker of the epoch, so an epoch that is repeated after a failure writes only wh
 
 import functools
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -15,6 +16,7 @@ from barnabas.config import ConfigError
 from barnabas.pipeline.delivery import (
     epoch_markers,
     marker_records,
+    query_version,
     start_positions,
     worker_tasks,
 )
@@ -33,6 +35,7 @@ from barnabas.pipeline.delivery.job_plan import (
     JobProgress,
 )
 from barnabas.pipeline.delivery.query_job import QueryJob
+from barnabas.pipeline.delivery.query_version import QueryVersion
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.start_positions import PartitionState, Remedies
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
@@ -42,6 +45,7 @@ from barnabas.pipeline.delivery.transactional_producer import committed, offset_
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_EPOCH_POLL_S: Final = 0.01
 _HEADERS: Final = "array<struct<key: string, value: binary>>"
 # A node of a logical plan that deals rows out in no order that a repeated epoch would keep; one
 # partition gets all rows.
@@ -49,20 +53,26 @@ _ROUND_ROBIN: Final = re.compile(r"^[ :+~-]*Repartition (?!1,)\d+, ", re.MULTILI
 
 
 def start(
-    plan: JobPlan, frame: DataFrame, checkpoint: str, output_mode: str = "update"
+    plan: JobPlan,
+    frame: DataFrame,
+    checkpoint: str,
+    output_mode: str = "update",
+    version: QueryVersion | None = None,
 ) -> QueryJob:
     """Start the query that writes the rows of `frame`. Raises JobStartError.
 
     The columns `key` and `value` are bytes or text. The columns `topic`, `partition`,
     `timestamp_ms` and `headers` are optional: without them a row goes to the plan's target topic,
-    to the partition of its key, with the present time and no headers.
+    to the partition of its key, with the present time and no headers. `version` is what the state
+    depends on, by default what `frame` shows.
     """
     _check_repeatable(frame)
     session = frame.sparkSession
+    version = version or query_version.of_frame(frame, output_mode)
     try:
         task = task_plan(plan, topic_ids={})
         shuffle_partitions = int(session.conf.get(_SHUFFLE_PARTITIONS))
-        epoch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint)
+        epoch_plan, trimmed = _prepared(plan, task, shuffle_partitions, checkpoint, version)
     except ConfigError as error:
         raise refused(str(error)) from error
     except (KafkaException, TimeoutError) as error:
@@ -77,7 +87,16 @@ def start(
         progress=JobProgress(trimmed=trimmed, topic_ids=epoch_plan.topic_ids),
         watch=functools.partial(changed_topic, topics, epoch_plan.topic_ids, REBUILD),
         on_batch=positions.commit,
+        settle=functools.partial(_wait_end_of_epoch, CheckpointFiles(checkpoint)),
     )
+
+
+def _wait_end_of_epoch(files: CheckpointFiles, timeout_s: float) -> None:
+    """Wait until all tasks of the running epoch have ended: a new version may begin then."""
+    deadline = time.monotonic() + timeout_s
+    epoch = files.newest_epoch()
+    while epoch >= 0 and not files.is_committed(epoch) and time.monotonic() < deadline:
+        time.sleep(_EPOCH_POLL_S if files.is_local else 10 * _EPOCH_POLL_S)
 
 
 def _check_repeatable(frame: DataFrame) -> None:
@@ -99,9 +118,9 @@ def _check_repeatable(frame: DataFrame) -> None:
 
 
 def _prepared(
-    plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str
+    plan: JobPlan, task: TaskPlan, partitions: int, checkpoint: str, version: QueryVersion
 ) -> tuple[EpochPlan, int]:
-    """Create the topic of the markers, and check that they belong to the checkpoint.
+    """Create the topic of the markers, and check that they and the job belong to the checkpoint.
 
     Returns the tasks' plan, and the number of offsets that retention deleted.
     Raises JobStartError, KafkaException, TimeoutError.
@@ -112,8 +131,8 @@ def _prepared(
     found = cluster.topics([topic])[topic]
     partitions = found.partitions if found is not None else 0
     records = marker_records.newest(task.consumer, topic, range(partitions))
-    markers = [record.marker for record in records]
-    markers += _offset_markers(task.consumer, plan.group_id, topic, partitions)
+    of_records = [record.marker for record in records]
+    of_offsets = _offset_markers(task.consumer, plan.group_id, topic, partitions)
     known = dict(plan.topic_ids)
     for record in records:
         known |= record.topic_ids
@@ -121,7 +140,11 @@ def _prepared(
     for each in topics:
         check_topic(each, known.get(each.name), REBUILD)
     files = CheckpointFiles(checkpoint)
-    check(files, markers)
+    check(files, [*of_records, *of_offsets])
+    epoch = files.newest_epoch()
+    written = max(_written(of_records, epoch), _written(of_offsets, epoch))
+    is_partly_written = 0 < written < partitions and not files.is_committed(epoch)
+    query_version.check(files, version, is_partly_written=is_partly_written)
     trimmed = _trimmed(plan, cluster.log_ranges(topics), files.positions())
     plan_of_epochs = EpochPlan(
         task, topic, partitions, checkpoint, {each.name: each.topic_id for each in topics}
@@ -149,6 +172,11 @@ def _trimmed(
     if isinstance(found, JobFailure):
         raise JobStartError(found)
     return found.trimmed
+
+
+def _written(markers: Sequence[Marker], epoch: int) -> int:
+    """Return the number of tasks that have written an epoch."""
+    return sum(marker.next_epoch == epoch + 1 for marker in markers)
 
 
 def _offset_markers(

@@ -62,14 +62,34 @@ def is_narrow(frame: DataFrame) -> bool:
 
 def has_state(frame: DataFrame) -> bool:
     """True when the query keeps state, or shuffles rows by columns."""
-    return any(_keeps_state(node) for node in _nodes(_plan(frame)))
+    return any(keeps_state(node) for node in _nodes(_plan(frame)))
 
 
-def _keeps_state(node: Any) -> bool:
+def keeps_state(node: Any) -> bool:
+    """True for a node of a plan that keeps state, or shuffles rows by columns."""
     name = str(node.nodeName())
     if name == "Join":
-        return all(child.isStreaming() for child in _items(node.children()))
+        return all(child.isStreaming() for child in items_of(node.children()))
     return name.startswith(_STATEFUL)
+
+
+def plan_nodes(frame: DataFrame) -> list[Any]:
+    """Return the nodes of the analyzed plan, the last operator first."""
+    return list(_nodes(_plan(frame)))
+
+
+def source_names(frame: DataFrame) -> list[str]:
+    """Return the streaming sources in the order of Spark's checkpoint, by topic, path or format."""
+    return [_source_name(leaf) for leaf in items_of(_plan(frame).collectLeaves())]
+
+
+def _source_name(leaf: Any) -> str:
+    if str(leaf.nodeName()) != _SOURCE:
+        return str(leaf.nodeName())
+    options = leaf.extraOptions()
+    found = (options.get(name) for name in ("subscribe", "subscribePattern", "assign", "path"))
+    place = next((str(each) for each in found if each is not None), "")
+    return f"{leaf.sourceName()} {place}".rstrip()
 
 
 def kafka_topics(frame: DataFrame) -> tuple[str, ...]:
@@ -124,17 +144,17 @@ def _plan(frame: DataFrame) -> Any:
 
 
 def _streaming_leaves(frame: DataFrame) -> list[Any]:
-    leaves = _items(_plan(frame).collectLeaves())
+    leaves = items_of(_plan(frame).collectLeaves())
     return [leaf for leaf in leaves if str(leaf.nodeName()) == _SOURCE]
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in _items(plan.children()):
+    for child in items_of(plan.children()):
         yield from _nodes(child)
 
 
-def _items(sequence: Any) -> Iterator[Any]:
+def items_of(sequence: Any) -> Iterator[Any]:
     """Yield the items of a sequence of Scala."""
     for index in range(int(sequence.size())):
         yield sequence.apply(index)

@@ -112,6 +112,11 @@ class JobPlan:
     spark_properties: Mapping[str, str] = attrs.field(factory=dict[str, str], converter=_plain)
     """The properties of that application."""
 
+    @property
+    def needs_session(self) -> bool:
+        """True when the job runs in the Spark session that jobs share."""
+        return not self.is_isolated and self.kind is not JobKind.VIEW
+
 
 @attrs.frozen
 class RecordPosition:

@@ -20,6 +20,7 @@ from barnabas.pipeline.delivery.query_progress import BatchProgress, added
 from barnabas.pipeline.delivery.spark_library import StreamingQuery
 
 _WATCH_EVERY_S: Final = 5.0
+_SETTLE_S: Final = 10.0
 
 
 class QueryJob:
@@ -34,11 +35,14 @@ class QueryJob:
         watch: Callable[[], JobFailure | None] | None = None,
         on_batch: Callable[[Sequence[PartitionLag]], None] | None = None,
         scratch: Path | None = None,
+        settle: Callable[[float], None] | None = None,
     ) -> None:
+        """Take a running query; `settle` waits for a good moment to stop it."""
         self._plan = plan
         self._query = query
         self._watch = watch
         self._on_batch = on_batch
+        self._settle = settle
         self._watched_s = time.monotonic()
         self._scratch = scratch
         self._progress = progress
@@ -81,6 +85,9 @@ class QueryJob:
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Stop the query, and remove its scratch files."""
+        if self._settle is not None and self.is_running():
+            with contextlib.suppress(Exception):
+                self._settle(min(timeout_s, _SETTLE_S))
         with contextlib.suppress(Exception):
             self._query.stop()
             self._query.awaitTermination(int(timeout_s))

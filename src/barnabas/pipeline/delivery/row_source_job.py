@@ -16,12 +16,18 @@ from barnabas.pipeline.connect.connectors.spark_source import (
     data_source,
 )
 from barnabas.pipeline.data.connect_errors import DataError
-from barnabas.pipeline.delivery import collected_rows, epochs_job, worker_tasks
+from barnabas.pipeline.delivery import (
+    collected_rows,
+    epochs_job,
+    query_version,
+    worker_tasks,
+)
 from barnabas.pipeline.delivery.cluster_state import ClusterState
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobPlan
 from barnabas.pipeline.delivery.lake_job import check_libraries
 from barnabas.pipeline.delivery.query_job import QueryJob
+from barnabas.pipeline.delivery.query_version import QueryVersion
 from barnabas.pipeline.delivery.source_rows import CORRUPT, RowsPlan
 from barnabas.pipeline.delivery.spark_columns import connect_schema
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession, pyspark
@@ -33,6 +39,8 @@ _LINES: Final = ("csv", "json")
 """The formats of lines, some of which may not be rows."""
 _LINE_OPTIONS: Final = ("mode", "columnnameofcorruptrecord")
 """The options of a reader with which the user chooses the outcome of such a line."""
+_OF_PACE: Final = ("trigger.ms", "batch.records.max", "records.per.second.max", "isolation")
+"""Properties that do not decide the rows of an epoch that was begun."""
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR", "DATA_SOURCE_NOT")
 _ABSENT: Final = ("PATH_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND")
 """Errors of Spark when the files or the table are not there yet."""
@@ -56,7 +64,8 @@ def start(session: SparkSession, plan: JobPlan) -> QueryJob:
         ClusterState(task.consumer).create_dead_letter_topic(plan.properties)
         rows = RowsPlan(task, columns, settings.topic, settings.key_column)
         records = _records(frame, rows)
-        return epochs_job.start(plan, records, settings.checkpoint, "append")
+        version = _version(plan, settings)
+        return epochs_job.start(plan, records, settings.checkpoint, "append", version)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
     except JobStartError:
@@ -78,6 +87,21 @@ def _check_path(files: HadoopFiles, settings: SparkSourceSettings) -> None:
             f"the path {path} does not exist yet; the job is started again until it does",
             is_permanent=False,
         )
+
+
+def _version(plan: JobPlan, settings: SparkSourceSettings) -> QueryVersion:
+    """Return what the position depends on; other properties of the job may change."""
+    parts = {
+        "spark.format": settings.format,
+        "path": settings.path or "",
+        "tasks.write": str(settings.tasks),
+    }
+    deciding = {
+        name: value
+        for name, value in plan.properties.items()
+        if name not in _OF_PACE and not name.startswith("application.")
+    }
+    return query_version.of_properties(parts, deciding)
 
 
 def _rows(session: SparkSession, settings: SparkSourceSettings) -> DataFrame:

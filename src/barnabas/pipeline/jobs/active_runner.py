@@ -54,10 +54,11 @@ _ENGINE_BACKOFF_S: Final = (1.0, 60.0)
 
 @attrs.frozen
 class _Run:
-    """A job that the engine runs."""
+    """A job that runs."""
 
     number: int
     job: RunningJob
+    needs_session: bool
 
 
 @attrs.frozen
@@ -124,7 +125,7 @@ class ActiveRunner:
         return {name: job.view for name, job in jobs.items() if isinstance(job, ViewJob)}
 
     async def _keep_engine(self) -> None:
-        """Start the engine with the first job, and start it again when it ends by itself.
+        """Start the engine with the first job that needs it, and again when it ends by itself.
 
         It stays when the last job ends: the next one need not wait for it then.
         """
@@ -147,18 +148,24 @@ class ActiveRunner:
             self._engine_lost = trio.Event()
             self._carry_out(self.fleet.engine_up(trio.current_time()))
             await self._engine_lost.wait()
-            logger.error("Spark ended, restarting it jobs=%d", len(self._runs))
+            lost = [name for name, run in self._runs.items() if run.needs_session]
+            logger.error("Spark ended, restarting it jobs=%d", len(lost))
             self.engine_problem = "Spark restarts"
-            self._runs.clear()
+            for name in lost:
+                del self._runs[name]
             self._carry_out(self.fleet.engine_down(trio.current_time()))
-            await trio.to_thread.run_sync(self._engine.stop)
+            await trio.to_thread.run_sync(self._engine.end_session)
 
     async def _follow_store(self) -> None:
         """Pass the wanted jobs to the fleet, whenever they change."""
         while True:
             changed = self._store.changed
             wanted = {
-                name: WantedJob(JobSpec(name, entry.config), entry.target)
+                name: WantedJob(
+                    JobSpec(name, entry.config),
+                    entry.target,
+                    needs_engine=self._planner.needs_session(entry.config),
+                )
                 for name, entry in self._store.state.connectors.items()
             }
             self._carry_out(self.fleet.desire(wanted, trio.current_time()))
@@ -215,7 +222,7 @@ class ActiveRunner:
             self._failed(name, run, failure)
         else:
             logger.info("started job=%s kind=%s", name, planned.plan.kind)
-            self._runs[name] = _Run(run, job)
+            self._runs[name] = _Run(run, job, planned.plan.needs_session)
             self._carry_out(self.fleet.started(name, run, trio.current_time()))
 
     def _failed(self, name: str, run: int, failure: Failure) -> None:
@@ -252,9 +259,7 @@ class ActiveRunner:
         """Look at all running jobs every second."""
         while True:
             await trio.sleep(_POLL_S)
-            if not self._engine_runs:
-                continue
-            if not await trio.to_thread.run_sync(self._engine.is_alive):
+            if self._engine_runs and not await trio.to_thread.run_sync(self._engine.is_alive):
                 self._engine_runs = False
                 self._engine_lost.set()
                 self.engine_problem = "Spark ended"

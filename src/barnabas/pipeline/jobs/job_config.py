@@ -31,7 +31,8 @@ _OWN_KINDS: Final = {
     "barnabas.SparkSource": JobKind.SPARK_SOURCE,
 }
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_OWN: Final = "own"
+ISOLATION: Final = "isolation"
+OWN: Final = "own"
 _APPLICATION: Final = "application."
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 
@@ -131,15 +132,20 @@ def job_plan(
         slice_ms=_number(parsed.get("transaction.boundary.interval.ms") or parsed["slice.ms"]),
         transaction_timeout_ms=_timeout_ms(timeout_ms),
         records_per_second_max=_number(parsed["records.per.second.max"]),
-        spark_properties=_own_application(properties, str(parsed["isolation"])),
-        is_isolated=parsed["isolation"] == _OWN,
+        spark_properties=_own_application(properties, kind, str(parsed[ISOLATION])),
+        is_isolated=parsed[ISOLATION] == OWN,
     )
 
 
-def _own_application(properties: Mapping[str, str], isolation: str) -> dict[str, str]:
+def _own_application(
+    properties: Mapping[str, str], kind: JobKind, isolation: str
+) -> dict[str, str]:
     """Return the properties of a job's own application. Raises ConfigValueError."""
     found = with_prefix(properties, _APPLICATION)
-    if found and isolation != _OWN:
+    if kind is JobKind.VIEW and isolation == OWN:
+        reason = "A view needs no Spark application: remove the property"
+        raise ConfigValueError.of(ISOLATION, isolation, reason)
+    if found and isolation != OWN:
         name, value = next(iter(found.items()))
         reason = "Properties of an application need isolation=own: other jobs share the runner's"
         raise ConfigValueError.of(_APPLICATION + name, value, reason)

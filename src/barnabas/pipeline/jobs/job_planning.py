@@ -15,8 +15,16 @@ from barnabas.pipeline.connect.config_types import ConfigValueError
 from barnabas.pipeline.connect.connector_definitions import TASKS_MAX_DEFAULT
 from barnabas.pipeline.connect.connector_validation import find_connector
 from barnabas.pipeline.connect.plugin_registry import Plugin, PluginKind, PluginRegistry
-from barnabas.pipeline.delivery.job_plan import JobPlan
-from barnabas.pipeline.jobs.job_config import RunnerDefaults, full_properties, job_plan
+from barnabas.pipeline.connect.rest_errors import ConnectRestError
+from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan
+from barnabas.pipeline.jobs.job_config import (
+    ISOLATION,
+    OWN,
+    RunnerDefaults,
+    full_properties,
+    job_kind,
+    job_plan,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +58,16 @@ class JobPlanner:
         self.registry = registry
         self.providers = providers
         self.defaults = defaults
+
+    def needs_session(self, config: Mapping[str, str | None]) -> bool:
+        """True when a job with this configuration runs in the session that jobs share."""
+        if config.get(ISOLATION) == OWN:
+            return False
+        try:
+            plugin = find_connector(self.registry, full_properties(config, {}))
+        except ConnectRestError:
+            return True  # planning the job says what is wrong
+        return job_kind(plugin) is not JobKind.VIEW
 
     def plan(self, spec: JobSpec, generation: int) -> PlannedJob:
         """Return the plan of a job.

@@ -10,19 +10,23 @@ class JobEngine(Protocol):
     """Starts jobs; `barnabas.pipeline.spark.engine` has the one that runs on Spark."""
 
     def start(self) -> None:
-        """Get ready to run jobs. Raises an exception that says why it cannot."""
+        """Start the session that jobs share. Raises an exception that says why it cannot."""
         ...
 
     def stop(self) -> None:
-        """Stop all jobs, then the engine."""
+        """Stop all jobs, then the session."""
+        ...
+
+    def end_session(self) -> None:
+        """Clean up after a session that ended by itself. Jobs that do not need it continue."""
         ...
 
     def is_alive(self) -> bool:
-        """True while the engine runs and answers."""
+        """True while the session runs and answers."""
         ...
 
     def start_job(self, plan: JobPlan) -> RunningJob:
-        """Start a job. Raises an exception that says why it cannot."""
+        """Start a job, which may need the session. Raises an exception that says why it cannot."""
         ...
 
     def forget_state(

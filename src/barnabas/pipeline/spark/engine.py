@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
 from barnabas.pipeline.delivery.checkpoint_files import checkpoint_of
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RunningJob
 from barnabas.pipeline.delivery.spark_library import SparkSession
@@ -41,15 +39,23 @@ class Engine:
                 self._process = SparkProcess.start(self._settings)
 
     def stop(self) -> None:
-        """Stop all jobs, then the driver JVM."""
+        """Stop all jobs at the same time, then the driver JVM."""
         with self._lock:
             jobs, self._jobs = self._jobs, []
             process, self._process = self._process, None
-        if process is None:
-            return
-        if process.is_alive():
-            _stop_all(jobs)
-        process.stop()
+        if process is None or not process.is_alive():
+            jobs = [job for job in jobs if not job.plan.needs_session]
+        _stop_all(jobs)
+        if process is not None:
+            process.stop()
+
+    def end_session(self) -> None:
+        """Clean up after a session that ended by itself. Jobs that do not need it continue."""
+        with self._lock:
+            self._jobs = [job for job in self._jobs if not job.plan.needs_session]
+            process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
     def is_alive(self) -> bool:
         """True while the driver JVM runs and answers."""
@@ -93,8 +99,7 @@ class Engine:
 
         job: RunningJob
         if plan.is_isolated:
-            job = own_application.start(self._settings, attrs.evolve(plan, is_isolated=False))
-            return self._kept(job)
+            return self._kept(own_application.start(self._settings, plan))
         if plan.kind is JobKind.VIEW:
             job = view_job.start(plan, self._view_directory)
         elif plan.kind is JobKind.SOURCE:

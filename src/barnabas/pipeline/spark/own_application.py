@@ -5,6 +5,7 @@ of JSON, and ends with its input: so it does not outlive the runner.
 """
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -15,18 +16,26 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
-from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.spark import application_messages
 from barnabas.pipeline.spark.session import SessionSettings
 
 _MAIN: Final = "barnabas.pipeline.spark.application_process"
 _START_TIMEOUT_S: Final = 180.0
+_DEPLOY_MODE: Final = "spark.submit.deployMode"
+_OF_DRIVER: Final = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+"""What ties a runner to the JVM of spark-submit: the application starts its own."""
 _EXIT_TIMEOUT_S: Final = 35.0
 """The driver JVM of the process has 30 seconds."""
 
 
 def start(settings: SessionSettings, plan: JobPlan) -> "OwnApplication":
     """Start the application and its job. Raises JobStartError."""
+    if settings.properties.get(_DEPLOY_MODE) == "cluster":
+        raise refused(
+            "isolation=own is not possible in a runner that was submitted with --deploy-mode "
+            "cluster: use isolation=shared, or submit another runner with its own group.id"
+        )
     directory = settings.work_directory / f"own-{plan.name}-{plan.generation}"
     directory.mkdir(parents=True, exist_ok=True)
     job = OwnApplication(plan)
@@ -41,6 +50,7 @@ def _of_job(settings: SessionSettings, plan: JobPlan, directory: Path) -> Sessio
         settings,
         work_directory=directory,
         application=f"barnabas {plan.name}",
+        is_submitted=False,
         master=own.pop("spark.master", settings.master),
         driver_memory=own.pop("spark.driver.memory", settings.driver_memory),
         properties={**settings.properties, **own},
@@ -67,11 +77,16 @@ class OwnApplication:
     def spawn(self, settings: SessionSettings) -> None:
         """Start the process; return once its job runs. Raises JobStartError."""
         process = subprocess.Popen(
-            [sys.executable, "-m", _MAIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={name: text for name, text in os.environ.items() if name not in _OF_DRIVER},
         )
         self._process = process
         if process.stdin is not None:
-            process.stdin.write(application_messages.encode_start(settings, self._plan) + b"\n")
+            # The job does not need another application in there.
+            plan = attrs.evolve(self._plan, is_isolated=False)
+            process.stdin.write(application_messages.encode_start(settings, plan) + b"\n")
             process.stdin.flush()
         threading.Thread(target=self._read, args=(process,), daemon=True).start()
         if not self._told.wait(_START_TIMEOUT_S):

@@ -24,11 +24,12 @@ from barnabas.pipeline.spark import (
 )
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+_LOG_OPTION: Final = "-Dlog4j2.configurationFile="
 _JVM_OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
-    f"-Dlog4j2.configurationFile={_LOG_SETTINGS}",
+    f"{_LOG_OPTION}{_LOG_SETTINGS}",
 )
 _EXIT_TIMEOUT_S: Final = 30.0
 _FILE_MANAGER: Final = (
@@ -69,6 +70,8 @@ class SessionSettings:
     """True for commands that end within a minute: the JVM compiles less."""
     properties: Mapping[str, str] = attrs.field(factory=dict[str, str])
     """Spark's own settings (`spark.*`), which go before those of this module."""
+    is_submitted: bool = False
+    """True in a runner that spark-submit started: the driver JVM runs, with its properties."""
 
     @property
     def is_local(self) -> bool:
@@ -105,6 +108,8 @@ class SparkProcess:
     def start(cls, settings: SessionSettings) -> "SparkProcess":
         """Start the JVM and its session. Raises SparkUnavailableError."""
         check(settings)
+        if settings.is_submitted:
+            return cls(_attached(settings), None)
         try:
             jars = jar_cache.find_or_fetch(
                 settings.cache_directory, table_formats.packages(settings.formats)
@@ -135,15 +140,18 @@ class SparkProcess:
             return False
 
     def stop(self) -> None:
-        """Stop the session and the JVM, and keep the class-data archive that it wrote."""
+        """Stop the session and its JVM, and keep the class-data archive that it wrote.
+
+        The JVM of spark-submit ends after this process, which it started.
+        """
         with contextlib.suppress(Exception):
             self.session.stop()
-        with contextlib.suppress(Exception):
-            self._gateway.shutdown()
-        self._forget_gateway()
         java = self._java
         if java is None:
             return
+        with contextlib.suppress(Exception):
+            self._gateway.shutdown()
+        self._forget_gateway()
         if java.stdin is not None:
             java.stdin.close()
         try:
@@ -160,6 +168,21 @@ class SparkProcess:
         context = pyspark().SparkContext
         context._gateway = None
         context._jvm = None
+
+
+def _attached(settings: SessionSettings) -> SparkSession:
+    """Return a session in the JVM that has started this process, which has all properties."""
+    configuration = pyspark().SparkConf(loadDefaults=False)
+    configuration.set("spark.sql.warehouse.dir", str(settings.work_directory / "warehouse"))
+    try:
+        return pyspark("sql").SparkSession.builder.config(conf=configuration).getOrCreate()
+    except Exception as error:  # the JVM may be gone
+        raise SparkUnavailableError(f"the session did not start: {error}") from error
+
+
+def without_local_files(java_options: str) -> str:
+    """Return the options of a JVM without those that name files of this host."""
+    return " ".join(each for each in java_options.split() if not each.startswith(_LOG_OPTION))
 
 
 def _environment(settings: SessionSettings) -> dict[str, str]:

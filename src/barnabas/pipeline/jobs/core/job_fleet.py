@@ -24,6 +24,8 @@ class WantedJob:
 
     spec: Any
     target: TargetState
+    needs_engine: bool = True
+    """False for a job that runs beside the engine."""
 
 
 @attrs.frozen
@@ -59,8 +61,8 @@ class JobFleet:
 
     @property
     def needs_engine(self) -> bool:
-        """True when a job is to run."""
-        return any(job.wants_to_run for job in self.jobs.values())
+        """True when a job is to run that cannot run without the engine."""
+        return any(job.waits_for_engine for job in self.jobs.values())
 
     def desire(self, wanted: Mapping[str, WantedJob], now: float) -> list[FleetEffect]:
         """Take in all jobs that are wanted; jobs that are missing are stopped and removed."""
@@ -71,7 +73,9 @@ class JobFleet:
                 removed = job.desire(None, TargetState.STOPPED, now)
                 effects += self._of(name, removed)
         for name, each in wanted.items():
-            effects += self._of(name, self._job(name, now).desire(each.spec, each.target, now))
+            job = self._job(name, now)
+            desired = job.desire(each.spec, each.target, now, needs_engine=each.needs_engine)
+            effects += self._of(name, desired)
         return effects
 
     def _job(self, name: str, now: float) -> JobSupervision:
@@ -88,7 +92,7 @@ class JobFleet:
         return self._all(now, JobSupervision.engine_up)
 
     def engine_down(self, now: float) -> list[FleetEffect]:
-        """Take in that the engine and all runs ended."""
+        """Take in that the engine and all its runs ended."""
         self._engine_is_up = False
         return self._all(now, JobSupervision.engine_down)
 

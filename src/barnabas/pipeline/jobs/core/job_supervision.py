@@ -7,7 +7,8 @@
 
 Methods take an event and the time in seconds, and return the effects to carry out in order. A start
 cannot be interrupted: what is no longer wanted is stopped once it has started. Every start has a
-number, so events of an earlier run are ignored.
+number, so events of an earlier run are ignored. A job that does not need the engine starts without
+it, and stays when it ends.
 """
 
 from enum import Enum
@@ -114,10 +115,12 @@ class JobSupervision:
         self.last_failure: Failure | None = None
         self._policy = policy
         self._engine_is_up = False
+        self._needs_engine = True
         self._spec: Any = None
         self._target = TargetState.STOPPED
         self._run = 0
         self._run_spec: Any = None
+        self._run_needs_engine = True
         self._started_at = 0.0
         self._restart_wanted = False
         self._reported: ReportState | None = None
@@ -133,14 +136,21 @@ class JobSupervision:
         return self._spec is not None and self._target is TargetState.STARTED
 
     @property
+    def waits_for_engine(self) -> bool:
+        """True for a job that is to run and cannot run without the engine."""
+        return self.wants_to_run and self._needs_engine
+
+    @property
     def target(self) -> TargetState:
         """The state that is wanted of the job."""
         return self._target
 
-    def desire(self, spec: Any, target: TargetState, now: float) -> list[Effect]:
+    def desire(
+        self, spec: Any, target: TargetState, now: float, *, needs_engine: bool = True
+    ) -> list[Effect]:
         """Take in the wanted job: what to run, None after its removal, and whether to run it."""
         is_new = spec != self._spec or target is not self._target
-        self._spec, self._target = spec, target
+        self._spec, self._target, self._needs_engine = spec, target, needs_engine
         if is_new and self.phase in (Phase.WAITING, Phase.FAILED):
             self._clear_failures()
             self.phase = Phase.IDLE
@@ -154,7 +164,8 @@ class JobSupervision:
     def engine_down(self, now: float) -> list[Effect]:
         """Take in that the engine and all its runs ended."""
         self._engine_is_up = False
-        if self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+        is_run = self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+        if is_run and self._run_needs_engine:
             self.phase = Phase.IDLE
         return self._reconcile(now)
 
@@ -238,12 +249,12 @@ class JobSupervision:
         if self._target is not TargetState.STARTED:
             self._clear_failures()
             return self._report(JobState(self._target.value))
-        if not self._engine_is_up:
+        if self._needs_engine and not self._engine_is_up:
             return self._report(JobState.UNASSIGNED)
         self.phase = Phase.STARTING
         self._restart_wanted = False
         self._run += 1
-        self._run_spec = self._spec
+        self._run_spec, self._run_needs_engine = self._spec, self._needs_engine
         return [StartRun(self._spec, self._run)]
 
     def _clear_failures(self) -> None:

@@ -51,10 +51,7 @@ def _difference(stored: Value, signature: Mapping[str, Value]) -> str:
         for name in sorted({*kept, *signature})
         if kept.get(name) != signature.get(name)
     ]
-    return (
-        f"the stored state is not one of {_name(signature)}: {'; '.join(differences)}. Keep the "
-        "query as it was, or start it with a new checkpoint"
-    )
+    return f"the stored state is not one of {_name(signature)}: {'; '.join(differences)}"
 
 
 def _name(signature: Mapping[str, Value]) -> str:

@@ -1,0 +1,124 @@
+"""The options of a runner of pipelines, which `barnabas pipelines` and its `submit` have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+from barnabas.cli.client_options import pairs
+from barnabas.cli.http_options import http_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.pipeline.jobs.runner_settings import RunnerSettings
+    from barnabas.pipeline.spark.session import SessionSettings
+
+_MASTER = "spark.master"
+_MEMORY = "spark.driver.memory"
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Spark sets it for the program that spark-submit runs."""
+
+_OPTIONS = (
+    click.option(
+        "--bootstrap",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Brokers of the Kafka cluster. [default: 127.0.0.1:9092]",
+    ),
+    click.option(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8083",
+        show_default=True,
+        help="Where clients of Connect's REST API connect; port 0 takes a free one.",
+    ),
+    click.option(
+        "--config",
+        "file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Properties of the runner: group, topics, security, converters.",
+    ),
+    click.option(
+        "--set",
+        "settings_pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property; repeatable.",
+    ),
+    click.option(
+        "--spark",
+        "spark_pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of Spark, such as spark.master=spark://HOST:7077; repeatable.",
+    ),
+    click.option(
+        "--advertised-url", metavar="URL", help="Where other runners' clients reach this one."
+    ),
+)
+
+
+@attrs.frozen
+class Given:
+    """The options of a runner as they were given."""
+
+    bootstrap: str | None
+    listen: str
+    file: Path | None
+    settings_pairs: tuple[str, ...]
+    spark_pairs: tuple[str, ...]
+    advertised_url: str | None
+
+
+def runner_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options to a command; it gets them as `given`, with those of `http_options`."""
+
+    def run(
+        bootstrap: str | None,
+        listen: str,
+        file: Path | None,
+        settings_pairs: tuple[str, ...],
+        spark_pairs: tuple[str, ...],
+        advertised_url: str | None,
+        **others: object,
+    ) -> int:
+        given = Given(bootstrap, listen, file, settings_pairs, spark_pairs, advertised_url)
+        return command(given=given, **others)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__dict__.update(command.__dict__)
+    found: Callable[..., int] = http_options(run)
+    for option in reversed(_OPTIONS):
+        found = option(found)
+    return found
+
+
+def runner_settings(given: Given) -> RunnerSettings:
+    """Return the runner's settings: the options over the file. Raises ConfigError."""
+    from barnabas.pipeline.jobs.runner_settings import RunnerSettings
+
+    overrides = pairs(given.settings_pairs, "--set") | pairs(given.spark_pairs, "--spark")
+    if given.bootstrap is not None:
+        overrides["bootstrap.servers"] = given.bootstrap
+    return RunnerSettings.load(given.file, overrides)
+
+
+def session_settings(settings: RunnerSettings, directory: Path) -> SessionSettings:
+    """Return the settings of the Spark session."""
+    from barnabas.pipeline.spark.session import SessionSettings
+
+    properties = dict(settings.spark_properties)
+    return SessionSettings(
+        work_directory=directory,
+        checkpoint_directory=settings.checkpoint_directory,
+        properties={k: v for k, v in properties.items() if k not in (_MASTER, _MEMORY)},
+        master=properties.get(_MASTER, "local[*]"),
+        driver_memory=properties.get(_MEMORY, "1g"),
+        formats=settings.lake_formats,
+        is_submitted=_GATEWAY in os.environ,
+    )

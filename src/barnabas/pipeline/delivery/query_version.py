@@ -1,0 +1,202 @@
+"""The version of a job with state: what its state depends on, kept beside the checkpoint.
+
+A job that is changed keeps its state when the state means the same to the new version: filters,
+conversions, output columns and targets may change. Other sources, groups, aggregates, windows or
+joins do not fit: Spark would refuse some of them without naming the difference, and take others,
+such as a window of another length, for the old ones.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from barnabas.pipeline.delivery import frame_sources
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.job_plan import REBUILD
+from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.task_failures import refused
+
+FILE: Final = "barnabas-version.json"
+
+_FORMAT: Final = 1
+_UNNAMED: Final = re.compile(
+    r"#\d+L?|@[0-9a-f]{5,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|-T\d+ms"
+)
+"""The ids of columns, objects and nodes, which differ in each process, and the delays of
+watermarks, which may change."""
+_SLIDE: Final = re.compile(r"% (\d+)\)")
+_LENGTH: Final = re.compile(r"\) \+ (\d+)\), LongType, TimestampType\)")
+_OFFSET: Final = re.compile(r", LongType\) - (\d+)\) %")
+_GAP: Final = re.compile(r" \+ cast\(([^()]*) as interval\)")
+_US: Final = 1_000
+_FIELDS_MAX: Final = 10_000
+_WINDOWS: Final = ("window", "session_window")
+
+
+@attrs.frozen
+class QueryVersion:
+    """One version of a job."""
+
+    parts: Mapping[str, str]
+    """What the state depends on, by the names that messages use."""
+    digest: str
+    """Changes with everything that decides the rows of an epoch, as far as it is known."""
+    spark: str
+    """The version of Spark whose texts the parts have; empty when they are not Spark's."""
+
+    def encode(self) -> bytes:
+        """Return the content of the file."""
+        fields = {"format": _FORMAT, "parts": dict(self.parts)}
+        return json.dumps({**fields, "digest": self.digest, "spark": self.spark}).encode()
+
+
+def decode(content: bytes) -> QueryVersion | None:
+    """Return the version in a file, None for a file of another release."""
+    try:
+        fields: Any = json.loads(content)
+        if fields["format"] != _FORMAT:
+            return None
+        parts = {str(name): str(text) for name, text in fields["parts"].items()}
+        return QueryVersion(parts, str(fields["digest"]), str(fields["spark"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def of_properties(parts: Mapping[str, str], properties: Mapping[str, str]) -> QueryVersion:
+    """Return the version of a job that its properties describe."""
+    return QueryVersion(parts, _digest(sorted(properties.items())), "")
+
+
+def of_frame(frame: DataFrame, output_mode: str) -> QueryVersion:
+    """Return the version of a query that a DataFrame describes.
+
+    The code of a user's Python functions is not seen, only their names.
+    """
+    nodes = frame_sources.plan_nodes(frame)
+    windows = _windows(nodes)
+    stateful = [_shown(node, windows) for node in nodes if frame_sources.keeps_state(node)]
+    sources = frame_sources.source_names(frame)
+    parts = {"sources": ", ".join(sources), "output mode": output_mode}
+    parts |= {f"state {number}": text for number, text in enumerate(reversed(stateful), 1)}
+    inner = [_text(node) for node in nodes if int(node.children().size()) > 0]
+    return QueryVersion(parts, _digest([sources, inner]), str(pyspark("version").__version__))
+
+
+def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: bool) -> None:
+    """Raise JobStartError when a version does not fit the state; otherwise keep it there.
+
+    `is_partly_written` means that some tasks have written the newest epoch and others have not.
+    """
+    content = files.content_of(FILE) if files.query_id() is not None else None
+    stored = None if content is None else decode(content)
+    if stored is not None:
+        if found := differences(stored, version):
+            raise refused(
+                f"the query does not fit its state: {'; '.join(found)}; bring the earlier version "
+                f"back, or {REBUILD}"
+            )
+        if is_partly_written and stored.digest != version.digest:
+            raise refused(
+                f"epoch {files.newest_epoch()} is written in part, by another version of the "
+                f"query: run that version until the epoch is complete, or {REBUILD}"
+            )
+    if stored != version:
+        files.write(FILE, version.encode())
+
+
+def differences(stored: QueryVersion, version: QueryVersion) -> list[str]:
+    """Return what differs between the version that wrote a state and another one."""
+    is_comparable = stored.spark == version.spark
+    return [
+        f"{name} is {_quoted(stored.parts.get(name))} in the state and "
+        f"{_quoted(version.parts.get(name))} in the query"
+        for name in dict.fromkeys([*stored.parts, *version.parts])
+        if stored.parts.get(name) != version.parts.get(name)
+        and (is_comparable or not name.startswith("state "))
+    ]
+
+
+def _quoted(text: str | None) -> str:
+    return "absent" if text is None else f"'{text}'"
+
+
+def _shown(node: Any, windows: Mapping[int, str]) -> str:
+    """Return the text of an operator with state."""
+    name = str(node.nodeName())
+    if name == "Aggregate":
+        groups = ", ".join(_expressions(node.groupingExpressions(), windows))
+        results = ", ".join(_results(node, windows))
+        return f"aggregate of {results} by {groups}"
+    if name == "Join":
+        return f"join {_text(node).removeprefix('Join ')}"
+    if name.startswith("Deduplicate"):
+        keys = ", ".join(_expressions(node.keys(), windows))
+        return f"deduplication by {keys}"
+    return name
+
+
+def _results(node: Any, windows: Mapping[int, str]) -> Iterator[str]:
+    """Yield the aggregates, without the groups, with their types and without their names."""
+    groups = set(_expressions(node.groupingExpressions(), windows))
+    for each in _items(node.aggregateExpressions()):
+        inner = each.child() if str(each.nodeName()) == "Alias" else each
+        text = _expression(inner, windows)
+        if text not in groups:
+            yield f"{text} {inner.dataType().simpleString()}"
+
+
+def _expressions(sequence: Any, windows: Mapping[int, str]) -> list[str]:
+    return [_expression(each, windows) for each in _items(sequence)]
+
+
+def _expression(expression: Any, windows: Mapping[int, str]) -> str:
+    if str(expression.nodeName()) == "AttributeReference":
+        window = windows.get(int(expression.exprId().id()))
+        if window is not None:
+            return window
+    return _UNNAMED.sub("", str(expression.toString()))
+
+
+def _windows(nodes: Sequence[Any]) -> dict[int, str]:
+    """Return the texts of windows of time by the ids of their columns."""
+    found: dict[int, str] = {}
+    for node in nodes:
+        name = str(node.nodeName())
+        if name == "Project":
+            for each in _items(node.projectList()):
+                if str(each.nodeName()) == "Alias" and str(each.name()) in _WINDOWS:
+                    found[int(each.exprId().id())] = window_text(str(each.child().toString()))
+        elif name == "Expand":  # of windows that overlap
+            for each in _items(node.output()):
+                if str(each.name()) in _WINDOWS:
+                    found[int(each.exprId().id())] = window_text(_text(node))
+    return found
+
+
+def window_text(expression: str) -> str:
+    """Return a window in short: Spark has replaced it by an expression for its bounds."""
+    text = _UNNAMED.sub("", expression)
+    slide, length, offset = _SLIDE.search(text), _LENGTH.search(text), _OFFSET.search(text)
+    if slide and length and offset:
+        lengths = (int(found[1]) / _US for found in (length, slide, offset))
+        return "window({:g} ms every {:g} ms from {:g} ms)".format(*lengths)
+    if gap := _GAP.search(text):
+        return f"session_window({gap[1]})"
+    return text
+
+
+def _text(node: Any) -> str:
+    return _UNNAMED.sub("", str(node.simpleString(_FIELDS_MAX))).lstrip("~")
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Yield the items of a sequence of Scala."""
+    return frame_sources.items_of(sequence)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
