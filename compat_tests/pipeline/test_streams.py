@@ -433,3 +433,73 @@ def test_groups_fold_in_sessions_sliding_windows_and_without_windows(app, record
 
 def _session(key: str, start_ms: int, end_ms: int) -> bytes:
     return key.encode() + struct.pack(">qq", end_ms, start_ms)
+
+
+def numbered(failing: str = "") -> ks.Processor:
+    class Numbered:  # Spark's workers cannot import the test's module
+        """Numbers the records of a key."""
+
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> list[ks.Record]:
+            if record.value == failing:
+                raise ValueError(failing)
+            numbers = context.store("numbers")
+            numbers[record.key] = numbers.get(record.key, 0) + 1
+            return [ks.Record(record.key, f"{record.value} {numbers[record.key]}")]
+
+    return Numbered()
+
+
+def test_foreign_key_joins_and_processors_continue_from_their_state(app, records, topics) -> None:
+    people, teams, joined, counts, seen = (
+        topics.create(each, partitions=2) for each in ("people", "teams", "joined", "counts", "s")
+    )
+    name = f"{people}-state"
+
+    def described(version: int = 1) -> ks.App:
+        found = app(name)
+        table = found.table(people, key=ks.String(), value=ks.String())
+        titles = found.table(teams, key=ks.String(), value=ks.String())
+        found.write(
+            table.left_join(titles, on="value", value="left || coalesce(right, '-')"), joined
+        )
+        found.write(table.group_by("value").count(), counts, value=ks.Long())
+        stream = found.topic(people, key=ks.String(), value=ks.String())
+        found.write(stream.process(numbered(), state="numbers", version=version), seen)
+        return found
+
+    def newest(topic: str) -> dict[Any, Any]:
+        return dict(pairs(sorted(records.all(topic), key=lambda each: each.offset())))
+
+    records.send(people, ("a", "x", 1_000), ("b", "x", 1_100), ("c", "y", 1_200))
+    records.send(teams, ("x", "X", 1_000), partition=1)
+    one, two = struct.pack(">q", 1), struct.pack(">q", 2)
+    with described():
+        eventually(lambda: newest(joined) == {b"a": b"xX", b"b": b"xX", b"c": b"y-"})
+        eventually(lambda: newest(counts) == {b"x": two, b"y": one})
+        eventually(lambda: newest(seen) == {b"a": b"x 1", b"b": b"x 1", b"c": b"y 1"})
+    records.send(teams, ("x", "X2", 2_000), ("y", "Y", 2_000))
+    records.send(people, ("b", "y", 2_000))
+    with described():
+        eventually(lambda: newest(joined) == {b"a": b"xX2", b"b": b"yY", b"c": b"yY"})
+        eventually(lambda: newest(counts) == {b"x": one, b"y": two})
+        eventually(lambda: newest(seen)[b"b"] == b"y 2")
+    assert sorted(value for _, value in pairs(records.all(seen))) == [
+        b"x 1", b"x 1", b"y 1", b"y 2"
+    ]  # fmt: skip
+    records.send(people, ("a", "z", 3_000))
+    with (
+        pytest.raises(ks.StreamFailedError, match="version is 1 in the state and 2 in the query"),
+        described(version=2) as changed,
+    ):
+        changed.wait(90)
+
+
+def test_processor_that_raises_ends_the_app_and_names_the_key(app, records, topics) -> None:
+    source, target = topics.create("in"), topics.create("out")
+    records.send(source, ("k1", "1"), ("k2", "bad"))
+    failing = app()
+    stream = failing.topic(source, key=ks.String(), value=ks.String())
+    failing.write(stream.process(numbered(failing="bad"), state="numbers"), target)
+    message = r"Numbered\.process raised ValueError for key b'k2': bad"
+    with pytest.raises(ks.StreamFailedError, match=message), failing:
+        failing.wait(90)

@@ -36,9 +36,16 @@ PATHS = 5
 WAIT_S = 240.0
 
 
+def example(part: str) -> str:
+    """Return the page's block of Python that has a text."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (found,) = [block for block in blocks if part in block]
+    return found
+
+
 def tutorial() -> str:
     """Return the app of the page's tutorial, with the example of plain PySpark in it."""
-    script, plain, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    script, plain = example("app = ks.App("), example("requests.df")
     return script.replace("\napp.run()", f"\n{plain}\napp.run()")
 
 
@@ -218,10 +225,27 @@ def clicks_of(bootstrap: str) -> dict[str, int]:
 
 
 def test_driver_example_runs_without_kafka(engine) -> None:
-    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[2]
-    assert "ks.TestDriver(describe)" in example
-    driver = example.replace("TestDriver(describe)", "TestDriver(describe, session=session)")
+    code = example("ks.TestDriver(describe)")
+    driver = code.replace("TestDriver(describe)", "TestDriver(describe, session=session)")
     exec(driver, {"ks": streams, "session": engine.session})
+
+
+def test_example_of_tables_and_processors_runs_without_kafka(engine) -> None:
+    names: dict[str, Any] = {}
+    exec(example("class Idle:"), names)
+    text = {"key": streams.String(), "value": streams.String()}
+    with streams.TestDriver(names["describe"], session=engine.session) as driver:
+        driver.pipe("teams", ("x", "Crew", 0), ("y", "Cooks", 0))
+        ann = {"name": "Ann", "team": "x", "pay": 7}
+        driver.pipe("people", ("1", ann, 1_000))
+        driver.pipe("logins", ("1", "in", 1_000), ("2", "in", 400_000))
+        assert driver.table("titles", **text) == {"1": "Ann, Crew"}
+        driver.pipe("people", ("1", {**ann, "team": "y"}, 70_000))
+        assert driver.table("titles", **text) == {"1": "Ann, Cooks"}
+        pay = driver.table("pay", key=streams.String(), value=streams.Long())
+        assert pay == {"x": 0, "y": 7}
+        assert driver.table("names", **text) == {"1": "Ann"}
+        assert driver.read("idle", **text) == [streams.TestRecord("1", "idle", 400_000)]
 
 
 def updates(bootstrap: str, requests: Requests) -> dict[tuple[str, int], list[int]]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, StateMismatchError
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import StreamAggregate, counting
@@ -184,7 +185,7 @@ def test_state_of_other_buckets_is_refused() -> None:
     first.run([Row(key(1), b"v", 1)])
     second = Buckets(plan_of(JOIN, buckets=2))
     second.states = {0: first.states[0], 1: first.states[0]}
-    with pytest.raises(StateMismatchError, match="buckets is 1 in the state and 2 in the query"):
+    with pytest.raises(TaskFailureError, match="buckets is 1 in the state and 2 in the query"):
         second.run([Row(key(1), b"v", 1)])
 
 

@@ -6,10 +6,13 @@ another that no name of an earlier version is missing.
 
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
+import attrs
 import click
 
 import barnabas.testing
+from barnabas import streams
 from barnabas.cli.main import cli
 from barnabas.config import BROKER_PROPERTIES, TOPIC_PROPERTIES
 from barnabas.config.properties.client_metrics_properties import CLIENT_METRICS_PROPERTIES
@@ -52,6 +55,13 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     yield from walk(cli, "barnabas")
 
 
+# Fields of streams that operators read, and what an app calls; users have `df` and the operators.
+_INTERNAL_NAMES = (
+    *("followed", "frame", "has_new_keys", "inputs", "output_mode"),
+    *("start_job", "watch"),
+)
+
+
 def testing() -> Iterator[tuple[str, list[str]]]:
     """Yield each public class for tests with its public members."""
     for module, names in (
@@ -60,14 +70,33 @@ def testing() -> Iterator[tuple[str, list[str]]]:
         (history, ["History", "Operation", "Outcome", "Kind", "Anomaly", "check"]),
     ):
         for name in names:
-            found = getattr(module, name)
-            members = [] if inspect.isfunction(found) else [
-                member
-                for owner in _package_classes(found)
-                for member in [*vars(owner), *getattr(owner, "__annotations__", {})]
-                if not member.startswith("_")
-            ]  # fmt: skip
-            yield f"{module.__name__}.{name}", sorted(set(members))
+            yield f"{module.__name__}.{name}", _members(getattr(module, name))
+
+
+def streaming() -> Iterator[tuple[str, list[str]]]:
+    """Yield each public name of `barnabas.streams` with its public members."""
+    for name in streams.__all__:
+        found = getattr(streams, name)
+        is_serde = inspect.isclass(found) and issubclass(found, streams.Serde)
+        if is_serde and found is not streams.Serde:
+            fields = attrs.fields(found) if attrs.has(found) else ()
+            members = sorted(str(field.alias) for field in fields)
+        else:
+            members = [each for each in _members(found) if each not in _INTERNAL_NAMES]
+        yield f"barnabas.streams.{name}", members
+
+
+def _members(found: Any) -> list[str]:
+    """Return the public members of a class; a function has none."""
+    if inspect.isfunction(found):
+        return []
+    members = [
+        member
+        for owner in _package_classes(found)
+        for member in [*vars(owner), *getattr(owner, "__annotations__", {})]
+        if not member.startswith("_")
+    ]
+    return sorted(set(members))
 
 
 def _package_classes(found: type) -> list[type]:
@@ -80,7 +109,7 @@ def names() -> Iterator[str]:
     for command, options in commands():
         yield command
         yield from (f"{command} {option}" for option in options)
-    for owner, members in testing():
+    for owner, members in (*testing(), *streaming()):
         yield owner
         yield from (f"{owner}.{member}" for member in members)
     for kind, table in properties():
@@ -109,6 +138,12 @@ def page() -> Iterator[str]:
     yield "## For tests"
     yield ""
     for owner, members in testing():
+        shown = ", ".join(f"`{member}`" for member in members)
+        yield f"- `{owner}`{': ' if shown else ''}{shown}"
+    yield ""
+    yield "## Streams"
+    yield ""
+    for owner, members in streaming():
         shown = ", ".join(f"`{member}`" for member in members)
         yield f"- `{owner}`{': ' if shown else ''}{shown}"
     yield ""

@@ -244,7 +244,7 @@ def foreign_key(*, is_left: bool) -> Topology:
         right = [row for row in rows if row.side is Side.RIGHT]
         wanted = run("subscribe", ForeignKeySubscribe(reference, is_left), left)
         answers = run("lookup", ForeignKeyLookup(), [*wanted, *right])
-        return run("respond", ForeignKeyRespond(pair, is_left), [*left, *answers])
+        return run("respond", ForeignKeyRespond(pair, is_left), answers)
 
     return Topology(flow, sides=2, partitions=1, is_table=True, has_times=False)
 

@@ -20,14 +20,26 @@ pytestmark = [
 
 SEEDS = (11, 23)
 TOPICS = ("left", "right")
-ONE_TOPIC = ("stream-filter", "stream-map-values", "stream-flat-map", "branch")
+ONE_TOPIC = (
+    *("stream-filter", "stream-map-values", "stream-flat-map", "branch"),
+    *("dedupe", "running-total"),
+)
 STREAMS = (*ONE_TOPIC, "merge", "stream-table-inner", "stream-table-left")
-ONE_TABLE = ("count", "reduce", "table-filter", "table-map-values", "sliding-count")
-TABLES = (*ONE_TABLE, "table-table-outer")
+ONE_TABLE = (
+    *("count", "reduce", "table-filter", "table-map-values", "sliding-count"),
+    *("table-count", "table-aggregate", "table-reduce", "time-limit"),
+)
+TABLES = (*ONE_TABLE, "table-table-outer", "foreign-key-inner", "foreign-key-left")
+# The time of a result depends on the order of rows with one time.
+WITHOUT_TIMES = ("foreign-key-inner", "foreign-key-left")
 SLIDING = ks.sliding("100 milliseconds", grace="30 milliseconds")
 PAUSE_MS = 10_000
 """The time between two cases, so that the second one is not late."""
 HEAD = "substring_index(value, ':', 1)"
+REFERENCE = f"nullif({HEAD}, '')"
+GAP_MS = 50
+FLUSH = Row(b"end", "end", PAUSE_MS * (len(SEEDS) + 1), offset=1_000_000)
+"""A last record, whose time ends what suppress holds back."""
 TEXT = {"key": ks.String(), "value": ks.String()}
 
 
@@ -65,13 +77,71 @@ def describe_kernels(app: ks.App, left: ks.Stream, table: ks.Table) -> None:
     app.write(left.left_join_table(other, value=pair), "stream-table-left")
     app.write(table.outer_join(other, value=pair), "table-table-outer")
     app.write(left.group_by_key().reduce(lambda total, value: f"{total}+{value}"[-40:]), "reduce")
+    describe_tables(app, left, table, other, pair)
     counts = left.window(SLIDING).count()
     app.write(counts.map_values("cast(value AS STRING)"), "sliding-count")
 
 
+def describe_tables(
+    app: ks.App, left: ks.Stream, table: ks.Table, other: ks.Table, pair: str
+) -> None:
+    app.write(table.join(other, on=REFERENCE, value=pair), "foreign-key-inner")
+    app.write(table.left_join(other, on=REFERENCE, value=pair), "foreign-key-left")
+    groups, text = table.group_by(REFERENCE), "cast(value AS STRING)"
+    app.write(groups.count().map_values(text), "table-count")
+    lengths = groups.fold(
+        0,
+        lambda total, value: total + len(value),
+        lambda total, value: total - len(value),
+        returns="BIGINT",
+    )
+    app.write(lengths.map_values(text), "table-aggregate")
+    numbers = table.map_values("struct(value AS text, length(value) AS length)")
+    sums = numbers.group_by("nullif(substring_index(value.text, ':', 1), '')").sum("length")
+    app.write(sums.map_values(text), "table-reduce")
+    limited = left.group_by_key().count().suppress(f"{GAP_MS} milliseconds")
+    app.write(limited.map_values(text), "time-limit")
+    app.write(left.process(deduplicated(), state="seen"), "dedupe")
+    app.write(left.process(running(), state="totals"), "running-total")
+
+
+def deduplicated() -> ks.Processor:
+    """Return a processor that passes a record unless one of its key passed within the gap."""
+
+    class Dedupe:  # Spark's workers cannot import the test's module
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> list[ks.Record]:
+            seen = context.store("seen")
+            if record.key is None:
+                return []
+            before = seen.get(record.key)
+            if before is not None and abs(record.timestamp - before) <= GAP_MS:
+                return []
+            seen[record.key] = record.timestamp
+            return [record]
+
+    return Dedupe()
+
+
+def running() -> ks.Processor:
+    """Return a processor that numbers the values of a key; a null begins again."""
+
+    class Running:
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> list[ks.Record]:
+            totals = context.store("totals")
+            if record.key is None:
+                return []
+            if record.value is None:
+                totals.pop(record.key, None)
+                return [record]
+            totals[record.key] = totals.get(record.key, 0) + 1
+            return [ks.Record(record.key, f"{record.value}#{totals[record.key]}")]
+
+    return Running()
+
+
 def made_cases() -> list[list[Row]]:
     """Return the rows of each case, in the order of their arrival."""
-    return [
+    found = [
         [
             row._replace(timestamp_ms=row.timestamp_ms + number * PAUSE_MS)
             for batch in case(seed, sides=2, partitions=1).batches
@@ -79,6 +149,7 @@ def made_cases() -> list[list[Row]]:
         ]
         for number, seed in enumerate(SEEDS)
     ]
+    return [*found[:-1], [*found[-1], FLUSH]]
 
 
 def taken(cases: list[list[Row]], first: Side, topics: tuple[str, ...] = TOPICS) -> list[Input]:
@@ -114,8 +185,9 @@ def driven(engine: Any, cases: list[list[Row]]) -> dict[str, list[Output]]:
     return found
 
 
-def newest(outputs: list[Output]) -> dict[Any, tuple[str | None, int]]:
-    found = {each[:2]: (each.value, each.timestamp) for each in outputs}
+def newest(name: str, outputs: list[Output]) -> dict[Any, tuple[str | None, int]]:
+    has_time = name not in WITHOUT_TIMES
+    found = {each[:2]: (each.value, each.timestamp if has_time else 0) for each in outputs}
     return {place: fact for place, fact in found.items() if fact[0] is not None}
 
 
@@ -132,4 +204,4 @@ def test_operators_make_of_records_what_kafka_streams_makes(engine, peer: Stream
     for name in STREAMS:
         assert Counter(ours[name]) == Counter(theirs(name)), name
     for name in TABLES:
-        assert newest(ours[name]) == newest(theirs(name)), name
+        assert newest(name, ours[name]) == newest(name, theirs(name)), name

@@ -16,10 +16,12 @@ from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
 from barnabas.pipeline.spark.session import SparkUnavailableError
 from barnabas.pipeline.streams.avro_serde import Avro
 from barnabas.pipeline.streams.grouped_stream import GroupedStream
+from barnabas.pipeline.streams.grouped_table import GroupedTable
 from barnabas.pipeline.streams.json_schema_serde import JsonSchema
 from barnabas.pipeline.streams.kernel_frames import KeyTypeError
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.output_frames import OutputError
+from barnabas.pipeline.streams.processed_streams import ProcessContext, Processor, Record
 from barnabas.pipeline.streams.protobuf_serde import Protobuf
 from barnabas.pipeline.streams.python_serdes import Custom
 from barnabas.pipeline.streams.record_stream import Stream
@@ -57,6 +59,7 @@ __all__ = [
     "Double",
     "Float",
     "GroupedStream",
+    "GroupedTable",
     "Integer",
     "JobFailure",
     "JobProgress",
@@ -67,7 +70,10 @@ __all__ = [
     "Long",
     "OperatorError",
     "OutputError",
+    "ProcessContext",
+    "Processor",
     "Protobuf",
+    "Record",
     "RegistrySchemaError",
     "Serde",
     "Short",

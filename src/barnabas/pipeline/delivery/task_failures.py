@@ -45,6 +45,10 @@ _PERMANENT: Final = (
         f"{_DELETED}spark.option.streaming-skip-delete-snapshots=true skips it",
     ),
     (
+        "MALFORMED_RECORD_IN_PARSING",
+        "a value is not of the type that the query declares, such as returns= of a function",
+    ),
+    (
         "CANNOT_LOAD_STATE_STORE",
         "the state in the checkpoint cannot be loaded: restart the job when its storage answers "
         f"again; when a file is damaged, {REBUILD}",

@@ -1,29 +1,47 @@
-"""Aggregates of groups by Python functions, as kernels; sessions and sliding windows among them."""
+"""Aggregates of groups by Python functions, as kernels.
 
+Groups of a stream, also in sessions and sliding windows, and groups of a table, whose changes take
+their old value out.
+"""
+
+import base64
 import json
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from barnabas.pipeline.delivery.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
+    chained,
     kernel_input,
     kernel_output,
+    kernel_rows,
+    key_serde,
     packed,
     unpacked,
 )
-from barnabas.pipeline.streams.kernels.kernel_chain import Chain
-from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
+from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.sliding_windows import SlidingWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation, StreamAggregate
-from barnabas.pipeline.streams.kernels.suppression import until_window_closes
+from barnabas.pipeline.streams.kernels.table_aggregates import TableAggregate
+from barnabas.pipeline.streams.kernels.table_kernels import TableRegroup, TableSource
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
 from barnabas.pipeline.streams.serdes import DataType, functions
-from barnabas.pipeline.streams.stream_columns import KEY, TIMESTAMP, VALUE, WINDOW
+from barnabas.pipeline.streams.stream_columns import (
+    HEADERS,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    WINDOW,
+)
+from barnabas.pipeline.streams.user_functions import called
 from barnabas.pipeline.streams.window_specs import Window, WindowKind
+
+GROUP: Final = "_group"
+"""The column of the group of a table's row."""
 
 Folder: TypeAlias = Callable[[Any, Any], Any]
 """A function of an aggregate and a value that returns the new aggregate."""
@@ -31,7 +49,10 @@ Folder: TypeAlias = Callable[[Any, Any], Any]
 
 @attrs.frozen
 class Fold:
-    """The functions of an aggregate; values are plain data, structs are dictionaries."""
+    """The functions of an aggregate; values are plain data, structs are dictionaries.
+
+    An aggregate of None deletes the group, and its next value is added to the initial one.
+    """
 
     function: Folder
     initial: Any = None
@@ -45,17 +66,33 @@ class Fold:
         initial = _packed(self.initial)
         return Aggregation(self._add, (lambda: initial) if self.has_initial else None)
 
-    def _add(self, key: bytes, value: bytes, aggregate: bytes) -> bytes:
-        return _packed(self.function(_unpacked(aggregate), _unpacked(value)))
+    def _add(self, key: bytes, value: bytes, aggregate: bytes) -> bytes | None:
+        return _combined(self.function, key, aggregate, value)
 
-    def merger(self, key: bytes, left: bytes, right: bytes) -> bytes:
+    def merger(self, key: bytes, left: bytes, right: bytes) -> bytes | None:
         """Return the bytes of the aggregate of two sessions."""
-        function = self.merge or self.function
-        return _packed(function(_unpacked(left), _unpacked(right)))
+        return _combined(self.merge or self.function, key, left, right)
+
+
+@attrs.frozen
+class TableFold:
+    """The functions of a table's aggregate: one adds a value, the other takes it out again."""
+
+    adding: Fold
+    remove: Folder
+
+    def kernel(self) -> TableAggregate:
+        """Return the kernel for the changes of groups."""
+        return TableAggregate(self.adding.aggregation(), self._remove)
+
+    def _remove(self, key: bytes, value: bytes, aggregate: bytes) -> bytes | None:
+        return _combined(self.remove, key, aggregate, value)
 
 
 COUNT: Final = Fold(lambda count, value: count + 1, 0, True, lambda left, right: left + right)
 SUM: Final = Fold(lambda total, value: total + value)
+TABLE_COUNT: Final = TableFold(COUNT, lambda count, value: count - 1)
+TABLE_SUM: Final = TableFold(SUM, lambda total, value: total - value)
 
 
 def folded(
@@ -65,39 +102,86 @@ def folded(
     windows: Window | None,
     *,
     has_new_keys: bool,
-    is_final: bool = False,
+    behind: RowKernel | None = None,
 ) -> DataFrame:
-    """Return the changes of the aggregates of all groups. Raises KeyTypeError."""
+    """Return the changes of the aggregates of all groups, or what `behind` makes of them.
+
+    Raises KeyTypeError.
+    """
     col = functions().col
-    kernel = _kernel(fold, windows, is_final)
     rows = kernel_input(frame.filter(col(VALUE).isNotNull()), packed({"v": col(VALUE)}))
     key_type = frame.schema[KEY].dataType
-    partitions = PARTITIONS if has_new_keys and windows is not None else None
-    outputs = kernel_output(rows, kernel, key_type, partitions=partitions)
+    has_time = windows is not None or behind is not None
+    outputs = kernel_output(
+        rows,
+        chained(_aggregate(fold, windows), behind),
+        key_type,
+        partitions=PARTITIONS if has_new_keys and has_time else None,
+    )
     value = unpacked(col(VALUE), v=result)["v"]
     window = [WINDOW] if windows is not None else []
     return outputs.select(KEY, value.alias(VALUE), TIMESTAMP, *window)
 
 
-def _kernel(fold: Fold, windows: Window | None, is_final: bool) -> RowKernel | Chain:
+def regrouped(
+    frame: DataFrame, fold: TableFold, result: DataType, behind: RowKernel | None
+) -> DataFrame:
+    """Return the changes of the aggregates of a table's groups, or what `behind` makes of them.
+
+    The frame has the column GROUP. Raises KeyTypeError.
+    """
+    col = functions().col
+    group_type = frame.schema[GROUP].dataType
+    group = key_serde(group_type).encode(col(GROUP))
+    rows = kernel_input(frame, packed({"g": group, "v": col(VALUE)}))
+    changes = kernel_rows(rows, chained(TableSource(), TableRegroup(group_of)))
+    outputs = kernel_output(
+        changes,
+        chained(fold.kernel(), behind),
+        group_type,
+        partitions=None if behind is None else PARTITIONS,
+    )
+    value = unpacked(col(VALUE), v=result)["v"]
+    return outputs.select(KEY, value.alias(VALUE), TIMESTAMP)
+
+
+def suppressed(frame: DataFrame, kernel: RowKernel) -> DataFrame:
+    """Return the changes of a table of a topic that a kernel lets pass. Raises KeyTypeError."""
+    col = functions().col
+    rows = kernel_input(frame, packed({"v": col(VALUE)}))
+    outputs = kernel_output(rows, kernel, frame.schema[KEY].dataType)
+    value = unpacked(col(VALUE), v=frame.schema[VALUE].dataType)["v"]
+    return outputs.select(KEY, value.alias(VALUE), TIMESTAMP, HEADERS)
+
+
+def sum_type(frame: DataFrame) -> DataType:
+    """Return the type of sums of the values."""
+    return frame.select(functions().sum(VALUE)).schema.fields[0].dataType
+
+
+def _aggregate(fold: Fold, windows: Window | None) -> RowKernel:
     aggregation = fold.aggregation()
     if windows is None:
         return StreamAggregate(aggregation)
     grace_ms = windows.grace_ms
-    kernel: RowKernel
     if windows.kind is WindowKind.SESSION:
-        kernel = SessionWindowAggregate(windows.size_ms, aggregation, fold.merger, grace_ms)
-    elif windows.kind is WindowKind.SLIDING:
-        kernel = SlidingWindowAggregate(windows.size_ms, aggregation, grace_ms)
-    else:
-        sizes = TimeWindows(windows.size_ms, windows.advance_ms, grace_ms)
-        kernel = TimeWindowAggregate(sizes, aggregation)
-    if not is_final:
-        return kernel
-    gap_ms = windows.size_ms if windows.kind is WindowKind.SESSION else 0
-    return Chain(
-        [cast("Kernel", each) for each in (kernel, until_window_closes(grace_ms + gap_ms))]
-    )
+        return SessionWindowAggregate(windows.size_ms, aggregation, fold.merger, grace_ms)
+    if windows.kind is WindowKind.SLIDING:
+        return SlidingWindowAggregate(windows.size_ms, aggregation, grace_ms)
+    sizes = TimeWindows(windows.size_ms, windows.advance_ms, grace_ms)
+    return TimeWindowAggregate(sizes, aggregation)
+
+
+def group_of(key: bytes | None, value: bytes) -> tuple[bytes | None, bytes]:
+    """Return the bytes of a row's group, and the value in it."""
+    group = json.loads(value)["g"]
+    return None if group is None else base64.b64decode(group), value
+
+
+def _combined(function: Folder, key: bytes, aggregate: bytes, value: bytes) -> bytes | None:
+    """Return the bytes of a new aggregate. Raises TaskFailureError when the function raises."""
+    found = called(function, key, _unpacked(aggregate), _unpacked(value))
+    return None if found is None else _packed(found)
 
 
 def _packed(value: Any) -> bytes:

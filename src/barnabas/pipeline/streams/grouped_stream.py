@@ -5,15 +5,16 @@ records in it.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 import attrs
 
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded
+from barnabas.pipeline.streams.folded_groups import COUNT, SUM, Fold, Folder, folded, sum_type
 from barnabas.pipeline.streams.operator_errors import OperatorError
 from barnabas.pipeline.streams.python_serdes import spark_type
-from barnabas.pipeline.streams.record_table import Table
+from barnabas.pipeline.streams.record_table import Followed, Table
 from barnabas.pipeline.streams.serdes import Column, DataType, functions
 from barnabas.pipeline.streams.stream_columns import (
     KEY,
@@ -48,18 +49,20 @@ class GroupedStream:
 
     def count(self) -> Table:
         """Return the number of records of each group."""
+        kind = pyspark("sql.types").LongType()
         if self._is_kernel():
-            return self._folded(COUNT, pyspark("sql.types").LongType())
-        return self._table([functions().count(functions().lit(1))], functions().col("_result_0"))
+            return self._folded(COUNT, kind)
+        count = functions().count(functions().lit(1))
+        return self._table([count], functions().col("_result_0"), self._kernel(COUNT, kind))
 
     def sum(self, expression: str) -> Table:
         """Return the sum of an expression for each group."""
+        values = evaluated(self.frame, {VALUE: functions().expr(expression)})
+        grouped, kind = attrs.evolve(self, frame=values), sum_type(values)
         if self._is_kernel():
-            values = evaluated(self.frame, {VALUE: functions().expr(expression)})
-            kind = values.schema[VALUE].dataType
-            return attrs.evolve(self, frame=values)._folded(SUM, kind)
+            return grouped._folded(SUM, kind)
         total = functions().sum(functions().expr(expression))
-        return self._table([total], functions().col("_result_0"))
+        return self._table([total], functions().col("_result_0"), grouped._kernel(SUM, kind))
 
     def aggregate(self, **fields: str) -> Table:
         """Return a struct of Spark's aggregates for each group: `aggregate(most="max(price)")`."""
@@ -99,13 +102,17 @@ class GroupedStream:
         return self.windows is not None and self.windows.kind not in _NATIVE
 
     def _folded(self, fold: Fold, kind: DataType) -> Table:
-        make = functools.partial(
+        make = self._kernel(fold, kind)
+        return Table(make(), self.inputs, "append", self.windows, make)
+
+    def _kernel(self, fold: Fold, kind: DataType) -> Callable[..., DataFrame]:
+        return functools.partial(
             folded, self.frame, fold, kind, self.windows, has_new_keys=self.has_new_keys
         )
-        final = functools.partial(make, is_final=True)
-        return Table(make(), self.inputs, "append", self.windows, final)
 
-    def _table(self, aggregates: list[Column], value: Column) -> Table:
+    def _table(
+        self, aggregates: list[Column], value: Column, followed: Followed | None = None
+    ) -> Table:
         """Return the table of aggregates, whose columns are `_result_0` and so on in `value`."""
         col = functions().col
         groups = [col(KEY)]
@@ -119,7 +126,7 @@ class GroupedStream:
         grouped = rows.groupBy(*groups).agg(*results, newest)
         window = [WINDOW] if self.windows is not None else []
         frame = grouped.select(KEY, value.alias(VALUE), TIMESTAMP, *window)
-        return Table(frame, self.inputs, "update", self.windows)
+        return Table(frame, self.inputs, "update", self.windows, followed)
 
 
 def _window(window: Window) -> Column:

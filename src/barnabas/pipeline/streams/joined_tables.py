@@ -1,14 +1,28 @@
-"""Joins with tables, as kernels: a stream with a table, and two tables."""
+"""Joins with tables, as kernels: a stream with a table, two tables, and those by a foreign key."""
+
+import base64
+import json
 
 from barnabas.pipeline.delivery.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
+    PARTITIONS,
+    chained,
     check_keys,
     kernel_input,
     kernel_output,
+    kernel_rows,
+    key_serde,
     packed,
     struct_type,
     unpacked,
 )
+from barnabas.pipeline.streams.kernels.bucketed_query import completed
+from barnabas.pipeline.streams.kernels.foreign_key_joins import (
+    ForeignKeyLookup,
+    ForeignKeyRespond,
+    ForeignKeySubscribe,
+)
+from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
 from barnabas.pipeline.streams.kernels.stream_table_joins import StreamTableJoin
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind, TableJoin
@@ -44,9 +58,17 @@ def stream_with_table(
 
 
 def table_with_table(
-    left: DataFrame, right: DataFrame, *, kind: JoinKind, value: str | None
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    kind: JoinKind,
+    value: str | None,
+    behind: RowKernel | None = None,
 ) -> DataFrame:
-    """Return the changes of the join of two tables. Raises KeyTypeError."""
+    """Return the changes of the join of two tables, or what `behind` makes of them.
+
+    Raises KeyTypeError.
+    """
     col = functions().col
     key_type = left.schema[KEY].dataType
     check_keys(key_type, right.schema[KEY].dataType)
@@ -55,7 +77,55 @@ def table_with_table(
         for frame, side in ((left, Side.LEFT), (right, Side.RIGHT))
     ]
     changes = sides[0].unionByName(sides[1], allowMissingColumns=True)
-    joined = kernel_output(changes, TableJoin(_pair, kind), key_type)
+    kernel = chained(TableJoin(_pair, kind), behind)
+    joined = kernel_output(changes, kernel, key_type, partitions=_partitions(behind))
+    return _changes(joined, left, right, value)
+
+
+def tables_by_foreign_key(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: Column,
+    is_left: bool,
+    value: str | None,
+    behind: RowKernel | None = None,
+) -> DataFrame:
+    """Return the changes of the join of a table with the rows of another that `on` names.
+
+    `behind` is a kernel that takes the changes. Raises KeyTypeError.
+    """
+    col = functions().col
+    named = evaluated(left, {_ON: on})
+    on_type = named.schema[_ON].dataType
+    check_keys(on_type, right.schema[KEY].dataType)
+    foreign = key_serde(on_type).encode(col(_ON))
+    rows = kernel_input(named, packed({"f": foreign, "v": col(VALUE)}))
+    changes = completed(kernel_input(right, packed({"v": col(VALUE)}), Side.RIGHT))
+    asked = kernel_rows(rows, ForeignKeySubscribe(_foreign_key, is_left))
+    answers = kernel_rows(asked.unionByName(changes), ForeignKeyLookup())
+    joined = kernel_output(
+        answers,
+        chained(ForeignKeyRespond(_pair, is_left), behind),
+        left.schema[KEY].dataType,
+        partitions=_partitions(behind),
+    )
+    return _changes(joined, left, right, value)
+
+
+def _partitions(behind: RowKernel | None) -> int | None:
+    """Return the partitions by key, which rows of two topics need for a kernel with time."""
+    return None if behind is None else PARTITIONS
+
+
+def _foreign_key(key: bytes, value: bytes) -> bytes | None:
+    """Return the bytes of the foreign key of a left row."""
+    found = json.loads(value)["f"]
+    return None if found is None else base64.b64decode(found)
+
+
+def _changes(joined: DataFrame, left: DataFrame, right: DataFrame, value: str | None) -> DataFrame:
+    col = functions().col
     pairs = joined.withColumn("_pair", unpacked(col(VALUE), **_types(left, right)))
     return _result(pairs, col(KEY), value)
 

@@ -5,7 +5,7 @@ which decimals, times and binary values survive.
 """
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.streams.kernels.bucketed_query import bucketed
@@ -32,6 +32,8 @@ from barnabas.pipeline.streams.stream_columns import (
 
 PARTITIONS: Final = 16
 """The partitions whose times are apart, for kernels with time whose rows have new keys."""
+AnyKernel: TypeAlias = RowKernel | Chain
+
 # Without the format, times lose their microseconds.
 _JSON: Final = {
     "ignoreNullFields": "false",
@@ -51,8 +53,9 @@ def packed(columns: Mapping[str, Column]) -> Column:
 
 
 def unpacked(column: Column, **fields: DataType) -> Column:
-    """Return the struct whose JSON a column is."""
-    return functions().from_json(column.cast("string"), struct_type(**fields), _JSON)
+    """Return the struct whose JSON a column is; a value of another type fails the query."""
+    options = {**_JSON, "mode": "FAILFAST"}
+    return functions().from_json(column.cast("string"), struct_type(**fields), options)
 
 
 def struct_type(**fields: DataType) -> DataType:
@@ -77,11 +80,22 @@ def kernel_input(
     return frame.select(*[column.alias(name) for name, column in columns.items()])
 
 
+def chained(*kernels: RowKernel | None) -> AnyKernel:
+    """Return kernels as one, without those that are None."""
+    found = [each for each in kernels if each is not None]
+    return found[0] if len(found) == 1 else Chain([cast("Kernel", each) for each in found])
+
+
+def kernel_rows(rows: DataFrame, kernel: AnyKernel, *, partitions: int | None = None) -> DataFrame:
+    """Return the outputs of a kernel as rows of the next kernel, which shuffles them by key."""
+    return bucketed(rows, cast("Kernel", kernel), partitions=partitions)
+
+
 def kernel_output(
-    rows: DataFrame, kernel: RowKernel | Chain, key: DataType, *, partitions: int | None = None
+    rows: DataFrame, kernel: AnyKernel, key: DataType, *, partitions: int | None = None
 ) -> DataFrame:
     """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window."""
-    outputs = bucketed(rows, cast("Kernel", kernel), partitions=partitions)
+    outputs = kernel_rows(rows, kernel, partitions=partitions)
     col, to_time = functions().col, functions().timestamp_millis
     serde = key_serde(key)
     window = functions().struct(

@@ -13,6 +13,8 @@ from barnabas.pipeline.streams.grouped_stream import GroupedStream
 from barnabas.pipeline.streams.interval_joins import JoinKind, joined
 from barnabas.pipeline.streams.joined_tables import stream_with_table
 from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
+from barnabas.pipeline.streams.processed_streams import Processor, kernel_of, processed
+from barnabas.pipeline.streams.python_serdes import spark_type
 from barnabas.pipeline.streams.record_table import Table
 from barnabas.pipeline.streams.serdes import Column, functions
 from barnabas.pipeline.streams.stream_columns import (
@@ -141,7 +143,9 @@ class Stream:
                 "a stream behind an operator with state cannot be merged: write it to a topic first"
             )
         frame = self.frame.unionByName(other.frame, allowMissingColumns=True)
-        return attrs.evolve(self, frame=frame, inputs=self.inputs + other.inputs)
+        # A key has another partition in a topic with another number of partitions.
+        inputs = self.inputs + other.inputs
+        return attrs.evolve(self, frame=frame, inputs=inputs, has_new_keys=True)
 
     def peek(self, action: RecordFunction) -> Self:
         """Call a function for each record, in Spark's workers; a repeated batch calls it again."""
@@ -215,6 +219,44 @@ class Stream:
     ) -> "Stream":
         """Join as `join` does; a record of either stream without a partner comes with null."""
         return self._joined(JoinKind.OUTER, other, within, grace, value)
+
+    def process(
+        self,
+        processor: Processor,
+        *,
+        state: str,
+        version: int = 1,
+        every: Duration | None = None,
+        returns: str | None = None,
+        key_returns: str | None = None,
+    ) -> "Stream":
+        """Return what a processor of yours makes of the records: `process` of Kafka Streams.
+
+        `processor.process(record, context)` returns the results of a record. With `every`,
+        `processor.punctuate(context)` is called at points of stream time, and returns results, too.
+        `state` and `version` name the state: another name or version is refused, so change the
+        version when the stores get another meaning. `returns` and `key_returns` are the types (DDL)
+        of values and keys of the results, by default those of the stream.
+        """
+        check_first("process", self.output_mode)
+        if every is not None and not hasattr(processor, "punctuate"):
+            raise OperatorError(f"process(every=) needs a method punctuate of {processor!r}")
+        frame = visible(self.frame)
+        key, value = (
+            frame.schema[name].dataType if kind is None else spark_type(kind)
+            for name, kind in ((KEY, key_returns), (VALUE, returns))
+        )
+        kernel = kernel_of(
+            processor,
+            frame,
+            key=key,
+            value=value,
+            state=state,
+            version=version,
+            every_ms=None if every is None else duration_ms(every),
+        )
+        found = processed(frame, kernel, key=key, value=value, has_new_keys=self.has_new_keys)
+        return Stream(found, self.inputs, "append", has_new_keys=True)
 
     def join_table(
         self, table: Table, *, on: Expression | None = None, value: str | None = None

@@ -1,14 +1,18 @@
 """Tables: the newest value of each key, as a stream of changes."""
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import attrs
 
 from barnabas.pipeline.delivery.spark_library import DataFrame
-from barnabas.pipeline.streams.joined_tables import table_with_table
+from barnabas.pipeline.streams.folded_groups import GROUP, suppressed
+from barnabas.pipeline.streams.joined_tables import table_with_table, tables_by_foreign_key
+from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel
+from barnabas.pipeline.streams.kernels.suppression import until_time_limit, until_window_closes
 from barnabas.pipeline.streams.kernels.table_joins import JoinKind
-from barnabas.pipeline.streams.operator_errors import check_first
+from barnabas.pipeline.streams.operator_errors import OperatorError, check_first
 from barnabas.pipeline.streams.serdes import functions
 from barnabas.pipeline.streams.stream_columns import (
     VALUE,
@@ -18,10 +22,13 @@ from barnabas.pipeline.streams.stream_columns import (
     visible,
 )
 from barnabas.pipeline.streams.topic_reading import TopicInput
-from barnabas.pipeline.streams.window_specs import Window
+from barnabas.pipeline.streams.window_specs import Duration, Window, WindowKind, duration_ms
 
 if TYPE_CHECKING:
+    from barnabas.pipeline.streams.grouped_table import GroupedTable
     from barnabas.pipeline.streams.record_stream import Stream
+
+Followed: TypeAlias = Callable[[RowKernel], DataFrame]
 
 
 @attrs.frozen(eq=False)
@@ -36,8 +43,8 @@ class Table:
     output_mode: str | None = None
     windows: Window | None = None
     """The windows of the keys, None for plain keys."""
-    final_frame: Callable[[], DataFrame] | None = attrs.field(default=None, repr=False)
-    """Returns the final results, where Spark's output mode does not make them."""
+    followed: Followed | None = attrs.field(default=None, repr=False)
+    """Returns what a kernel behind this table's own makes of its changes; None where none fits."""
 
     @property
     def df(self) -> DataFrame:
@@ -70,39 +77,103 @@ class Table:
         return self._mapped(change)
 
     def final(self) -> Self:
-        """Return one result for each window, when it closes: `suppress(untilWindowCloses)`."""
+        """Return one result for each window, when it closes: `suppress(untilWindowCloses)`.
+
+        Raises ValueError without windows, OperatorError behind `suppress` or another `final`.
+        """
         if self.windows is None:
             raise ValueError("final() needs windows: without them a result is never final")
-        frame = self.frame if self.final_frame is None else self.final_frame()
-        return attrs.evolve(self, frame=frame, output_mode="append", final_frame=None)
+        if self.output_mode == "update":  # of Spark's own aggregation
+            return attrs.evolve(self, output_mode="append", followed=None)
+        gap_ms = self.windows.size_ms if self.windows.kind is WindowKind.SESSION else 0
+        kernel = until_window_closes(self.windows.grace_ms + gap_ms)
+        return self._held("final()", kernel)
 
-    def join(self, other: "Table", *, value: str | None = None) -> "Table":
+    def suppress(self, limit: Duration) -> Self:
+        """Return at most one change of each key in a time: `suppress(untilTimeLimit)`.
+
+        The first change of a key is held back until later records of its partition are `limit`
+        ahead of it. Then the newest change of the key comes. Raises OperatorError where no kernel
+        can follow: behind `aggregate`, `final` or another `suppress`.
+        """
+        kernel = until_time_limit(duration_ms(limit))
+        if self.output_mode is None:
+            frame = suppressed(visible(self.frame), kernel)
+            return attrs.evolve(self, frame=frame, output_mode="append")
+        return self._held("suppress()", kernel)
+
+    def group_by(self, *keys: Expression) -> "GroupedTable":
+        """Group the rows by an expression, or by a struct of several; rows without one drop.
+
+        A change takes the old value out of its group before it adds the new one.
+        """
+        from barnabas.pipeline.streams.grouped_table import GroupedTable
+
+        check_first("group_by", self.output_mode)
+        if not keys:
+            raise OperatorError("group_by of a table needs an expression, as in group_by('user')")
+        frame = visible(self.frame)
+        found = [column(frame, each) for each in keys]
+        group = found[0] if len(found) == 1 else functions().struct(*found)
+        return GroupedTable(evaluated(frame, {GROUP: group}), self.inputs)
+
+    def join(
+        self, other: "Table", *, on: Expression | None = None, value: str | None = None
+    ) -> "Table":
         """Return the keys that both tables have.
 
-        The value is `struct(left, right)`, or an expression over `left` and `right`.
+        The other table is looked up by the key, or by `on`: a foreign key, which a row's value
+        contains. Then the result has the keys of this table, and a change of the other table
+        changes all rows that refer to it. The value is `struct(left, right)`, or an expression over
+        `left` and `right`.
         """
-        return self._joined(JoinKind.INNER, other, value)
+        return self._joined(JoinKind.INNER, other, on, value)
 
-    def left_join(self, other: "Table", *, value: str | None = None) -> "Table":
-        """Join as `join` does; keys that the other table lacks come with null."""
-        return self._joined(JoinKind.LEFT, other, value)
+    def left_join(
+        self, other: "Table", *, on: Expression | None = None, value: str | None = None
+    ) -> "Table":
+        """Join as `join` does; rows that the other table lacks come with null."""
+        return self._joined(JoinKind.LEFT, other, on, value)
 
     def outer_join(self, other: "Table", *, value: str | None = None) -> "Table":
         """Join as `join` does; keys that either table lacks come with null."""
-        return self._joined(JoinKind.OUTER, other, value)
+        return self._joined(JoinKind.OUTER, other, None, value)
 
-    def _joined(self, kind: JoinKind, other: "Table", value: str | None) -> "Table":
+    def _joined(
+        self, kind: JoinKind, other: "Table", on: Expression | None, value: str | None
+    ) -> "Table":
         check_first(f"{kind.value} join", self.output_mode, other.output_mode)
-        frame = table_with_table(visible(self.frame), visible(other.frame), kind=kind, value=value)
-        return Table(frame, self.inputs + other.inputs, "append")
+        left, right = visible(self.frame), visible(other.frame)
+
+        def join(behind: RowKernel | None = None) -> DataFrame:
+            if on is None:
+                return table_with_table(left, right, kind=kind, value=value, behind=behind)
+            return tables_by_foreign_key(
+                left,
+                right,
+                on=column(left, on),
+                is_left=kind is JoinKind.LEFT,
+                value=value,
+                behind=behind,
+            )
+
+        return Table(join(), self.inputs + other.inputs, "append", followed=join)
+
+    def _held(self, operator: str, kernel: RowKernel) -> Self:
+        """Return the table with a kernel that holds changes back. Raises OperatorError."""
+        if self.followed is None:
+            raise OperatorError(
+                f"{operator} cannot follow aggregate(), final() or suppress(): use fold() instead "
+                "of aggregate(), or write the table to a topic and read that with App.table"
+            )
+        return attrs.evolve(self, frame=self.followed(kernel), output_mode="append", followed=None)
 
     def _mapped(self, change: Callable[[DataFrame], DataFrame]) -> Self:
-        final = self.final_frame
-        return attrs.evolve(
-            self,
-            frame=change(self.frame),
-            final_frame=None if final is None else lambda: change(final()),
-        )
+        def mapped(followed: Followed, kernel: RowKernel) -> DataFrame:
+            return change(followed(kernel))
+
+        followed = None if self.followed is None else functools.partial(mapped, self.followed)
+        return attrs.evolve(self, frame=change(self.frame), followed=followed)
 
     def to_stream(self) -> "Stream":
         """Return the changes as a stream."""

@@ -46,7 +46,7 @@ class Pipeline:
         subscribed = list(self.subscribe.step(left, self.states[0]))
         shuffled = in_stream_order([*subscribed, *right], self.lookup.first)
         answers = list(self.lookup.step(shuffled, self.states[1]))
-        shuffled = in_stream_order([*left, *answers], self.respond.first)
+        shuffled = in_stream_order(answers, self.respond.first)
         return list(self.respond.step(shuffled, self.states[2]))
 
 
@@ -124,9 +124,9 @@ def test_left_foreign_key_join_sends_rows_without_a_match() -> None:
 
 def test_foreign_key_answer_to_a_changed_row_is_dropped() -> None:
     pipeline = Pipeline(is_left=True)
-    (subscription,) = pipeline.subscribe.step([record(b"a", [b"x", 1], 0)], pipeline.states[0])
-    (answer,) = pipeline.lookup.step([subscription], pipeline.states[1])
-    changed = [record(b"a", [b"x", 2], 1), answer]
+    asked = list(pipeline.subscribe.step([record(b"a", [b"x", 1], 0)], pipeline.states[0]))
+    left, answer = pipeline.lookup.step(asked, pipeline.states[1])
+    changed = [left, record(b"a", [b"x", 2], 1), answer]
     assert list(pipeline.respond.step(changed, pipeline.states[2])) == []
     assert pipeline.states[2].dropped == {"stale answer": 1}
 

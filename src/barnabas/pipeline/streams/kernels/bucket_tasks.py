@@ -14,11 +14,12 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.arrow_library import pa
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.jobs.core.key_partitioner import partition_of
 from barnabas.pipeline.streams.kernels import state_codec
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, columns_of, rows_of
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
-from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
+from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, StateMismatchError
 from barnabas.pipeline.streams.kernels.kernel_rows import (
     UNKNOWN_MS,
     Row,
@@ -82,9 +83,16 @@ def place(plan: BucketPlan, batches: Iterable[Any]) -> Iterator[Any]:
 def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     """Run the kernel on the rows of a bucket; yield its outputs as one frame.
 
-    `state` is Spark's GroupState with one blob. Raises StateMismatchError when it is not a state
-    of the plan's kernel and buckets.
+    `state` is Spark's GroupState with one blob. Raises TaskFailureError, which a restart does not
+    change, when it is not a state of the plan's kernel and buckets, or cannot be stored.
     """
+    try:
+        yield from _stepped(plan, frames, state)
+    except StateMismatchError as error:
+        raise TaskFailureError(str(error), is_permanent=True) from error
+
+
+def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     rows = [row for frame in frames for row in _rows(frame)]
     ordered = in_stream_order(rows, plan.kernel.first, plan.kernel.timed)
     is_only_time = all(row.side is Side.TIME for row in ordered)

@@ -51,11 +51,24 @@ def bucketed(
     )
 
 
+def completed(frame: DataFrame) -> DataFrame:
+    """Return the rows with all columns of kernels, so that they unite with outputs of a kernel.
+
+    Raises ValueError when the frame has no time.
+    """
+    return frame.select(*_typed(frame))
+
+
 def _with_defaults(frame: DataFrame, key: str) -> DataFrame:
-    functions = pyspark("sql.functions")
     missing = [name for name in ("key", "value", key) if name not in frame.columns]
     if missing:
         raise ValueError(f"the frame has no column {missing[0]}; it has {', '.join(frame.columns)}")
+    return frame.select(*_typed(frame), frame[key].cast("binary").alias("bucket_key"))
+
+
+def _typed(frame: DataFrame) -> list[Any]:
+    """Return the columns of kernels, with defaults for those that the frame lacks."""
+    functions = pyspark("sql.functions")
     columns = {name: functions.lit(default) for name, (_, default) in COLUMNS.items()}
     columns |= {name: frame[name] for name in COLUMNS if name in frame.columns}
     if "timestamp_ms" not in frame.columns:
@@ -64,5 +77,4 @@ def _with_defaults(frame: DataFrame, key: str) -> DataFrame:
                 "the frame has no time: it needs the column timestamp_ms, or timestamp"
             )
         columns["timestamp_ms"] = functions.unix_millis(frame["timestamp"])
-    typed = [columns[name].cast(kind).alias(name) for name, (kind, _) in COLUMNS.items()]
-    return frame.select(*typed, frame[key].cast("binary").alias("bucket_key"))
+    return [columns[name].cast(kind).alias(name) for name, (kind, _) in COLUMNS.items()]

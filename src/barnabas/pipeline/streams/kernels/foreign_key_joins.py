@@ -1,12 +1,15 @@
 """Two tables joined by a key that the left value contains (KIP-213), in three kernels.
 
-A row of the left table subscribes to its foreign key; `subscriptions` keeps subscriptions beside
-the right table and answers; `responses` joins an answer with the left value, unless that has
+A row of the left table subscribes to its foreign key. The lookup keeps subscriptions beside the
+right table and answers them. The response joins an answer with the left value, unless that has
 changed since. Rows between the kernels have bytes as values:
 
     left table -> ForeignKeySubscribe, by primary key
                -> ForeignKeyLookup with the right table, by foreign key
-               -> ForeignKeyRespond with the left table, by primary key
+               -> ForeignKeyRespond, by primary key
+
+The left rows themselves pass the lookup on their way to the response, so that the left table is
+read once: two readers of a topic may be at different offsets in one micro-batch.
 """
 
 import enum
@@ -24,11 +27,15 @@ from barnabas.pipeline.streams.kernels.stream_aggregates import NO_KEY
 
 
 class _Request(enum.IntEnum):
-    """The answer that a change of a subscription asks for."""
+    """A request of a change of the left table to the lookup."""
 
     REMOVE = 0
+    """To forget a subscription."""
     REMOVE_AND_ANSWER_NONE = 1
     ANSWER = 2
+    """To keep a subscription, and to answer it."""
+    PASS = 3
+    """To pass the row on to the response; its key is the primary key."""
 
 
 def _digest(value: Value) -> bytes | None:
@@ -37,7 +44,7 @@ def _digest(value: Value) -> bytes | None:
 
 @attrs.frozen
 class ForeignKeySubscribe(RowKernel):
-    """Subscriptions of the left table's rows, with the foreign key as key of the output."""
+    """The left table's rows, and their subscriptions, whose key is the foreign key."""
 
     name: ClassVar[str] = "foreign-key-subscribe"
     has_one_task: ClassVar[bool] = True
@@ -45,13 +52,16 @@ class ForeignKeySubscribe(RowKernel):
     is_left: bool = False
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
-        """Yield the subscriptions that the change of the row asks for."""
+        """Yield the row, then the subscriptions that its change asks for."""
         if row.key is None:
             return NO_KEY
         table = task.store("table")
         old = table.pop(row.key, None)
         if row.value is not None:
             table[row.key] = row.value
+        if row.value is not None or old is not None:
+            passed = pack([int(_Request.PASS), row.key, row.value])
+            yield row._replace(value=passed, side=Side.LEFT, old=None)
         before = None if old is None else self.foreign_key(row.key, old)
         after = None if row.value is None else self.foreign_key(row.key, row.value)
         for foreign_key, request in self._requests(row, old, before, after):
@@ -79,14 +89,17 @@ class ForeignKeySubscribe(RowKernel):
 
 @attrs.frozen
 class ForeignKeyLookup(RowKernel):
-    """Answers to subscriptions (left) from a table (right), with the primary key as key."""
+    """Answers to subscriptions (left) from a table (right), with the primary key as key.
+
+    Left rows pass; answers are on the right side.
+    """
 
     name: ClassVar[str] = "foreign-key-lookup"
     first: ClassVar[Side] = Side.RIGHT
     has_one_task: ClassVar[bool] = True
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
-        """Yield answers to the subscription, or to all subscriptions of a changed key."""
+        """Yield the answer to a subscription, or to all subscriptions of a changed key."""
         if row.side is Side.LEFT:
             yield from self._subscribe(row, task)
             return None
@@ -103,8 +116,11 @@ class ForeignKeyLookup(RowKernel):
         return None
 
     def _subscribe(self, row: Row, task: TaskState) -> RowSteps:
-        number, primary_key, digest = unpack(row.value)
-        request = _Request(number)
+        number, primary_key, content = unpack(row.value)
+        request, digest = _Request(number), content
+        if request is _Request.PASS:
+            yield row._replace(value=content)
+            return None
         value, value_ms = None, UNKNOWN_MS
         if row.key is not None:
             value, value_ms = task.store("table").get(row.key, (None, UNKNOWN_MS))
@@ -141,7 +157,7 @@ def _answer(row: Row, primary_key: bytes, digest: bytes | None, value: Value) ->
 
 @attrs.frozen
 class ForeignKeyRespond(RowKernel):
-    """Results of answers (right) and the left table, which yields nothing itself.
+    """Results of answers (right) and of the left table, whose rows yield nothing themselves.
 
     An answer to a value that has changed since is dropped: another answer follows.
     """
