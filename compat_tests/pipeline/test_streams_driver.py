@@ -3,6 +3,7 @@
 import pytest
 
 from barnabas import streams as ks
+from barnabas.pipeline.delivery.task_failures import from_text
 from compat_tests import spark as setup
 
 pytestmark = [
@@ -325,3 +326,16 @@ def test_operators_of_streams_run_in_spark(engine, tmp_path) -> None:
             ("a", "1/-"), ("a", "1/x"), ("b", "1/-"), ("c", "2/-"), ("d", "9/y"), ("e", "8/-"),
             ("e", "9/y"),
         ]  # fmt: skip
+
+
+def test_result_of_another_type_than_declared_fails_the_query(engine) -> None:
+    def describe(app: ks.App) -> None:
+        stream = app.topic("in", key=ks.String(), value=ks.String())
+        texts = stream.group_by_key().fold("", lambda _, value: value, returns="BIGINT")
+        app.write(texts, "out")
+
+    with ks.TestDriver(describe, session=engine.session) as driver:
+        driver.pipe("in", ("a", "no number"))
+        with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING") as raised:
+            driver.process()
+    assert from_text(str(raised.value)).is_permanent

@@ -39,6 +39,7 @@ def test_failure_survives_pickling() -> None:
         ("ValueError: anything", False),
         ("KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", True),
         ("org.apache.kafka.common.errors.SaslAuthenticationException: no", True),
+        ("[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records: {}", True),
         ("", False),
     ],
 )
