@@ -449,6 +449,7 @@ def numbered(failing: str = "") -> ks.Processor:
     return Numbered()
 
 
+@pytest.mark.timeout(600)
 def test_foreign_key_joins_and_processors_continue_from_their_state(app, records, topics) -> None:
     people, teams, joined, counts, seen = (
         topics.create(each, partitions=2) for each in ("people", "teams", "joined", "counts", "s")
@@ -491,7 +492,7 @@ def test_foreign_key_joins_and_processors_continue_from_their_state(app, records
         pytest.raises(ks.StreamFailedError, match="version is 1 in the state and 2 in the query"),
         described(version=2) as changed,
     ):
-        changed.wait(90)
+        changed.wait(240)
 
 
 def test_processor_that_raises_ends_the_app_and_names_the_key(app, records, topics) -> None:

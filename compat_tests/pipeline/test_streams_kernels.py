@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
@@ -180,6 +181,15 @@ def test_rows_with_changed_keys_share_the_partition_of_their_key() -> None:
     assert [len(buckets.run(end)) for buckets in (apart, together)] == [0, 1]
 
 
+def test_time_reaches_the_kernels_of_a_chain_behind_changed_keys() -> None:
+    """Also in a bucket without rows in the batch that moves the time."""
+    chain = Chain([StreamAggregate(counting_bytes()), until_time_limit(10)])
+    held = Buckets(plan_of(chain, partitions=4))
+    assert held.run([Row(key(1), b"v", 5)]) == []
+    found = held.run([Row(key(2), b"v", 100, offset=1)])
+    assert [row.key for row in found] == [key(1)]
+
+
 def test_state_of_other_buckets_is_refused() -> None:
     first = Buckets(plan_of(JOIN, buckets=1))
     first.run([Row(key(1), b"v", 1)])
@@ -298,7 +308,6 @@ def reader(bootstrap: str, topic: str) -> Consumer:
 
 def counted(kernel: SessionWindowAggregate) -> Kernel:
     """Return the kernel with its counts as text."""
-    from barnabas.pipeline.streams.kernels.kernel_chain import Chain
     from barnabas.pipeline.streams.kernels.table_kernels import TableMapValues
 
     return Chain([kernel, TableMapValues(lambda key, count: b"%d" % count)])

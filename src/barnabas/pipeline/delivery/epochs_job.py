@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
 from barnabas.pipeline.delivery import (
+    chained_states,
     epoch_markers,
     marker_records,
     query_version,
@@ -196,15 +197,16 @@ def epochs_topic(job: str) -> str:
 def _query(plan: JobPlan, frame: DataFrame, epochs: EpochPlan, output_mode: str) -> Any:
     write: Any = functools.partial(worker_tasks.epoch, epochs)
     written = _outputs(frame, plan.target_topic).mapInArrow(write, SCHEMA)
-    return (
+    writer = (
         figures_of(written)
         .writeStream.format("noop")
         .outputMode(output_mode)
         .queryName(f"{plan.name}-{plan.generation}")
         .option("checkpointLocation", epochs.checkpoint)
         .trigger(processingTime=f"{plan.trigger_ms} milliseconds")
-        .start()
     )
+    with chained_states.allowed(frame):
+        return writer.start()
 
 
 def _outputs(frame: DataFrame, target_topic: str | None) -> DataFrame:

@@ -62,7 +62,12 @@ def is_narrow(frame: DataFrame) -> bool:
 
 def has_state(frame: DataFrame) -> bool:
     """True when the query keeps state, or shuffles rows by columns."""
-    return any(keeps_state(node) for node in _nodes(_plan(frame)))
+    return bool(nodes_with_state(frame))
+
+
+def nodes_with_state(frame: DataFrame) -> list[Any]:
+    """Return the nodes of the plan that keep state, or shuffle rows by columns."""
+    return [node for node in _nodes(_plan(frame)) if keeps_state(node)]
 
 
 def keeps_state(node: Any) -> bool:

@@ -100,9 +100,9 @@ def folded(
     fold: Fold,
     result: DataType,
     windows: Window | None,
+    behind: RowKernel | None = None,
     *,
     has_new_keys: bool,
-    behind: RowKernel | None = None,
 ) -> DataFrame:
     """Return the changes of the aggregates of all groups, or what `behind` makes of them.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias, cast
 
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
-from barnabas.pipeline.streams.kernels.bucketed_query import bucketed
+from barnabas.pipeline.streams.kernels.bucketed_query import BUCKETS, bucketed
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel, RowKernel
 from barnabas.pipeline.streams.kernels.kernel_rows import Side
@@ -30,6 +30,8 @@ from barnabas.pipeline.streams.stream_columns import (
     WINDOW,
 )
 
+BUCKETS_PROPERTY: Final = "spark.barnabas.streams.buckets"
+"""The property of Spark for the number of buckets of each kernel."""
 PARTITIONS: Final = 16
 """The partitions whose times are apart, for kernels with time whose rows have new keys."""
 AnyKernel: TypeAlias = RowKernel | Chain
@@ -88,7 +90,8 @@ def chained(*kernels: RowKernel | None) -> AnyKernel:
 
 def kernel_rows(rows: DataFrame, kernel: AnyKernel, *, partitions: int | None = None) -> DataFrame:
     """Return the outputs of a kernel as rows of the next kernel, which shuffles them by key."""
-    return bucketed(rows, cast("Kernel", kernel), partitions=partitions)
+    buckets = int(rows.sparkSession.conf.get(BUCKETS_PROPERTY, str(BUCKETS)))
+    return bucketed(rows, cast("Kernel", kernel), buckets=buckets, partitions=partitions)
 
 
 def kernel_output(

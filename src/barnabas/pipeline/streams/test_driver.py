@@ -4,21 +4,25 @@ The topology runs on Spark as it does in an app, with the same operators and sta
 files in a directory of the driver, and its results stay in memory.
 """
 
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn, Self
 
 import attrs
 
+from barnabas.pipeline.delivery import chained_states
 from barnabas.pipeline.delivery.arrow_library import pa, pq
 from barnabas.pipeline.delivery.spark_library import DataFrame, SparkSession
 from barnabas.pipeline.streams import topic_reading
+from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from barnabas.pipeline.streams.serde_codecs import codec_of, keys_of
 from barnabas.pipeline.streams.serdes import Bytes, Serde
 from barnabas.pipeline.streams.stream_app import App
-from barnabas.pipeline.streams.stream_columns import KEPT, OFFSET, PARTITION, PLACE, TOPIC
+from barnabas.pipeline.streams.stream_columns import KEPT, PLACE
 from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, TopicInput
 from barnabas.pipeline.streams.views.view_keys import ViewKeys
 from barnabas.pipeline.streams.window_specs import Window
@@ -28,7 +32,8 @@ _COLUMNS: Final = (
     f"timestampType INT, headers {HEADERS_TYPE}"
 )
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_SETTINGS: Final = {"spark.sql.shuffle.partitions": "2"}
+# Each bucket costs time in each batch of a kernel that acts on time.
+_SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", BUCKETS_PROPERTY: "8"}
 
 
 @attrs.frozen
@@ -76,12 +81,13 @@ class TestDriver:
         self._waiting: dict[str, list[dict[str, Any]]] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         self._batches = 0
-        self._writers: list[Any] = []
+        self._writers: list[tuple[DataFrame, Any]] = []
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}
         try:
-            describe(self._app)
-            self._writers = [self._writer(*each) for each in self._app.frames().items()]
+            with _settings(self._app.spark):
+                describe(self._app)
+                self._writers = [self._writer(*each) for each in self._app.frames().items()]
         except BaseException:
             self.close()
             raise
@@ -188,31 +194,26 @@ class TestDriver:
 
     def _started(self) -> list[Any]:
         """Start all queries; each ends behind the records that are there."""
-        session = self._app.spark
-        before = {name: session.conf.get(name) for name in _SETTINGS}
-        try:
-            for name, setting in _SETTINGS.items():
-                session.conf.set(name, setting)
-            return [writer.start() for writer in self._writers]
-        finally:
-            for name, setting in before.items():
-                session.conf.set(name, setting)
+        with _settings(self._app.spark):
+            return [_start(rows, writer) for rows, writer in self._writers]
 
-    def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> Any:
+    def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> tuple[DataFrame, Any]:
         rows, output_mode = found
         writer = rows.writeStream.outputMode(output_mode or "append").foreachBatch(self._collect)
         checkpoint = str(self._directory / "checkpoints" / name)
-        return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        return rows, writer
 
     def _collect(self, rows: DataFrame, batch: int) -> None:
         del batch
         columns = rows.columns
         if KEPT in columns:
             rows = rows.filter(KEPT)
+        collected = [row.asDict(recursive=True) for row in rows.collect()]
         if all(name in columns for name in PLACE):
-            rows = rows.orderBy(TOPIC, PARTITION, OFFSET)
-        for row in rows.collect():
-            found = row.asDict(recursive=True)
+            # Not by Spark, which would call the functions of the topology twice.
+            collected.sort(key=itemgetter(*PLACE))
+        for found in collected:
             self._written.setdefault(found["topic"], []).append(found)
 
 
@@ -250,6 +251,27 @@ class _DriverApp(App):
         self.inputs[given.topic] = given
         source = self.spark.readStream.schema(_COLUMNS).parquet(str(self.inputs_of(given.topic)))
         return topic_reading.decoded(source, given)
+
+
+@contextlib.contextmanager
+def _settings(session: SparkSession) -> Generator[None]:
+    """Set the driver's properties of Spark for a while."""
+    before = {name: session.conf.get(name, None) for name in _SETTINGS}
+    try:
+        for name, setting in _SETTINGS.items():
+            session.conf.set(name, setting)
+        yield
+    finally:
+        for name, setting in before.items():
+            if setting is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, setting)
+
+
+def _start(rows: DataFrame, writer: Any) -> Any:
+    with chained_states.allowed(rows):
+        return writer.start()
 
 
 def _write_file(directory: Path, number: int, rows: list[dict[str, Any]]) -> None:

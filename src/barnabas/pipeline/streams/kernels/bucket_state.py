@@ -79,7 +79,8 @@ class BucketState:
         return all(part.has_stores_of(other.parts[name]) for name, part in self.parts.items())
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.tasks)
+        """Yield the partitions that have a task, also in a kernel of a chain."""
+        yield from {*self.tasks, *(number for part in self.parts.values() for number in part)}
 
     def keys(self, store: str) -> Iterator[bytes | str | int]:
         """Yield the keys of a store in all tasks."""
