@@ -1,6 +1,6 @@
 """Queries in which one Python operator with state follows another.
 
-Spark refuses two applyInPandasWithState in one query, whatever their modes are. It allows the same
+Spark refuses two applyInPandasWithState in one query, also in append mode. It allows the same
 for flatMapGroupsWithState of the JVM when all are in append mode: each emits a row once, so the
 next one never sees a row again. Without timeouts no watermark is involved, and no row is late. For
 such queries the check is off while they start.
