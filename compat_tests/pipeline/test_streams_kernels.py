@@ -195,7 +195,8 @@ def test_state_of_other_buckets_is_refused() -> None:
     first.run([Row(key(1), b"v", 1)])
     second = Buckets(plan_of(JOIN, buckets=2))
     second.states = {0: first.states[0], 1: first.states[0]}
-    with pytest.raises(TaskFailureError, match="buckets is 1 in the state and 2 in the query"):
+    difference = "buckets is 1 in the state and 2 in the query; bring the earlier version back"
+    with pytest.raises(TaskFailureError, match=difference):
         second.run([Row(key(1), b"v", 1)])
 
 

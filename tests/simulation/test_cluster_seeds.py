@@ -9,6 +9,8 @@ from barnabas.testing.simulation.faults import Fault, FaultKind, draw_faults, sh
 
 SEEDS = range(1, 25)
 
+pytestmark = pytest.mark.timeout(600)  # a seed may need 40 s of CPU time
+
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cluster_with_faults_keeps_the_invariants(seed: int) -> None:

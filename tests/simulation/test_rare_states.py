@@ -37,6 +37,8 @@ SEEDS_MAX = 60
 SEEDS_TRIED = 20
 """From the pinned seed on: a change of the simulation moves what a seed reaches."""
 
+pytestmark = pytest.mark.timeout(600)
+
 SEGMENT_BYTES = 1 << 20
 LATEST = -1
 CONFIGURATOR_ID = 40_000
@@ -184,7 +186,7 @@ REACHED_BY: dict[RareState, tuple[Callable[[int], RareStates], int]] = {
     RareState.REASSIGNMENT_CANCELLED: (run_partitions, 0),
     RareState.DIRECTORY_FAILED_WHILE_LEADING: (run_partitions, 0),
     RareState.SPLIT_VOTE: (raft_seeds.run, 10),
-    RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_whole, 18),
+    RareState.PENDING_ISR_ACROSS_CONTROLLERS: (run_whole, 33),
     RareState.DUPLICATE_APPEND_SUPPRESSED: (run_transactions, 1),
     RareState.MARKER_RETRIED_ELSEWHERE: (run_copies, 1),
     RareState.LOG_RESTARTED: (run_deleted, 0),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.job_plan import REBUILD, RecordPosition
+from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.task_failures import TaskFailureError, from_text
 
 TRACE = """Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times
@@ -51,14 +51,3 @@ def test_failure_of_another_program_is_permanent_when_a_restart_cannot_help(
 
 def test_failure_without_mark_shows_the_line_with_the_exception() -> None:
     assert from_text(TRACE.format("KeyError: 'x'")).message == "KeyError: 'x'"
-
-
-def test_state_of_another_kernel_is_a_permanent_failure_with_the_difference() -> None:
-    difference = (
-        "the stored state is not one of table: version is 2 in the state and 1 in the query"
-    )
-    found = from_text(TRACE.format(f"barnabas.kernels.StateMismatchError: {difference}"))
-    assert found.is_permanent
-    assert found.message == f"{difference}; bring the earlier version back, or {REBUILD}"
-    unstorable = "the state of table cannot be stored: a set is not plain data"
-    assert from_text(TRACE.format(f"StateMismatchError: {unstorable}")).message == unstorable

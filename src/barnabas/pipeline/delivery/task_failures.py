@@ -14,7 +14,6 @@ from barnabas.pipeline.delivery.job_plan import REBUILD, JobFailure, RecordPosit
 
 MARK: Final = "barnabas-task-failure"
 _LINE: Final = re.compile(rf"{MARK} (\{{.*\}})")
-_KERNEL_STATE: Final = re.compile(r"StateMismatchError: (.*)")
 _MESSAGE_CHARS_MAX: Final = 2_000
 _TRACE_CHARS_MAX: Final = 20_000
 _OTHER_VERSION: Final = (
@@ -101,10 +100,6 @@ def from_text(text: str) -> JobFailure:
     trace = text[:_TRACE_CHARS_MAX]
     if found := _LINE.search(text):
         return _decode(found[1], trace)
-    if found := _KERNEL_STATE.search(text):
-        is_stored = found[1].startswith("the stored state")
-        remedy = f"; bring the earlier version back, or {REBUILD}" if is_stored else ""
-        return JobFailure(f"{found[1]}{remedy}", True, trace=trace)
     for mark, message in _PERMANENT:
         if mark in text:
             return JobFailure(f"{message}: {_last_line(text)}", True, trace=trace)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery.arrow_library import pa
+from barnabas.pipeline.delivery.job_plan import REBUILD
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.jobs.core.key_partitioner import partition_of
 from barnabas.pipeline.streams.kernels import state_codec
@@ -99,15 +100,23 @@ def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[An
     if is_only_time and not state.exists:
         return
     signature = plan.signature
-    bucket = state_codec.decode(state.get[0], signature) if state.exists else BucketState()
+    bucket = _stored(state.get[0], signature) if state.exists else BucketState()
     if plan.partitions is not None:
         ordered = _distributed(ordered, plan.partitions, bucket)
     outputs = list(in_sequence(plan.kernel.step(ordered, bucket)))
     # The state is not written for the time alone: there is a time for each bucket in each batch.
-    if not is_only_time or not bucket.has_stores_of(state_codec.decode(state.get[0], signature)):
+    if not is_only_time or not bucket.has_stores_of(_stored(state.get[0], signature)):
         state.update((state_codec.encode(bucket, signature),))
     if outputs:
         yield _frame(outputs)
+
+
+def _stored(blob: bytes, signature: dict[str, Any]) -> BucketState:
+    try:
+        return state_codec.decode(blob, signature)
+    except StateMismatchError as error:
+        message = f"{error}; bring the earlier version back, or {REBUILD}"
+        raise TaskFailureError(message, is_permanent=True) from error
 
 
 def _stream_times(batch: Any, reached: dict[tuple[int, int], int], timed: Timed) -> list[int]:
