@@ -9,6 +9,7 @@ import pytest
 from barnabas.cli import pipelines_submit, submitted_runner
 from barnabas.cli.main import run
 from barnabas.config import properties_file
+from barnabas.http import optional_packages
 from barnabas.pipeline.spark import (
     class_archive,
     jar_cache,
@@ -32,6 +33,7 @@ exit 7
 @pytest.fixture(autouse=True)
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where a spark-submit of this test leaves what it was given."""
+    monkeypatch.setattr(optional_packages, "find_spec", lambda name: object())
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(class_archive, "java_command", lambda: "/usr/bin/java")
     monkeypatch.setattr(submission, "_pyspark_version", lambda: "4.0.0")
