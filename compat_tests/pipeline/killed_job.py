@@ -141,6 +141,16 @@ class DriverProcess:
                 os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
+    def lose_newest_commit(self, checkpoint: Path) -> None:
+        """Leave the state of a kill behind the last task and before Spark's commit log."""
+        self.kill()
+        commits = [each for each in (checkpoint / "commits").iterdir() if each.name.isdecimal()]
+        newest = max(commits, key=lambda path: int(path.name))
+        newest.unlink()
+        (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+        self.start()
+        self.wait_for_progress()
+
     def _end(self) -> None:
         """Leave nothing behind when a test failed."""
         if self._process is not None and self._process.poll() is None:

@@ -10,13 +10,13 @@ import attrs
 
 from barnabas.testing.simulation import Simulation, prepare
 from barnabas.testing.simulation.faults import Fault, FaultKind
-from barnabas.testing.simulation.seed_options import NO_FEATURES, draw_options
+from barnabas.testing.simulation.seed_options import NO_FEATURES, SeedOptions, draw_options
 from tests.simulation.scripted_options import replicated
 
 
-def busy_quorum(seed: int) -> Simulation:
-    """Return a cluster that writes a snapshot of its quorum after every few batches."""
-    options = attrs.evolve(
+def _one_partition(seed: int, **changes: object) -> SeedOptions:
+    """Return options with three controllers, one broker, one partition and one administrator."""
+    return attrs.evolve(
         draw_options(seed, 10, NO_FEATURES),
         controllers=3,
         brokers=1,
@@ -24,12 +24,16 @@ def busy_quorum(seed: int) -> Simulation:
         replication_factor=1,
         min_insync_replicas=1,
         partitions=1,
-        producers=1,
-        producer_pause_ms=1_000,
         admins=1,
         admin_pause_ms=100,
-        snapshot_entries=3,
-        kept_snapshots=1,
+        **changes,
+    )
+
+
+def busy_quorum(seed: int) -> Simulation:
+    """Return a cluster that writes a snapshot of its quorum after every few batches."""
+    options = _one_partition(
+        seed, producers=1, producer_pause_ms=1_000, snapshot_entries=3, kept_snapshots=1
     )
     return prepare(seed, 10, options=options)
 
@@ -134,17 +138,9 @@ def expanding_isr(seed: int) -> Simulation:
 
 def old_voters(seed: int) -> Simulation:
     """Return a cluster one of whose three voters has the versions of Kafka 3.9."""
-    options = attrs.evolve(
-        draw_options(seed, 10, NO_FEATURES),
-        controllers=3,
-        brokers=1,
-        is_combined=False,
-        replication_factor=1,
-        min_insync_replicas=1,
-        partitions=1,
+    options = _one_partition(
+        seed,
         producers=0,
-        admins=1,
-        admin_pause_ms=100,
         operator_pause_ms=0,
         copiers=0,
         elr_version=0,
