@@ -170,6 +170,18 @@ def test_dead_letter_without_context_cannot_be_redriven():
         decode_dead_letter(letter_of(policy.handle(failure(), raw(b"v"))))
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("x", b"x"), ({"a": [1, None, "x"]}, b'{"a":[1,null,"x"]}'), ({"a": {1}}, b"{a={1}}")],
+)
+def test_dead_letter_of_a_source_has_its_value_as_text(value: Any, text: bytes):
+    settings = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    record = source_record("t", value, source_partition={}, source_offset={})
+    letter = ErrorPolicy(settings, "job").handle_source(failure(), record)
+    assert letter is not None
+    assert (letter.topic, letter.value) == ("dead", text)
+
+
 def test_error_policy_without_topic_skips_the_record():
     assert ErrorPolicy({"errors.tolerance": "all"}, "job").handle(failure(), raw(b"v")) is None
 

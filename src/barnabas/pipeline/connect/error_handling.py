@@ -4,7 +4,8 @@
 headers that say where it came from and why it failed. Its producer is the delivery's transaction,
 so a letter is written exactly once, together with the offset of its record.
 
-Sources have dead letters too, which Connect lacks: the record as JSON, with its source offset.
+Sources have dead letters too, which Connect lacks: key and value as texts, those with a structure
+as JSON, with the source offset.
 """
 
 import json
@@ -19,8 +20,8 @@ import attrs
 from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance
 from barnabas.pipeline.connect.config_types import ConfigType, ParsedValue
 from barnabas.pipeline.connect.config_validators import InRange, OneOf
-from barnabas.pipeline.data.connect_errors import ConnectError, java_class_of
-from barnabas.pipeline.data.java_text import plain_text
+from barnabas.pipeline.data.connect_errors import ConnectError, DataError, java_class_of
+from barnabas.pipeline.data.java_text import connect_text, plain_text
 from barnabas.pipeline.data.records import (
     NO_TIMESTAMP_TYPE,
     OutputRecord,
@@ -221,8 +222,8 @@ class ErrorPolicy:
             self.dead_letter_topic,
             None,
             record.timestamp_ms,
-            None if record.key is None else plain_text(record.key).encode(),
-            None if record.value is None else plain_text(record.value).encode(),
+            None if record.key is None else _letter_text(record.key).encode(),
+            None if record.value is None else _letter_text(record.value).encode(),
             self._headers(failure, place),
         )
 
@@ -289,6 +290,14 @@ class DeadLetter:
     message: str
     original: OutputRecord
     """The record to produce again: to its topic and partition, with its own headers."""
+
+
+def _letter_text(value: Any) -> str:
+    """Return a value as a header's text; one that Connect cannot write, as Java shows it."""
+    try:
+        return connect_text(value)
+    except DataError:
+        return plain_text(value)
 
 
 def decode_dead_letter(record: RawRecord) -> DeadLetter:
