@@ -22,15 +22,16 @@ _turn: Final = threading.Lock()
 
 @contextlib.contextmanager
 def allowed(frame: DataFrame) -> Generator[None]:
-    """Let the query of a frame start when all its state is in such operators."""
+    """Let the query of a frame start when all its state is in such operators.
+
+    Queries of a session share the setting, so they start one after the other.
+    """
     states = nodes_with_state(frame)
-    if len(states) < _CHAINED or not all(map(_appends, states)):
-        yield
-        return
+    is_chained = len(states) >= _CHAINED and all(map(_appends, states))
     settings = frame.sparkSession.conf
     with _turn:
         before = settings.get(_CHECK)
-        settings.set(_CHECK, "false")
+        settings.set(_CHECK, "false" if is_chained else before)
         try:
             yield
         finally:
