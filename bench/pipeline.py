@@ -364,7 +364,7 @@ def report(found: Results, failed: list[str], rounds: int, count: int, load: flo
         "",
         f'`make bench-pipeline ARGS="--rounds {rounds} --records {count}"` wrote this page on '
         f"{datetime.now(UTC):%Y-%m-%d}: commit {commit}, {os.cpu_count()} cores, load {load:.1f} "
-        f"before the start, rounds: {rounds}, in which the contenders took turns, {count:,} records "
+        f"before the start, rounds: {rounds}, in which contenders took turns, {count:,} records "
         f"({WARM_RECORDS:,} for the warm-up of connectors, {WARM_PINGS} and {PINGS} single ones). "
         "Apache Kafka's clients, Streams and Connect are 4.3.0. Both sides run against barnabas, "
         "one new server for each measurement, whose CPU is not in the figures. `cold` includes the "
