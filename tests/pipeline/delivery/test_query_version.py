@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from barnabas.pipeline.delivery import query_version
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.checkpoint_files import VERSION_FILE, CheckpointFiles
 from barnabas.pipeline.delivery.job_plan import REBUILD
-from barnabas.pipeline.delivery.query_version import FILE, QueryVersion
+from barnabas.pipeline.delivery.query_version import QueryVersion
 from barnabas.pipeline.delivery.task_failures import JobStartError
 
 FIRST = QueryVersion(
@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> CheckpointFiles:
 
 
 def stored(files: CheckpointFiles) -> QueryVersion | None:
-    content = files.content_of(FILE)
+    content = files.content_of(VERSION_FILE)
     return None if content is None else query_version.decode(content)
 
 
@@ -82,7 +82,7 @@ def test_texts_of_another_spark_are_not_compared(files: CheckpointFiles) -> None
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"format": 9}', b'{"format": 1, "parts": 3}'])
 def test_file_of_another_release_is_replaced(files: CheckpointFiles, content: bytes) -> None:
-    files.write(FILE, content)
+    files.write(VERSION_FILE, content)
     other = attrs.evolve(FIRST, parts={"sources": "kafka x"})
     query_version.check(files, other, is_partly_written=False)
     assert stored(files) == other
@@ -90,8 +90,8 @@ def test_file_of_another_release_is_replaced(files: CheckpointFiles, content: by
 
 def test_version_of_a_removed_checkpoint_does_not_count(files: CheckpointFiles) -> None:
     files.remove()
-    assert files.content_of(FILE) is None
-    files.write(FILE, FIRST.encode())
+    assert files.content_of(VERSION_FILE) is None
+    files.write(VERSION_FILE, FIRST.encode())
     other = attrs.evolve(FIRST, parts={"sources": "kafka x"})
     query_version.check(files, other, is_partly_written=False)
     assert stored(files) == other

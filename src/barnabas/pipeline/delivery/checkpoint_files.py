@@ -21,7 +21,9 @@ from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 
 _DIRECTORIES: Final = ("offsets", "commits", "sources", "state")
 _LINES_BEFORE_SOURCES: Final = 2  # the version of the format, and the settings of the epoch
-_FILES: Final = ("metadata", ".metadata.crc", "barnabas-version.json")
+VERSION_FILE: Final = "barnabas-version.json"
+"""The file of `query_version`."""
+_FILES: Final = ("metadata", ".metadata.crc", VERSION_FILE)
 
 
 def checkpoint_of(directory: str, job: str) -> str:

@@ -15,12 +15,10 @@ from typing import Any, Final
 import attrs
 
 from barnabas.pipeline.delivery import frame_sources
-from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
+from barnabas.pipeline.delivery.checkpoint_files import VERSION_FILE, CheckpointFiles
 from barnabas.pipeline.delivery.job_plan import REBUILD
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
 from barnabas.pipeline.delivery.task_failures import refused
-
-FILE: Final = "barnabas-version.json"
 
 _FORMAT: Final = 1
 _UNNAMED: Final = re.compile(
@@ -91,7 +89,7 @@ def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: b
 
     `is_partly_written` means that some tasks have written the newest epoch and others have not.
     """
-    content = files.content_of(FILE) if files.query_id() is not None else None
+    content = files.content_of(VERSION_FILE) if files.query_id() is not None else None
     stored = None if content is None else decode(content)
     if stored is not None:
         if found := differences(stored, version):
@@ -105,7 +103,7 @@ def check(files: CheckpointFiles, version: QueryVersion, *, is_partly_written: b
                 f"query: run that version until the epoch is complete, or {REBUILD}"
             )
     if stored != version:
-        files.write(FILE, version.encode())
+        files.write(VERSION_FILE, version.encode())
 
 
 def differences(stored: QueryVersion, version: QueryVersion) -> list[str]:

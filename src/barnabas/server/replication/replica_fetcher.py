@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from barnabas.cluster.metadata.stepwise import Steps
 from barnabas.cluster.replication.fetch_settings import FetchSettings
+from barnabas.server.work_slices import in_slices
 
 if TYPE_CHECKING:
     from barnabas.cluster.broker.broker_identity import BrokerIdentity
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from barnabas.server.replication.fetcher_task import FetcherTask
 
 _DYNAMIC: Final = ("num.replica.fetchers",)
-_STEP_S: Final = 0.01
 
 
 def fetch_settings(config: "NodeConfig") -> FetchSettings:
@@ -73,11 +74,7 @@ class ReplicaFetchers:
         while True:
             await self._unopened.wait()
             self._unopened = trio.Event()
-            began = trio.current_time()
-            while open_next():
-                if trio.current_time() - began > _STEP_S:
-                    await trio.lowlevel.checkpoint()
-                    began = trio.current_time()
+            await in_slices(_opening(open_next))
             self._follow_assignments()
             await trio.lowlevel.checkpoint()
 
@@ -131,3 +128,8 @@ class ReplicaFetchers:
                     now_ms=self._now_ms,
                 )
                 nursery.start_soon(started.run)
+
+
+def _opening(open_next: Callable[[], bool]) -> Steps[None]:
+    while open_next():
+        yield
