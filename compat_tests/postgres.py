@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from compat_tests.servers import free_ports
+from barnabas.testing.cluster_layout import free_ports
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
@@ -57,7 +57,7 @@ class PostgresServer:
         self.directory = Path(tempfile.mkdtemp(prefix="barnabas-postgres-", dir="/tmp"))
         self.data = self.directory / "data"
         self.log_file = self.directory / "log"
-        self.port = free_ports()[0]
+        (self.port,) = free_ports(1)
         self.process: subprocess.Popen[bytes] | None = None
         self._account: dict[str, Any] = {}
         if os.getuid() == 0:

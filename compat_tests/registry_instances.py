@@ -11,7 +11,6 @@ import json
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests.servers import BarnabasProcess
 
 _READY = re.compile(r"schema registry ready url=http://127.0.0.1:(\d+)")
@@ -30,17 +30,12 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _START_TIMEOUT_S = 90
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 class RegistryInstance:
     """One registry process on a port that stays the same over restarts."""
 
     def __init__(self, bootstrap: str, directory: Path, *options: str) -> None:
         self.bootstrap = bootstrap
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self.log = directory / f"registry-{self.port}.log"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None

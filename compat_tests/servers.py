@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests import jars
 
 READY_TIMEOUT_S = 60.0
@@ -20,14 +21,6 @@ STOP_TIMEOUT_S = 30.0
 PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 # The few members of these groups join within moments; waiting three seconds for more is not needed.
 FAST_GROUPS = {"group.initial.rebalance.delay.ms": "300"}
-
-
-def free_ports() -> tuple[int, int]:
-    """Return two different free ports; both are held until both are known."""
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
 
 
 def answers(port: int) -> bool:
@@ -52,7 +45,7 @@ class ServerProcess:
         self.directory = Path(tempfile.mkdtemp(prefix="barnabas-compat-"))
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
-        self.port, self.controller_port = free_ports()
+        self.port, self.controller_port = free_ports(2)
         self.properties = {**FAST_GROUPS, **(properties or {})}
         self.process: subprocess.Popen[bytes] | None = None
 

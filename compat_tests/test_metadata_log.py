@@ -18,9 +18,10 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.testing import Node
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests import jars
 from compat_tests.cluster.machines import barnabas
-from compat_tests.servers import KafkaProcess, free_ports
+from compat_tests.servers import KafkaProcess
 
 pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
 
@@ -164,7 +165,7 @@ def kafka(data) -> Iterator[KafkaProcess]:
 def test_records_of_a_cluster_of_kafka_3_7_have_versions_that_it_decodes(data, tmp_path) -> None:
     """metadata.version 17: a partition has directories (v1) and no eligible leaders (v2)."""
     file = tmp_path / "server.properties"
-    clients, controllers = free_ports()
+    clients, controllers = free_ports(2)
     listeners = f"PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controllers}"
     file.write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"

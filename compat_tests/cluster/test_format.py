@@ -11,8 +11,9 @@ from barnabas.cluster.metadata.feature_levels import SUPPORTED
 from barnabas.cluster.metadata.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
 from barnabas.testing import Node
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests import jars
-from compat_tests.servers import KafkaProcess, free_ports
+from compat_tests.servers import KafkaProcess
 
 pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
 
@@ -96,7 +97,7 @@ def test_apache_kafka_starts_on_directories_that_we_formatted(tmp_path: Path) ->
 
 
 def test_barnabas_starts_on_directories_that_apache_kafka_formatted(tmp_path: Path) -> None:
-    client_port, controller_port = free_ports()
+    client_port, controller_port = free_ports(2)
     data = tmp_path / "data"
     file = properties(data, client_port, controller_port)
     voters = VOTERS.format(port=controller_port).partition(",")[0]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests import jars
-from compat_tests.servers import free_ports
 
 _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 30.0
@@ -44,7 +44,7 @@ class ConnectWorker:
         self.directory = directory
         self.group = group
         self.topics = topics or group
-        self.port = free_ports()[0]
+        (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = directory / f"{self.kind}.log"
         self.process: subprocess.Popen[bytes] | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from compat_tests.servers import free_ports
+from barnabas.testing.cluster_layout import free_ports
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2
@@ -24,7 +24,7 @@ class SparkCluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = free_ports()[0]
+        (self.port,) = free_ports(1)
         self.master = f"spark://127.0.0.1:{self.port}"
         self._processes: list[subprocess.Popen[bytes]] = []
 

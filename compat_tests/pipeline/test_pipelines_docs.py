@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from barnabas.testing.cluster_layout import free_ports
 from compat_tests import spark
 from compat_tests.postgres import PostgresServer
-from compat_tests.servers import BarnabasProcess, free_ports
+from compat_tests.servers import BarnabasProcess
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -34,7 +35,7 @@ class ServedPipelines(BarnabasProcess):
 
     def __init__(self) -> None:
         super().__init__()
-        self.url = f"http://127.0.0.1:{free_ports()[0]}"
+        self.url = f"http://127.0.0.1:{free_ports(1)[0]}"
 
     def command(self) -> list[str]:
         listen = self.url.removeprefix("http://")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -44,10 +43,9 @@ def bootstrap() -> Iterator[str]:
         yield other
         return
     from barnabas.testing import Node
+    from barnabas.testing.cluster_layout import free_ports
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     config = {"group.initial.rebalance.delay.ms": "0", "barnabas.metrics.port": str(port)}
     with Node(config=config) as node:
         yield node.bootstrap

@@ -36,6 +36,7 @@ from barnabas.protocol.messages.sasl_authenticate import (
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.testing import Node
+from barnabas.testing.cluster_layout import free_ports
 from tests.client.harness import (
     FAST,
     ClientTest,
@@ -61,17 +62,11 @@ def metadata(broker: FakeBroker, topic: str = "t", epoch: int = 1) -> MetadataRe
     )
 
 
-def free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return unused.getsockname()[1]
-
-
 def test_connection_refused_differs_from_silence() -> None:
     async def test() -> None:
         config = ClientConfig((), request_timeout_s=0.2)
         async with trio.open_nursery() as nursery:
-            refusing = Address("127.0.0.1", free_port())
+            refusing = Address("127.0.0.1", free_ports(1)[0])
             with pytest.raises(BrokerGoneError) as gone:
                 await open_connection(refusing, config, nursery)
             assert str(gone.value) == f"{refusing}: Connection refused"
@@ -107,7 +102,7 @@ def test_connection_to_an_invalid_host_name_fails(host: str) -> None:
 
 def test_call_to_a_closed_port_fails_after_its_time_with_the_reason() -> None:
     async def test() -> None:
-        config = {"bootstrap.servers": f"127.0.0.1:{free_port()}", **FAST}
+        config = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}", **FAST}
         async with open_client({**config, "default.api.timeout.ms": "300"}) as client:
             with pytest.raises(CallTimeoutError, match="refused") as timeout:
                 await describe_topic(client, "t")
@@ -312,7 +307,7 @@ def test_client_follows_a_broker_that_moves_to_another_port() -> None:
 
     with Node() as node:
         moved = Node(data=node.data)
-        moved.port = free_port()
+        moved.port = free_ports(1)[0]
 
         async def main() -> None:
             await test(node, moved)
@@ -381,7 +376,7 @@ def test_create_topic_with_a_lost_controller_goes_to_another_broker() -> None:
         await create_topic(client, "t")
         assert isinstance(fake.requests[-1], CreateTopicsRequest)
 
-    lost_port = free_port()
+    lost_port = free_ports(1)[0]
     broker = FakeBroker(handler)
     with_fake_broker(broker, test, default_api_timeout_ms="5000")
 

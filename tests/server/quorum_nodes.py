@@ -1,6 +1,5 @@
 """Several nodes of one cluster in one event loop, with a formatted directory and fixed ports."""
 
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -13,19 +12,9 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.node.node import Node
 from barnabas.server.quorum.quorum_files import format_directory
+from barnabas.testing.cluster_layout import free_ports
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free ports of 127.0.0.1."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class QuorumNodes:

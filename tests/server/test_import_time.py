@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.testing.cluster_layout import free_ports
+
 # Each is wanted later or never: for compression, HTTP, tables, other clients, or debugging.
 UNWANTED = {
     "aiokafka", "argparse", "asyncio", "confluent_kafka", "construct", "cramjam", "difflib",
@@ -27,9 +29,7 @@ METADATA_V1_ALL = struct.pack(">ihhihi", 14, 3, 1, 7, -1, -1)
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_ports(1)[0]
 
 
 def serve(data: Path, port: int, *options: str) -> "subprocess.Popen[str]":

@@ -69,6 +69,7 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from barnabas.server.coordinators.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from barnabas.server.node.node import Node
 from barnabas.testing.batches import batch
 from tests.server.quorum_nodes import QuorumNodes
 
@@ -270,6 +271,33 @@ def key_at(nodes: QuorumNodes, topic: str, node_id: int, prefix: str) -> str:
     )
 
 
+async def coordinators_ready(nodes: QuorumNodes) -> None:
+    """Have the coordinators' topics created; return when every coordinator serves its keys.
+
+    A client is sent to a coordinator as soon as one node has applied the new topic. The coordinator
+    may apply it later, and librdkafka reports its NOT_COORDINATOR for fetched offsets to the user.
+    """
+    async with trio.open_nursery() as nursery:
+        connection = await connect(nodes, nodes.leader_id, nursery)
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"])
+            await connection.ask(request, FindCoordinatorResponse)
+        nursery.cancel_scope.cancel()
+    await nodes.eventually(lambda: all(loaded(nodes, kind) for kind in ("groups", "transactions")))
+    await nodes.eventually(lambda: all(knows_topics(node) for node in nodes.running.values()))
+
+
+def knows_topics(node: Node) -> bool:
+    return {"in", "out", OFFSETS_TOPIC, TRANSACTION_TOPIC} <= node.image.topics_by_name.keys()
+
+
+def loaded(nodes: QuorumNodes, kind: str) -> bool:
+    """Return whether each partition of a kind of coordinator is loaded at its leader."""
+    services: list[Any] = [getattr(node, kind) for node in nodes.running.values()]
+    indexes = [index for s in services for index, each in s.partitions.items() if each.is_loaded]
+    return sorted(indexes) == list(range(PARTITIONS))
+
+
 class Clients:
     """Real clients, for use in a thread."""
 
@@ -278,16 +306,10 @@ class Clients:
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def create_topics(self) -> None:
-        """Create the topics of the test; the coordinators' are created on first use."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         topics = [NewTopic(name, 3, 3) for name in ("in", "out")]
         for created in admin.create_topics(topics).values():
             created.result(10)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "first"})
-        producer.init_transactions(10)
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "first"})
-        consumer.committed([TopicPartition("in", 0)], 10)
-        consumer.close()
 
     def copy(self, transactional_id: str, group_id: str, *, commits: bool) -> None:
         """Write to every partition of a topic in a transaction that has offsets of a group."""
@@ -343,6 +365,7 @@ def test_transaction_has_coordinator_group_and_partitions_on_three_nodes(
     async def test(nodes: QuorumNodes) -> None:
         clients = Clients(nodes)
         await trio.to_thread.run_sync(clients.create_topics)
+        await coordinators_ready(nodes)
         coordinator, group = turn + 1, (turn + 1) % 3 + 1
         transactional_id = key_at(nodes, TRANSACTION_TOPIC, coordinator, "x")
         group_id = key_at(nodes, OFFSETS_TOPIC, group, "g")
@@ -467,6 +490,7 @@ def test_transaction_of_the_second_version_is_verified_at_the_remote_coordinator
     async def test(nodes: QuorumNodes) -> None:
         clients = Clients(nodes)
         await trio.to_thread.run_sync(clients.create_topics)
+        await coordinators_ready(nodes)
         names = (
             key_at(nodes, TRANSACTION_TOPIC, 1, "x"),
             key_at(nodes, OFFSETS_TOPIC, 2, "g"),

@@ -8,19 +8,14 @@ import pytest
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.testing import Node
+from barnabas.testing.cluster_layout import free_ports
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import Wire, alter, eventually, node_with
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 @observes("listeners")
 def test_listeners_set_the_port_that_is_served() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     config = {"listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"}
     with Node(config=config):
         assert Wire(port).is_served()
@@ -36,7 +31,7 @@ def test_advertised_listeners_are_what_metadata_answers() -> None:
 
 @observes("listener.security.protocol.map")
 def test_protocol_map_names_the_listeners_that_can_be_served() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     config = {
         "listeners": f"INSIDE://127.0.0.1:{port},PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
     }
@@ -51,7 +46,7 @@ def test_protocol_map_names_the_listeners_that_can_be_served() -> None:
 
 @observes("controller.listener.names")
 def test_controller_listener_does_not_serve_clients() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     config = {
         "listeners": f"OTHER://127.0.0.1:{port},PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "listener.security.protocol.map": "OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"

@@ -10,8 +10,9 @@ import trio
 from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node
 from barnabas.server.quorum.raft_shell import RaftShell
+from barnabas.testing.cluster_layout import free_ports
 from tests.config.effects.observed import observes
-from tests.server.quorum_nodes import QuorumNodes, free_ports
+from tests.server.quorum_nodes import QuorumNodes
 
 
 def run(directory: Path, config: dict[str, str], body: Callable[[QuorumNodes], Any]) -> None:
