@@ -16,6 +16,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_plan import internal_topics
 from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.known_brokers import known_brokers
 from barnabas.testing.process import ClusterProcess
 from barnabas.testing.process_group import NodeControl, kill_together, start_together
 from compat_tests import jars
@@ -52,8 +53,11 @@ class TrialCluster:
         return ",".join(self.addresses.values())
 
     def start(self) -> None:
-        """Start the nodes that do not run; return when all serve clients."""
-        start_together(self.nodes.values())
+        """Start the nodes that do not run; return when all serve clients and name each other."""
+        launched = {i: node for i, node in self.nodes.items() if not node.is_running}
+        start_together(launched.values())
+        ports = [int(self.addresses[node_id].rpartition(":")[2]) for node_id in launched]
+        wait_until(lambda: all(known_brokers(port) >= launched.keys() for port in ports))
 
     def kill_all(self) -> None:
         kill_together(self.nodes.values())

@@ -17,6 +17,11 @@ from barnabas.testing.cluster_layout import free_ports
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
+def active(node: Node) -> set[int]:
+    """Return the brokers that are active, as far as a node knows."""
+    return {broker.id for broker in node.image.brokers.values() if broker.is_active}
+
+
 class QuorumNodes:
     """Nodes that run in `nursery`; each may be killed and started again."""
 
@@ -89,10 +94,13 @@ class QuorumNodes:
         return directory
 
     async def start(self, *node_ids: int, roles: str = "broker,controller") -> None:
-        """Start nodes together; return when all are ready."""
+        """Start nodes together; return when all are ready and know each other."""
         async with trio.open_nursery() as starting:
             for node_id in node_ids:
                 starting.start_soon(self._start, node_id, roles)
+        if "broker" in roles:
+            started = [self.running[node_id] for node_id in node_ids]
+            await self.eventually(lambda: all(active(node) >= set(node_ids) for node in started))
 
     async def _start(self, node_id: int, roles: str) -> None:
         node = Node(NodeConfig.load(None, self.properties(node_id, roles)))

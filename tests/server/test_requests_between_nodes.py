@@ -309,7 +309,7 @@ class Clients:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         topics = [NewTopic(name, 3, 3) for name in ("in", "out")]
         for created in admin.create_topics(topics).values():
-            created.result(10)
+            created.result(60)
 
     def copy(self, transactional_id: str, group_id: str, *, commits: bool) -> None:
         """Write to every partition of a topic in a transaction that has offsets of a group."""

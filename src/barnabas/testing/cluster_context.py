@@ -3,10 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from barnabas.testing.cluster_layout import lay_out
 from barnabas.testing.server_context import ServerContext
+
+_ROLES: Final = "process.roles"
 
 NodeT = TypeVar("NodeT")
 
@@ -39,6 +41,12 @@ class ClusterContext(ServerContext, Generic[NodeT]):
     @abstractmethod
     def _make_node(self, directory: Path, properties: Mapping[str, str]) -> NodeT:
         """Return a node that does not run yet."""
+
+    @property
+    def broker_ids(self) -> set[int]:
+        """The ids of the nodes with the role broker."""
+        properties = self.layout.properties
+        return {node_id for node_id in self.nodes if "broker" in properties[node_id][_ROLES]}
 
     @property
     def bootstrap(self) -> str:

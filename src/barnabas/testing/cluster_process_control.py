@@ -1,12 +1,19 @@
 """A cluster of separate processes, for tests that kill, suspend and restart nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from barnabas.testing.cluster_context import ClusterContext
+from barnabas.testing.eventually import wait_until
+from barnabas.testing.known_brokers import known_brokers
 from barnabas.testing.node_process_control import NodeProcess
 from barnabas.testing.process_group import kill_together, start_together
+
+
+def _names(port: int, node_ids: Set[int]) -> bool:
+    return known_brokers(port) >= node_ids
 
 
 class ClusterProcess(ClusterContext[NodeProcess]):
@@ -21,11 +28,16 @@ class ClusterProcess(ClusterContext[NodeProcess]):
         return NodeProcess(directory, properties)
 
     def start(self) -> Self:
-        """Start the nodes that do not run; return once all serve clients.
+        """Start the nodes that do not run; return once all serve clients and name each other.
 
         Raises RuntimeError with the log of a node that does not start.
         """
-        start_together(self.nodes.values())
+        launched = {i: node for i, node in self.nodes.items() if not node.is_running}
+        start_together(launched.values())
+        brokers = launched.keys() & self.broker_ids
+        for node_id in brokers:
+            # Clients drop the connections to a broker that another one does not know yet.
+            wait_until(partial(_names, launched[node_id].port, brokers))
         return self
 
     def kill_all(self) -> None:

@@ -27,17 +27,31 @@ class Cluster(ClusterContext[Node]):
         return {node_id: node for node_id, node in self.nodes.items() if node.server is not None}
 
     def start(self) -> Self:
-        """Start all nodes; return once clients are served. Raises the error that prevented it."""
+        """Start all nodes; return once all serve clients and know each other.
+
+        Raises the error that prevented it.
+        """
         for node in self.nodes.values():
             node.launch()
         try:
             for node in self.nodes.values():
                 node.wait_ready()
+            wait_until(self._is_known_everywhere)
         except BaseException:
             for node in self.nodes.values():
                 node.kill()
             raise
         return self
+
+    def _is_known_everywhere(self) -> bool:
+        """True when each node has all brokers in its metadata, active.
+
+        Clients drop their connections to a broker that another one does not know yet.
+        """
+        servers = [self.nodes[node_id].server for node_id in self.broker_ids]
+        images = [server.image for server in servers if server is not None]
+        active = ({b.id for b in image.brokers.values() if b.is_active} for image in images)
+        return all(each >= self.broker_ids for each in active)
 
     def stop(self, node_id: int) -> None:
         """Stop one node cleanly: its leaderships move to the others first."""

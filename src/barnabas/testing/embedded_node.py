@@ -14,7 +14,7 @@ from barnabas.server.node.node import Node as ServerNode
 from barnabas.server.node.startup_checks import first_error
 from barnabas.testing.server_context import ServerContext
 
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 
 _DEFAULTS: Mapping[str, str] = {

@@ -14,7 +14,7 @@ from barnabas.testing.server_context import ServerContext
 
 _READY = re.compile(r" ready listeners=(\S*)")
 _CLIENTS = re.compile(r"PLAINTEXT://[^:,]*:(\d+)")
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0
 _LISTENERS = "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0"
 
