@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from barnabas.pipeline.delivery.arrow_rows import PartitionRows, column_list, runs  # noqa: E402
+from barnabas.pipeline.delivery.arrow_rows import PartitionRows, column_list, headers_of, runs  # noqa: E402
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 VALUES: dict[Any, Any] = {
@@ -75,3 +75,13 @@ def test_runs_one_partition_has_all_columns() -> None:
             [[("h", None)], [], [], [("h", None)]],
         )
     ]
+
+
+@pytest.mark.parametrize("empty", [[None, None], [[], []], [None, []]])
+def test_headers_of_rows_without_headers_are_none(empty: list[Any]) -> None:
+    assert headers_of(pa.array(empty, pa.list_(HEADER))) is None
+
+
+def test_headers_of_null_and_empty_lists_are_empty() -> None:
+    column = pa.array([None, [{"key": "h", "value": b"v"}], []], pa.list_(HEADER))
+    assert headers_of(column) == [[], [("h", b"v")], []]

@@ -119,9 +119,9 @@ def column_list(column: Any) -> list[Any]:
 
 def headers_of(column: Any) -> list[Headers] | None:
     """Return the headers of each row, None when no row has some."""
-    if column.null_count == len(column):
-        return None
     pairs = column.flatten()
+    if not len(pairs):
+        return None
     names, values = column_list(pairs.field("key")), column_list(pairs.field("value"))
     all_pairs = list(zip(names, values, strict=True))
     lengths = [length or 0 for length in pc.list_value_length(column).to_pylist()]

@@ -44,6 +44,7 @@ from barnabas.pipeline.delivery.task_figures import SCHEMA
 from barnabas.pipeline.delivery.task_plans import task_plan
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
 _SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _EPOCH_POLL_S: Final = 0.01
@@ -196,7 +197,7 @@ def epochs_topic(job: str) -> str:
 
 def _query(plan: JobPlan, frame: DataFrame, epochs: EpochPlan, output_mode: str) -> Any:
     write: Any = functools.partial(worker_tasks.epoch, epochs)
-    written = _outputs(frame, plan.target_topic).mapInArrow(write, SCHEMA)
+    written = map_in_workers(_outputs(frame, plan.target_topic), write, SCHEMA)
     writer = (
         figures_of(written)
         .writeStream.format("noop")

@@ -50,6 +50,7 @@ from barnabas.pipeline.delivery.task_figures import SCHEMA, SUMS
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.topic_writers import is_bytes_copy
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
 OFFSETS_REMEDY: Final = "reset the offsets of the job"
 
@@ -150,7 +151,7 @@ def _exactly_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path)
     if task.is_single_task:
         rows = rows.coalesce(1)
     write: Any = functools.partial(worker_tasks.forward, task)
-    written = figures_of(rows.mapInArrow(write, SCHEMA))
+    written = figures_of(map_in_workers(rows, write, SCHEMA))
     return started(written.writeStream.format("noop"), plan, scratch)
 
 
@@ -167,7 +168,7 @@ def _at_least_once(rows: DataFrame, plan: JobPlan, task: TaskPlan, scratch: Path
         outputs = seen.select("key", "value", "headers", target)
     else:
         convert: Any = functools.partial(worker_tasks.converted, task)
-        outputs = seen.mapInArrow(convert, collected_rows.SCHEMA)
+        outputs = map_in_workers(seen, convert, collected_rows.SCHEMA)
     producer = {
         **plan.client_properties,
         **plan.producer_overrides,

@@ -38,6 +38,7 @@ from barnabas.pipeline.delivery.start_positions import (
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_figures import SCHEMA
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
@@ -76,7 +77,7 @@ def start(
             writer = _at_least_once(frame, plan)
         else:
             write: Any = functools.partial(worker_tasks.forward_frame, task)
-            writer = figures_of(frame.mapInArrow(write, SCHEMA)).writeStream.format("noop")
+            writer = figures_of(map_in_workers(frame, write, SCHEMA)).writeStream.format("noop")
         query = started(writer, plan, scratch)
     except Exception as error:
         shutil.rmtree(scratch, ignore_errors=True)

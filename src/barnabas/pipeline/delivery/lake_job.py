@@ -48,6 +48,7 @@ from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
 from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
 _REMEDY: Final = "create a connector with another name and path"
 _COLUMNS_FILE: Final = "barnabas-columns.json"
@@ -276,7 +277,7 @@ def _started(
         worker_tasks.lake, LakePlan(task, columns, settings.skips_nulls)
     )
     schema = pyspark("sql.types").StructType.fromJson(lake_rows.schema_of(columns))
-    rows = figures_of(records.coalesce(settings.tasks).mapInArrow(convert, schema))
+    rows = figures_of(map_in_workers(records.coalesce(settings.tasks), convert, schema))
     written = rows.where(f"{lake_rows.ROW} IS NOT NULL").select(f"{lake_rows.ROW}.*")
     return (
         _writer(written, settings, batch_limits(plan)[1])

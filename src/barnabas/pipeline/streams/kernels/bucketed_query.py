@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
+from barnabas.pipeline.delivery.worker_rows import map_in_workers
 from barnabas.pipeline.streams.kernels import bucket_tasks
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
 from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
@@ -45,7 +46,7 @@ def bucketed(
     def step(bucket: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         return bucket_tasks.step(plan, frames, state)
 
-    placed = _with_defaults(frame, key).mapInArrow(place, f"{SCHEMA}, `bucket` int")
+    placed = map_in_workers(_with_defaults(frame, key), place, f"{SCHEMA}, `bucket` int")
     return placed.groupBy("bucket").applyInPandasWithState(
         step, SCHEMA, "`state` binary", OUTPUT_MODE, "NoTimeout"
     )
