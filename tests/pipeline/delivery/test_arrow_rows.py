@@ -78,7 +78,7 @@ def test_runs_one_partition_has_all_columns() -> None:
 
 
 @pytest.mark.parametrize("empty", [[None, None], [[], []], [None, []]])
-def test_headers_of_rows_without_headers_are_none(empty: list[Any]) -> None:
+def test_headers_of_rows_without_headers_returns_no_list(empty: list[Any]) -> None:
     assert headers_of(pa.array(empty, pa.list_(HEADER))) is None
 
 
