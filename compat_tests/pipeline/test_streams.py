@@ -1,5 +1,6 @@
 """Apps of `barnabas.streams` on a real node with real Spark: operators, deliveries, bad input."""
 
+import functools
 import json
 import struct
 import time
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas import streams as ks
+from barnabas.pipeline.delivery import offset_metadata, offset_refresh
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import read_committed
@@ -74,10 +76,14 @@ class Records:
         return read_committed(self._bootstrap, topic)
 
     def position(self, group: str, topic: str) -> int:
+        return self.committed(group, topic).offset
+
+    def committed(self, group: str, topic: str) -> TopicPartition:
+        """Return the committed offset of a topic's only partition."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
-        (found,) = consumer.committed([TopicPartition(topic, 0)], 30)
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 60)
         consumer.close()
-        return found.offset
+        return found
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -504,3 +510,28 @@ def test_processor_that_raises_ends_the_app_and_names_the_key(app, records, topi
     message = r"Numbered\.process raised ValueError for key b'k2': bad"
     with pytest.raises(ks.StreamFailedError, match=message), failing:
         failing.wait(90)
+
+
+def test_positions_of_idle_partitions_are_renewed(app, records, topics, monkeypatch) -> None:
+    monkeypatch.setattr(offset_refresh, "FIRST_S", 0.1)
+    monkeypatch.setattr(offset_refresh, "EVERY_S", 0.1)
+    old = functools.partial(offset_refresh.refresh, older_than_ms=0)
+    monkeypatch.setattr(offset_refresh, "refresh", old)
+    source, target, counts = (topics.create(each) for each in ("in", "out", "counts"))
+    records.send(source, *[("k", str(number)) for number in range(5)])
+    idle = app()
+    stream = idle.topic(source, key=ks.String(), value=ks.String())
+    idle.write(stream.group_by_key().count(), counts)
+    query = idle.write(stream.map_values("value"), target)
+
+    def committed_ms() -> int:
+        """Return when the position was committed, 0 before the first time."""
+        found = records.committed(query.name, source)
+        noted = offset_metadata.decode(found.metadata)
+        assert (found.offset, bool(noted.topic_id)) in ((-1001, False), (5, True))
+        return noted.committed_ms
+
+    with idle:
+        first_ms = eventually(committed_ms)
+        eventually(lambda: committed_ms() > first_ms + 1000)
+    assert [int(each.value()) for each in records.all(target)] == list(range(5))

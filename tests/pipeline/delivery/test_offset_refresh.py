@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from collections.abc import Iterator
 
 import attrs
@@ -27,8 +28,8 @@ def node() -> Iterator[Node]:
 
 
 @pytest.fixture
-def plan(node: Node, request: pytest.FixtureRequest) -> JobPlan:
-    name = request.node.name[:40]
+def plan(node: Node) -> JobPlan:
+    name = f"job-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result(30)
     return JobPlan(name, 1, JobKind.COPY, node.bootstrap, name, name, topics=(name,))
@@ -48,7 +49,9 @@ def positions(plan: JobPlan) -> dict[int, TopicPartition]:
     return {each.partition: each for each in found}
 
 
-def test_old_offsets_are_committed_again_and_others_are_not(plan: JobPlan) -> None:
+@pytest.mark.parametrize("kind", [JobKind.COPY, JobKind.STREAM])
+def test_old_offsets_are_committed_again_and_others_are_not(plan: JobPlan, kind: JobKind) -> None:
+    plan = attrs.evolve(plan, kind=kind)
     commit(plan, 0, 17, 2 * DAY_MS, "id")
     commit(plan, 1, 18, DAY_MS // 2, "id")
     before = positions(plan)

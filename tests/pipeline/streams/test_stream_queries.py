@@ -1,14 +1,18 @@
 """Queries of an app: restarts with a delay, and the end of the app at a permanent failure."""
 
+import logging
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress
+from barnabas.pipeline.delivery import offset_refresh
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, JobPlan, JobProgress
 from barnabas.pipeline.delivery.task_failures import JobStartError
-from barnabas.pipeline.streams import stream_queries
+from barnabas.pipeline.streams import position_keeper, stream_queries
 from barnabas.pipeline.streams.stream_queries import QueryWatcher, StreamFailedError, StreamQuery
 
 PASSING = JobFailure("the broker does not answer", is_permanent=False)
@@ -16,9 +20,8 @@ PERMANENT = JobFailure("record t-0@7 does not decode", is_permanent=True)
 
 
 class FakeJob:
-    plan: Any = None
-
-    def __init__(self, failure: JobFailure | None = None) -> None:
+    def __init__(self, generation: int, failure: JobFailure | None = None) -> None:
+        self.plan = JobPlan("q", generation, JobKind.STREAM, "localhost:1", "q", "q")
         self.found = failure
         self.stops = 0
 
@@ -45,7 +48,7 @@ class FakeJobs:
 
     def start(self, generation: int) -> FakeJob:
         self.generations.append(generation)
-        self.started.append(FakeJob(next(self.failures)))
+        self.started.append(FakeJob(generation, next(self.failures)))
         return self.started[-1]
 
 
@@ -130,3 +133,59 @@ def test_wait_returns_false_while_queries_run() -> None:
     watcher.start()
     assert not watcher.wait(0.02)
     watcher.stop()
+
+
+class Refreshes:
+    """Records the plans whose offsets are committed again; the first call fails."""
+
+    def __init__(self) -> None:
+        self.plans: list[JobPlan] = []
+
+    def __call__(self, plan: JobPlan) -> int:
+        self.plans.append(plan)
+        if len(self.plans) == 1:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return 2
+
+
+def test_positions_of_queries_without_state_are_committed_again_while_the_app_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refreshes, jobs = Refreshes(), FakeJobs(PASSING)
+    monkeypatch.setattr(offset_refresh, "refresh", refreshes)
+    monkeypatch.setattr(offset_refresh, "FIRST_S", 0.01)
+    monkeypatch.setattr(offset_refresh, "EVERY_S", 0.01)
+    caplog.set_level(logging.INFO, "barnabas.streams")
+    forwarding = StreamQuery("forwarding", jobs.start, has_committed_positions=True)
+    watcher = QueryWatcher([StreamQuery("counting", FakeJobs().start), forwarding])
+    watcher.start()
+    eventually(lambda: len(jobs.started) == 2)
+    eventually(lambda: jobs.started[1].plan in refreshes.plans[1:])
+    watcher.stop()
+    assert {id(plan) for plan in refreshes.plans} <= {id(job.plan) for job in jobs.started}
+    eventually(lambda: "barnabas-positions" not in {each.name for each in threading.enumerate()})
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("cannot commit idle offsets again query=q error=") for line in lines)
+    assert "committed idle offsets again query=q partitions=2" in lines
+
+
+def test_stop_does_not_wait_for_positions_that_the_cluster_does_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_called, is_over = threading.Event(), threading.Event()
+
+    def refresh(plan: JobPlan) -> int:
+        is_called.set()
+        is_over.wait(120)
+        return 0
+
+    monkeypatch.setattr(offset_refresh, "refresh", refresh)
+    monkeypatch.setattr(offset_refresh, "FIRST_S", 0.01)
+    monkeypatch.setattr(position_keeper, "_STOP_S", 0.01)
+    jobs = FakeJobs()
+    watcher = QueryWatcher([StreamQuery("q", jobs.start, has_committed_positions=True)])
+    watcher.start()
+    assert is_called.wait(60)
+    watcher.stop()
+    assert jobs.started[0].stops == 1
+    is_over.set()

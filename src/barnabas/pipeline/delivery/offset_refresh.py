@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition
 from barnabas.pipeline.delivery import kafka_properties, offset_metadata
 from barnabas.pipeline.delivery.cluster_state import ClusterState
 from barnabas.pipeline.delivery.forward_job import is_single_task
-from barnabas.pipeline.delivery.job_plan import FORWARD_KINDS, JobPlan
+from barnabas.pipeline.delivery.job_plan import FORWARD_KINDS, JobKind, JobPlan
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.transactional_producer import (
     PRODUCERS,
@@ -28,7 +28,11 @@ from barnabas.pipeline.delivery.transactional_producer import (
 )
 from barnabas.pipeline.delivery.worker_plan import TaskPlan, transactional_id
 
+FIRST_S: Final = 60.0
+EVERY_S: Final = 3_600.0
+"""Seconds until the first look at the offsets of all jobs, and from one look to the next."""
 _OLD_MS: Final = 24 * 3_600_000
+_KINDS: Final = (*FORWARD_KINDS, JobKind.STREAM)
 
 Place = tuple[str, int]
 
@@ -36,9 +40,10 @@ Place = tuple[str, int]
 def refresh(plan: JobPlan, *, older_than_ms: int = _OLD_MS) -> int:
     """Commit the offsets of a job that are older than a day; return their number.
 
+    The positions of a query with state are in its checkpoint: do not call it for those.
     Raises ConfigError, KafkaException, or what a transaction raises.
     """
-    if plan.kind not in FORWARD_KINDS:
+    if plan.kind not in _KINDS:
         return 0
     cluster = ClusterState(kafka_properties.for_librdkafka(consumer_properties(plan)))
     topics = cluster.source_topics(plan.topics, plan.topics_pattern)

@@ -11,17 +11,15 @@ from barnabas.pipeline.jobs.runner_store import RunnerStore
 
 logger = logging.getLogger(__name__)
 
-_FIRST_S: Final = 60.0
-_EVERY_S: Final = 3_600.0
 _GENERATION: Final = 0
 
 
 async def keep_offsets(store: RunnerStore, planner: JobPlanner) -> None:
     """Look at all jobs every hour, for as long as the task runs."""
-    pause_s = _FIRST_S
+    pause_s = offset_refresh.FIRST_S
     while True:
         await trio.sleep(pause_s)
-        pause_s = _EVERY_S
+        pause_s = offset_refresh.EVERY_S
         for name, entry in list(store.state.connectors.items()):
             await trio.to_thread.run_sync(_refresh, planner, JobSpec(name, entry.config))
 

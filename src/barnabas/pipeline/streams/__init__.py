@@ -7,6 +7,7 @@ How data passes: a topic is a DataFrame, an operator makes a DataFrame of a Data
 delivery writes the last one: forward, or epochs where there is state.
 
     stream_app          topics in, queries out, one Spark session; stream_queries watches them
+    position_keeper     commits the positions of idle partitions again
     topic_reading       a topic as a DataFrame; stream_columns: names; known_topics: ids of topics
     serdes              bytes and columns; registry_serdes and row_values: schemas of a registry
     record_stream, record_table, grouped_stream     operators without state, and aggregates

@@ -239,7 +239,11 @@ class App:
             )
         self._rows(output)
         self._outputs[named] = output
-        query = StreamQuery(named, functools.partial(self._start_job, output))
+        query = StreamQuery(
+            named,
+            functools.partial(self._start_job, output),
+            has_committed_positions=output.output_mode is None,
+        )
         self._queries[named] = query
         return query
 

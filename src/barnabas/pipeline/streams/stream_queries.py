@@ -12,8 +12,9 @@ from typing import Final
 
 import attrs
 
-from barnabas.pipeline.delivery.job_plan import JobFailure, JobProgress, RunningJob
+from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
 from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.streams.position_keeper import PositionKeeper
 
 _logger: Final = logging.getLogger("barnabas.streams")
 
@@ -40,6 +41,8 @@ class StreamQuery:
     """The name of the query, of its consumer group and the prefix of its transactional ids."""
     start_job: Callable[[int], RunningJob] = attrs.field(repr=False)
     """Starts the job of a generation. Raises JobStartError."""
+    has_committed_positions: bool = False
+    """True when the position is the group's committed offsets, False for a query with state."""
     _job: RunningJob | None = attrs.field(default=None, init=False, repr=False)
     _generation: int = attrs.field(default=0, init=False, repr=False)
     _failures: int = attrs.field(default=0, init=False, repr=False)
@@ -53,6 +56,10 @@ class StreamQuery:
     def is_running(self) -> bool:
         """True while the query processes records."""
         return self._job is not None and self._job.is_running()
+
+    def position_plan(self) -> JobPlan | None:
+        """Return the plan whose positions are committed offsets, None before the first start."""
+        return self._job.plan if self._job is not None and self.has_committed_positions else None
 
     def start(self) -> None:
         """Start the job. Raises StreamFailedError when a restart would not help."""
@@ -106,6 +113,7 @@ class QueryWatcher:
 
     def __init__(self, queries: Sequence[StreamQuery]) -> None:
         self._queries = queries
+        self._keeper = PositionKeeper(self._position_plans)
         self._ended = threading.Event()
         self._stopping = threading.Event()
         self._error: StreamFailedError | None = None
@@ -119,6 +127,7 @@ class QueryWatcher:
         except StreamFailedError:
             self._stop_queries()
             raise
+        self._keeper.start()
         self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -145,8 +154,13 @@ class QueryWatcher:
         except StreamFailedError as error:
             self._error = error
         finally:
+            self._keeper.stop()
             self._stop_queries()
             self._ended.set()
+
+    def _position_plans(self) -> list[JobPlan]:
+        plans = [query.position_plan() for query in self._queries]
+        return [plan for plan in plans if plan is not None]
 
     def _stop_queries(self) -> None:
         for query in self._queries:
