@@ -140,22 +140,25 @@ def test_high_watermarks_are_written_at_the_interval() -> None:
 
 
 @observes("follower.replication.throttled.rate", dynamic=True)
-def test_rate_of_throttled_followers_changes_on_a_running_node() -> None:
+@observes("leader.replication.throttled.rate", dynamic=True)
+@pytest.mark.parametrize("side", ["follower", "leader"])
+def test_rate_of_throttled_replicas_changes_on_a_running_node(side: str) -> None:
     with node_with({}) as (node, wire):
         assert node.server is not None
-        quota = node.server.replicas.follower_quota
+        quota = getattr(node.server.replicas, f"{side}_quota")
         quota.record(5000, 1000)
         assert not quota.is_exceeded(1000)
-        assert alter(wire, "follower.replication.throttled.rate", "1000") == 0
+        assert alter(wire, f"{side}.replication.throttled.rate", "1000") == 0
         assert eventually(lambda: quota.is_exceeded(1000))
 
 
-@observes("follower.replication.throttled.replicas")
-def test_throttled_followers_of_a_topic_are_counted() -> None:
+@observes("follower.replication.throttled.replicas", "leader.replication.throttled.replicas")
+@pytest.mark.parametrize("side", ["follower", "leader"])
+def test_throttled_replicas_of_a_topic_are_counted(side: str) -> None:
     with node_with({}) as (node, wire):
         assert node.server is not None
-        quota = node.server.replicas.follower_quota
-        create(wire, partitions=2, follower_replication_throttled_replicas="1:1")
+        quota = getattr(node.server.replicas, f"{side}_quota")
+        create(wire, partitions=2, **{f"{side}_replication_throttled_replicas": "1:1"})
         assert eventually(lambda: quota.is_throttled("t", 1))
         assert not quota.is_throttled("t", 0)
 

@@ -114,7 +114,7 @@ PROPERTIES: tuple[P, ...] = (
 DYNAMIC_ONLY: tuple[P, ...] = (
     P("leader.replication.throttled.rate", LONG, LONG_MAX, MEDIUM,
       "Bytes a second that a leader sends to the throttled replicas of all topics together.",
-      validator=Range(0), dynamic=PER_BROKER),
+      validator=Range(0), dynamic=PER_BROKER, has_effect=True),
     P("follower.replication.throttled.rate", LONG, LONG_MAX, MEDIUM,
       "Bytes a second that a follower fetches for its throttled replicas.",
       validator=Range(0), dynamic=PER_BROKER, has_effect=True),

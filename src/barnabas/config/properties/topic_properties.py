@@ -115,7 +115,7 @@ PROPERTIES: tuple[P, ...] = (
       validator=Range(0), synonyms=(("log.message.timestamp.after.max.ms", 1),), has_effect=True),
     P("leader.replication.throttled.replicas", LIST, (), MEDIUM,
       "Replicas, as partition:broker pairs or *, that leaders send to at a limited rate.",
-      validator=THROTTLED_REPLICAS),
+      validator=THROTTLED_REPLICAS, has_effect=True),
     P("follower.replication.throttled.replicas", LIST, (), MEDIUM,
       "Replicas, as partition:broker pairs or *, which fetch at a limited rate.",
       validator=THROTTLED_REPLICAS, has_effect=True),
