@@ -33,7 +33,7 @@ class ProtocolPeer:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -73,7 +73,7 @@ class ProtocolPeer:
         assert self.process.stdout is not None
         data = self.process.stdout.read(size)
         if len(data) != size:
-            raise AssertionError(f"the JVM ended with status {self.process.wait(20)}")
+            raise AssertionError(f"the JVM ended with status {self.process.wait(60)}")
         return data
 
 

@@ -33,7 +33,7 @@ def bystander(bootstrap) -> Iterator[None]:
         yield
         started = time.monotonic()
         connection.call(MetadataRequest(topics=[]), 4)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 def metadata_frame(body: bytes) -> bytes:
@@ -337,7 +337,7 @@ def test_many_empty_gzip_members_cost_no_time(bootstrap, topics) -> None:
     produce(bootstrap, topic, patched(bytes(batch), 8, ">i", len(batch) - 12))  # starts the helper
     started = time.monotonic()
     produce(bootstrap, topic, patched(bytes(batch), 8, ">i", len(batch) - 12))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
 
 
 def resident_bytes(server) -> int:

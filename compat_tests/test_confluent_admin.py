@@ -70,7 +70,7 @@ def test_a_topic_is_described_as_it_was_made(admin, topics) -> None:
     assert all(len(partition.replicas) == 1 for partition in description.partitions)
     assert all(partition.leader is not None for partition in description.partitions)
     assert str(description.topic_id) != "AAAAAAAAAAAAAAAAAAAAAA"
-    listed = admin.list_topics(topic, timeout=10).topics[topic]
+    listed = admin.list_topics(topic, timeout=60).topics[topic]
     assert sorted(listed.partitions) == [0, 1, 2]
 
 
@@ -79,7 +79,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free(bootstrap, admin, topics) 
     fill(bootstrap, topic, 5)
     before = only(admin.describe_topics(TopicCollection([topic]))).topic_id
     only(admin.delete_topics([topic]))
-    eventually(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    eventually(lambda: topic not in admin.list_topics(timeout=60).topics, "the topic is gone")
     only(admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)]))
     after = only(admin.describe_topics(TopicCollection([topic])))
     assert len(after.partitions) == 2
@@ -132,12 +132,12 @@ def test_validate_only_creates_no_topic(admin, unique) -> None:
     new = [NewTopic(topic, num_partitions=2, replication_factor=1)]
     only(admin.create_topics(new, validate_only=True))
     time.sleep(0.3)
-    assert topic not in admin.list_topics(timeout=10).topics
+    assert topic not in admin.list_topics(timeout=60).topics
 
 
 def test_replicas_are_placed_by_hand(admin, unique) -> None:
     topic = unique("placed")
-    node = next(iter(admin.list_topics(timeout=10).brokers))
+    node = next(iter(admin.list_topics(timeout=60).brokers))
     placed = NewTopic(topic, num_partitions=2, replica_assignment=[[node], [node]])
     only(admin.create_topics([placed]))
     assert len(only(admin.describe_topics(TopicCollection([topic]))).partitions) == 2
@@ -150,7 +150,7 @@ def test_partitions_are_added_and_never_taken(bootstrap, admin, topics) -> None:
     fill(bootstrap, topic, 3)
     only(admin.create_partitions([NewPartitions(topic, 5)]))
     eventually(
-        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 5,
+        lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 5,
         "five partitions are seen",
     )
     fill(bootstrap, topic, 3, partition=4)
@@ -214,7 +214,7 @@ def test_alter_configs_resets_omitted_properties(admin, topics) -> None:
 
 
 def test_a_brokers_configuration_is_described_and_changed(admin) -> None:
-    node = next(iter(admin.list_topics(timeout=10).brokers))
+    node = next(iter(admin.list_topics(timeout=60).brokers))
     resource = ConfigResource(ResourceType.BROKER, str(node))
     config = only(admin.describe_configs([resource]))
     assert config["node.id"].value == str(node)

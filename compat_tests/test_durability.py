@@ -79,7 +79,7 @@ def read_everything(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
     consumer.assign(partitions)
     found: dict[tuple[int, int], bytes] = {}
     while len(found) < sum(ends.values()):
-        messages = consumer.consume(2000, timeout=20)
+        messages = consumer.consume(2000, timeout=60)
         assert messages, f"{len(found)} of {sum(ends.values())} records came"
         for message in messages:
             if message.error() is not None:

@@ -80,7 +80,7 @@ class Owners:
         late.
         """
         member = self.members[holder]
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while self.holders.get(partition) == holder and time.monotonic() < deadline:
             member.poll()
         return partition in member.lost

@@ -30,7 +30,7 @@ class Inspected:
     def stop(self) -> list[dict]:
         """End the proxy as Ctrl-C does; return its frames."""
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(20) == 130
+        assert self.process.wait(60) == 130
         return [json.loads(line) for line in self.file.read_text().splitlines()]
 
 

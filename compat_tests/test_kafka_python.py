@@ -35,7 +35,7 @@ def test_records_come_back_with_every_codec(bootstrap, topics, name) -> None:
         for i in range(500)
     ]
     producer.flush(timeout=30)
-    assert [future.get(timeout=10).offset for future in sent] == list(range(500))
+    assert [future.get(timeout=60).offset for future in sent] == list(range(500))
     producer.close()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     consumer.assign([TopicPartition(topic, 0)])
@@ -53,7 +53,7 @@ def test_an_idempotent_producer_delivers_once(bootstrap, topics) -> None:
     sent = [producer.send(topic, value=b"%d" % i) for i in range(2000)]
     producer.flush(timeout=30)
     producer.close()
-    assert [future.get(timeout=10).offset for future in sent] == list(range(2000))
+    assert [future.get(timeout=60).offset for future in sent] == list(range(2000))
 
 
 def test_two_members_share_and_the_group_resumes(bootstrap, topics, unique) -> None:
@@ -126,7 +126,7 @@ def test_the_admin_client_makes_describes_and_deletes(bootstrap, unique) -> None
     assert topic in admin.list_topics()
     assert len(admin.describe_cluster()["brokers"]) == 1
     admin.delete_topics([topic])
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while topic in admin.list_topics() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert topic not in admin.list_topics()

@@ -42,7 +42,7 @@ def confined(request: pytest.FixtureRequest) -> Iterator[ConfinedProcess]:
 
 def connect(bootstrap: str, count: int) -> list[socket.socket]:
     host, _, port = bootstrap.rpartition(":")
-    return [socket.create_connection((host, int(port)), timeout=10) for _ in range(count)]
+    return [socket.create_connection((host, int(port)), timeout=60) for _ in range(count)]
 
 
 def answered(connections: list[socket.socket], timeout_s: float) -> int:

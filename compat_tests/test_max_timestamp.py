@@ -102,7 +102,7 @@ def test_max_timestamp_with_read_committed_ignores_open_transactions(
     assert largest(bootstrap, topic, isolation_level=1) == NONE
     producer.commit_transaction(30)
     # The marker has the time when it was written, and its own offset.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while largest(bootstrap, topic, isolation_level=1) == NONE:
         assert time.monotonic() < deadline
     offset, timestamp, _ = largest(bootstrap, topic)

@@ -45,7 +45,7 @@ def move(bootstrap: str, *topics, version: int = 1, same_factor: bool = False):
 
 @pytest.fixture
 def node_id(admin) -> int:
-    return next(iter(admin.list_topics(timeout=10).brokers))
+    return next(iter(admin.list_topics(timeout=60).brokers))
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -77,7 +77,7 @@ class PairProxy:
     def start(self) -> None:
         """Listen on all advertised ports."""
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
 
     def stop(self) -> None:
         """Close all connections."""

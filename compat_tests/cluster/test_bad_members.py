@@ -189,7 +189,7 @@ def test_wrong_address_of_a_voter_is_corrected_by_the_voter(tmp_path: Path) -> N
             machine.wait_ready()
         # It fetches, so the others do not need its address; it reports the right one.
         right = machines[2].controller_port
-        wait_until(lambda: voter_ports(machines[0].bootstrap)[3] == right, 20)
+        wait_until(lambda: voter_ports(machines[0].bootstrap)[3] == right, 60)
         machines[2].kill()
         wanted = f"cannot reach voter id=3 address=127.0.0.1:{right}"
         wait_until(lambda: any(wanted in "".join(each.log) for each in machines[:2]), 30)
@@ -222,7 +222,7 @@ def test_swapped_disk_of_a_voter_does_not_vote(tmp_path: Path) -> None:
         swapped.start()
         described = observation.quorum(cluster.nodes[1].bootstrap)
         assert number in described.observers
-        wait_until(lambda: "this node is not a voter" in "".join(swapped.log), 10)
+        wait_until(lambda: "this node is not a voter" in "".join(swapped.log), 60)
         survivor, other = (each for each in (1, 2, 3) if each != number)
         cluster.nodes[other].kill()
         assert not can_create(cluster.nodes[survivor].bootstrap, "without-a-majority")
@@ -292,7 +292,7 @@ def test_forged_replica_ids_change_no_isr(cluster: ClusterProcess) -> None:
     (found,) = observation.partitions(bootstrap, "t").values()
     victim = next(each for each in found.replicas if each not in (found.leader, 1))
     cluster.nodes[victim].kill()
-    wait_until(lambda: victim not in observation.partitions(bootstrap, "t")[0].isr, 15)
+    wait_until(lambda: victim not in observation.partitions(bootstrap, "t")[0].isr, 60)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     producer.produce("t", b"x")
     assert producer.flush(30) == 0

@@ -15,7 +15,7 @@ from compat_tests import wire
 from compat_tests.cluster import observation
 
 ROUNDS = 2
-FENCED_WITHIN_S = 2.0
+FENCED_WITHIN_S = 6.0  # without the connections it takes the nine seconds of the session
 
 
 def session_timeout(address: str) -> str | None:
@@ -42,10 +42,10 @@ def test_broker_killed_right_after_its_start_is_fenced_at_once() -> None:
         others = [node.bootstrap for number, node in cluster.nodes.items() if number != victim]
         for _ in range(ROUNDS):
             cluster.nodes[victim].kill()
-            wait_until(lambda: all(is_fenced(each, victim) for each in others), 15)
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), 60)
             time.sleep(3.1)  # evidence against a broker counts once in three seconds
             cluster.nodes[victim].start()
             cluster.nodes[victim].send_kill()
             killed = time.monotonic()
-            wait_until(lambda: all(is_fenced(each, victim) for each in others), 15)
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), 60)
             assert time.monotonic() - killed < FENCED_WITHIN_S

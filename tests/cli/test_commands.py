@@ -343,7 +343,7 @@ class TestAsAProcess:
             assert process.stderr is not None
             process.stdout.read(10)
             process.stdout.close()
-            assert process.wait(20) == 141
+            assert process.wait(60) == 141
             assert process.stderr.read() == b""
 
     @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ class TestAsAProcess:
             assert process.stderr is not None
             assert process.stdout.readline() == b"one\n"
             process.send_signal(number)
-            assert process.wait(20) == code
+            assert process.wait(60) == code
             assert process.stderr.read() == b""
         (shown,) = barnabas("group", "describe", f"g-{topic}", "--json").data
         assert (shown["state"], shown["lag"]) == ("empty", 0)

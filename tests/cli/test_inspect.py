@@ -128,10 +128,10 @@ def test_live_client_is_shown_until_it_is_interrupted() -> None:
         )
         assert process.stderr is not None
         port = int(process.stderr.readline().split(b" go to ")[0].rpartition(b":")[2])
-        metadata = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=10)
+        metadata = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=60)
         assert [(b.host, b.port) for b in metadata.brokers.values()] == [("127.0.0.1", port)]
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=60)
     shown = [json.loads(line) for line in out.splitlines()]
     assert {("Metadata", "request"), ("Metadata", "response")} <= {
         (frame.get("api"), frame["direction"]) for frame in shown

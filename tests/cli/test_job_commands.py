@@ -124,7 +124,7 @@ def test_dead_letters_are_sent_back_once(
         headers = [("own", b"x"), ("__connect.errors.topic", b"origin"),
                    ("__connect.errors.stage", stage)]  # fmt: skip
         producer.produce("dead", key=b"k", value=b"%d" % number, headers=headers)
-    producer.flush(10)
+    producer.flush(60)
     command = ["job", "redrive", "redriven", "--bootstrap", bootstrap, "--where", "stage=TASK_PUT"]
     capsys.readouterr()
     assert run([*command, "--dry-run"]) == 0

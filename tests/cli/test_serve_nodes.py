@@ -103,7 +103,7 @@ def test_node_that_is_killed_restarts_and_the_group_stops_cleanly(
     (pid,) = group.pids(1)
     os.kill(pid, signal.SIGKILL)
     group.wait_for("node was ended by signal 9, restarting")
-    wait_until(lambda: sum("server.node.node ready" in line for line in group.lines) == 2, 20)
+    wait_until(lambda: sum("server.node.node ready" in line for line in group.lines) == 2, 60)
     assert group.stop() == 0
     assert not is_alive(group.pids(1)[-1])
 
@@ -113,7 +113,7 @@ def test_nodes_end_when_the_parent_is_killed(serve: Callable[..., Group]) -> Non
     group.wait_for(_READY)
     (pid,) = group.pids(1)
     group.process.kill()
-    wait_until(lambda: not is_alive(pid), 20)
+    wait_until(lambda: not is_alive(pid), 60)
     group.wait_for("stopped clean=true")
 
 

@@ -50,7 +50,7 @@ class ServedRegistry:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.reader.join(10)
+        self.reader.join(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -83,7 +83,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., ServedRegistry]]:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -97,9 +97,9 @@ def test_registry_beside_a_node_answers_and_stops_with_it(
     assert "barnabas_http_requests_total" in get(f"{url}/metrics")
     assert os.getpriority(os.PRIO_PROCESS, pid) >= 10
     served.process.send_signal(signal.SIGTERM)
-    assert served.process.wait(15) == 0
+    assert served.process.wait(60) == 0
     assert not is_alive(pid)
-    served.reader.join(10)
+    served.reader.join(60)
     assert "stopped clean=true" in served.output
 
 
@@ -149,7 +149,7 @@ def test_registry_command_requires_credentials(tmp_path: Path) -> None:
             with urllib.request.urlopen(request) as answer:
                 assert answer.read() == b"[]"
             process.terminate()
-            assert process.wait(10) == 0
+            assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize(

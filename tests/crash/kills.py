@@ -276,7 +276,7 @@ def _judge_table(bootstrap: str, table: Table) -> list[str]:
 
 def _judge_topics(bootstrap: str, made: Topics) -> list[str]:
     there = set(
-        AdminClient({**CLIENT, "bootstrap.servers": bootstrap}).list_topics(timeout=20).topics
+        AdminClient({**CLIENT, "bootstrap.servers": bootstrap}).list_topics(timeout=60).topics
     )
     _, starts = read_all(bootstrap, {SHORT: 1})
     faults = [f"{topic} is missing" for topic in made.kept if topic not in there]
@@ -289,7 +289,7 @@ def _judge_topics(bootstrap: str, made: Topics) -> list[str]:
 def _judge_commits(bootstrap: str, commits: Commits) -> list[str]:
     admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
     asked = [ConsumerGroupTopicPartitions(COMMITS_GROUP)]
-    answer = admin.list_consumer_group_offsets(asked)[COMMITS_GROUP].result(20)
+    answer = admin.list_consumer_group_offsets(asked)[COMMITS_GROUP].result(60)
     offsets = {each.partition: each.offset for each in answer.topic_partitions}
     return [
         f"committed {sure}, tried {commits.tried[partition]}, found {offsets.get(partition)}"

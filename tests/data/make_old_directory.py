@@ -49,21 +49,21 @@ def create_topics(bootstrap: str) -> None:
         NewTopic("deleted", 1, 1),
     ]
     for future in admin.create_topics(topics).values():
-        future.result(10)
+        future.result(60)
     alter(admin, ConfigResource(ConfigResource.Type.TOPIC, "plain"), "retention.ms", "-1")
     alter(admin, ConfigResource(ConfigResource.Type.BROKER, "1"), "log.cleaner.threads", "2")
 
 
 def delete_topic(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics(["deleted"])["deleted"].result(10)
+    admin.delete_topics(["deleted"])["deleted"].result(60)
 
 
 def alter(admin: AdminClient, resource: ConfigResource, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource.add_incremental_config(entry)
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(10)
+        future.result(60)
 
 
 def produce(bootstrap: str) -> None:
@@ -72,21 +72,21 @@ def produce(bootstrap: str) -> None:
         for number in range(20):
             producer.produce("plain", f"{codec}-{number}", partition=number % 3)
             producer.produce("compacted", f"{codec}-{number}", key=str(number % 4))
-        producer.flush(10)
+        producer.flush(60)
 
 
 def transact(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     for name, ends_well in (("first", True), ("aborted", False), ("second", True)):
         producer.begin_transaction()
         for number in range(5):
             producer.produce("transactional", f"{name}-{number}")
-        producer.flush(10)
+        producer.flush(60)
         if ends_well:
-            producer.commit_transaction(10)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(10)
+            producer.abort_transaction(60)
 
 
 def commit_offsets(bootstrap: str) -> None:

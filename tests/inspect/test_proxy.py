@@ -93,7 +93,7 @@ class Scene:
 
 def play(story: Callable[[Scene], Awaitable[None]]) -> None:
     async def run() -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 scene = Scene(nursery)
                 await story(scene)

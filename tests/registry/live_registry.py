@@ -41,4 +41,4 @@ def live_registry(bootstrap: str, topic: str = "_schemas") -> Iterator[str]:
         yield found[0]
     finally:
         tokens[0].run_sync_soon(scope.cancel)
-        thread.join(10)
+        thread.join(60)

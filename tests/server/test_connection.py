@@ -175,7 +175,7 @@ async def served(
         nursery.start_soon(transport.run, [listener], dispatchers)
         await trio.testing.wait_all_tasks_blocked()
         server = Served(transport, words, listener.port)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             yield server
         for client in server.clients:
             client.stream.socket.close()
@@ -530,7 +530,7 @@ async def test_acceptor_free_slots_wake_every_listener_that_waits() -> None:
         async def client(listener: Listener) -> Client:
             return Client(await trio.open_tcp_stream("127.0.0.1", listener.port))
 
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             taken = [await client(listeners[0]) for _ in range(2)]
             await trio.sleep(0.05)
             waiting = [await client(listener) for listener in listeners]

@@ -47,13 +47,13 @@ def partition_of(node: Node, topic: str) -> PartitionImage:
 
 def create(node: Node, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
 
 
 def write(node: Node, topic: str) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     producer.produce(topic, b"value")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
@@ -61,7 +61,7 @@ def raise_metadata_version(node: Node) -> UpdateFeaturesResponse:
         feature=METADATA_VERSION, max_version_level=METADATA_VERSION_LATEST
     )
     request = UpdateFeaturesRequest(feature_updates=[update])
-    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", node.port), timeout=60) as connection:
         connection.sendall(b"".join(encode_request(1, "test", request, 2)))
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))

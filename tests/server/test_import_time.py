@@ -43,7 +43,7 @@ def wait_for_metadata(port: int, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
                 sock.sendall(METADATA_V1_ALL)
                 if len(sock.recv(8, socket.MSG_WAITALL)) == 8:
                     return
@@ -59,7 +59,7 @@ def test_start_up_imports_only_required_modules(tmp_path: Path, port: int) -> No
         wait_for_metadata(port)
     finally:
         process.terminate()
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=60)
     imported = set(re.findall(r"^import time:.*\|\s+(\S+)$", log, re.MULTILINE))
     # The handler's module is not in the list: the interpreter does not count import_module.
     assert "barnabas.server.api.handlers.metadata.authorized_operations" in imported

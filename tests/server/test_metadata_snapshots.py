@@ -23,7 +23,7 @@ SMALL = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
 def create(node: Node, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.create_topics([NewTopic(name, 3, 1) for name in names]).values():
-        future.result(10)
+        future.result(60)
 
 
 def snapshots(data: Path) -> list[SnapshotId]:
@@ -32,7 +32,7 @@ def snapshots(data: Path) -> list[SnapshotId]:
 
 
 def topics(node: Node) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10).topics)
+    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=60).topics)
 
 
 def test_snapshot_is_written_when_enough_bytes_were_appended(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_start_fences_the_other_brokers_of_the_log_after_their_session(tmp_path:
     times = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
     with Node(tmp_path, config=times) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        wait_until(lambda: list(admin.list_topics(timeout=10).brokers) == [1])
+        wait_until(lambda: list(admin.list_topics(timeout=60).brokers) == [1])
         create(node, "after")
-        found = admin.list_topics(timeout=10)
+        found = admin.list_topics(timeout=60)
         for topic in ("before", "after"):
             assert {each.leader for each in found.topics[topic].partitions.values()} == {1}

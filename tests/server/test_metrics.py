@@ -109,7 +109,7 @@ async def get(port: int, request: bytes) -> tuple[bytes, bytes]:
 async def with_endpoint(node: Any, ask: Callable[[int], Awaitable[None]]) -> None:
     async with trio.open_nursery() as nursery:
         port = await nursery.start(serve_http, node.pages, "127.0.0.1", 0)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await ask(port)
         nursery.cancel_scope.cancel()
 

@@ -55,7 +55,7 @@ class Connect:
         self.opened: list[socket.socket] = []
 
     def __call__(self) -> socket.socket:
-        sock = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         self.opened.append(sock)
         return sock
 

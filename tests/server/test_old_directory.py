@@ -74,10 +74,10 @@ def test_old_directory_keeps_offsets_topics_and_configuration(node: Node) -> Non
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for group in ("readers", "others"):
         wanted = [ConsumerGroupTopicPartitions(group)]
-        offsets = admin.list_consumer_group_offsets(wanted)[group].result(10)
+        offsets = admin.list_consumer_group_offsets(wanted)[group].result(60)
         told = {each.partition: each.offset for each in offsets.topic_partitions}
         assert told == {0: 7, 1: 8, 2: 9}
-    topics = set(admin.list_topics(timeout=10).topics)
+    topics = set(admin.list_topics(timeout=60).topics)
     assert {"plain", "compacted", "transactional"} <= topics
     assert "deleted" not in topics
     assert value_of(admin, ConfigResource.Type.TOPIC, "plain", "retention.ms") == "-1"
@@ -86,15 +86,15 @@ def test_old_directory_keeps_offsets_topics_and_configuration(node: Node) -> Non
 
 def value_of(admin: AdminClient, kind: ConfigResource.Type, resource: str, name: str) -> str:
     (future,) = admin.describe_configs([ConfigResource(kind, resource)]).values()
-    return future.result(10)[name].value
+    return future.result(60)[name].value
 
 
 def test_old_directory_takes_new_records_and_transactions(node: Node) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "writer"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("transactional", "third")
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
     assert read(node, "transactional")[-1] == (None, "third")
     data = node.data
     node.stop()

@@ -17,7 +17,7 @@ from barnabas.testing.eventually import wait_until
 from tests.config.effects.wire import Wire
 
 CONTROLLER = 1
-WITHIN_S = 20
+WITHIN_S = 60
 
 
 class World:

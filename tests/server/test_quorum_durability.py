@@ -31,7 +31,7 @@ class StalledSync:
 
     def _wait(self) -> None:
         self.waiting.set()
-        self._released.wait(10)
+        self._released.wait(60)
         self._flush()
 
     def release(self) -> None:

@@ -72,7 +72,7 @@ def test_killed_leader_is_replaced_and_follows_after_a_restart(tmp_path: Path) -
             with trio.fail_after(30):
                 assert await create_topic(nodes, survivor, "after") == 0
             assert nodes.running[survivor].quorum.core.epoch > epoch
-            with trio.fail_after(15):
+            with trio.fail_after(60):
                 await nodes.start(killed)
             image = nodes.running[killed].image
             assert {"before", "after"} <= set(image.topics_by_name)
@@ -132,7 +132,7 @@ def test_node_votes_while_its_logs_are_recovered(
             await nodes.eventually(recovers.is_set)
             await nodes.eventually(lambda: follows(nodes, late))
             await nodes.kill(nodes.leader_id)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 (survivor,) = nodes.running
                 assert await delete_topic(nodes, survivor, "deleted") == 0
             assert late not in nodes.running
@@ -251,7 +251,7 @@ def test_replica_that_lags_behind_the_log_start_publishes_the_difference(tmp_pat
             await nodes.kill(lagging)
             survivor = next(iter(nodes.running))
             await create_topics(nodes, survivor)
-            with trio.fail_after(15):
+            with trio.fail_after(60):
                 await nodes.start(lagging)
             assert len(nodes.running[lagging].image.topics_by_name) == 9
             nursery.cancel_scope.cancel()

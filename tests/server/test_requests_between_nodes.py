@@ -318,17 +318,17 @@ class Clients:
             "transactional.id": transactional_id,
         }
         producer = Producer(settings)
-        producer.init_transactions(10)
+        producer.init_transactions(60)
         consumer = self._consumer(group_id)
         producer.begin_transaction()
         for partition in range(3):
             producer.produce("out", f"{transactional_id}-{commits}", partition=partition)
         offsets = [TopicPartition("in", 0, 5 if commits else 9)]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 10)
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
         if commits:
-            producer.commit_transaction(10)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(10)
+            producer.abort_transaction(60)
         consumer.close()
 
     def _consumer(self, group_id: str) -> Consumer:
@@ -342,7 +342,7 @@ class Clients:
 
     def committed(self, group_id: str) -> int:
         consumer = self._consumer(group_id)
-        (found,) = consumer.committed([TopicPartition("in", 0)], 10)
+        (found,) = consumer.committed([TopicPartition("in", 0)], 60)
         consumer.close()
         return found.offset
 

@@ -17,7 +17,7 @@ SETTINGS = {"min.insync.replicas": "2"}
 
 def create(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 3, config=SETTINGS)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1, 3, config=SETTINGS)])[topic].result(60)
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:

@@ -49,7 +49,7 @@ def delete_topics(cluster: TrialCluster) -> None:
     """Delete the topics of this process: the cluster keeps its size."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     prefix = topic_prefix()
-    topics = [each for each in admin.list_topics(timeout=20).topics if each.startswith(prefix)]
+    topics = [each for each in admin.list_topics(timeout=60).topics if each.startswith(prefix)]
     if topics:
         for future in admin.delete_topics(topics, operation_timeout=30).values():
             future.result(60)

@@ -114,13 +114,15 @@ def test_session_timeout_outside_the_bounds_is_refused(limit: dict[str, str]) ->
 
 @observes("group.initial.rebalance.delay.ms")
 def test_first_rebalance_waits_for_more_members() -> None:
-    times: dict[int, float] = {}
-    for delay_ms in (0, 900, 0):  # a busy machine may delay one answer
+    def joined_within(delay_ms: int) -> float:
         with group_node(group_initial_rebalance_delay_ms=str(delay_ms)) as (_, wire):
             began = time.monotonic()
             assert join(wire).error_code == 0
-            times[delay_ms] = min(times.get(delay_ms, 60.0), time.monotonic() - began)
-    assert times[0] < 0.85 < times[900]
+            return time.monotonic() - began
+
+    assert joined_within(900) > 0.85
+    # A busy machine may delay some answers.
+    assert any(joined_within(0) < 0.85 for _ in range(10))
 
 
 @observes("group.max.size")

@@ -29,9 +29,9 @@ def output_of_a_start(path: Path, **properties: str) -> list[str]:
     command = [sys.executable, "-m", "barnabas", "serve", "--config", str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         # The node is about to be ready once its metadata log exists.
-        assert eventually(lambda: list(data.glob("__cluster_metadata-0/*.log")), 20)
+        assert eventually(lambda: list(data.glob("__cluster_metadata-0/*.log")), 60)
         process.terminate()
-        _, output = process.communicate(timeout=20)
+        _, output = process.communicate(timeout=60)
     return output.splitlines()
 
 
@@ -56,7 +56,7 @@ def test_metrics_are_served_at_the_address(host: str) -> None:
         assert node.server is not None
         assert eventually(lambda: node.server is not None and node.server.metrics_port)
         url = f"http://{host}:{node.server.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert b"barnabas_" in answer.read()
     with Node() as node:
         assert node.server is not None

@@ -21,7 +21,7 @@ def run(directory: Path, config: dict[str, str], body: Callable[[QuorumNodes], A
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nodes = QuorumNodes(directory, nursery, voter_ids=(1,), config=config)
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 await nodes.start(1)
                 await body(nodes)
             nursery.cancel_scope.cancel()

@@ -144,7 +144,7 @@ def alter(wire: Wire, name: str, value: str, *, resource: tuple[int, str] = (BRO
     return wire.ask(request, 1).responses[0].error_code
 
 
-def coordinator(wire: Wire, key: str, *, transactions: bool = False, seconds: float = 30) -> int:
+def coordinator(wire: Wire, key: str, *, transactions: bool = False, seconds: float = 60) -> int:
     """Find a coordinator, for up to `seconds`; return the last error code."""
     deadline = time.monotonic() + seconds
     while True:
@@ -157,7 +157,7 @@ def coordinator(wire: Wire, key: str, *, transactions: bool = False, seconds: fl
 
 def init_producer(wire: Wire, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
     """Get a producer id; return the response once it is not a retriable error."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         answer = wire.ask(
             InitProducerIdRequest(
@@ -172,10 +172,10 @@ def init_producer(wire: Wire, transactional_id: str | None = None, timeout_ms: i
 
 def happens(condition: Callable[[], object], *, expected: bool) -> bool:
     """Return whether a condition comes true: waits long when that is expected, else shortly."""
-    return eventually(condition, 30 if expected else 0.4)
+    return eventually(condition, 60 if expected else 0.4)
 
 
-def eventually(condition: Callable[[], object], seconds: float = 30) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = 60) -> bool:
     """Return True as soon as the condition holds, False when it does not within the time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -204,4 +204,4 @@ def add_silent_follower(node: Node, topic: str, number: int = 0) -> None:
         done.set()
 
     token.run_sync_soon(update)
-    assert done.wait(10)
+    assert done.wait(60)

@@ -70,7 +70,7 @@ def helper() -> "Iterator[Ask]":
 
         yield ask
         given.close()
-        assert process.wait(10) == 0, "it ends with its input"
+        assert process.wait(60) == 0, "it ends with its input"
 
 
 def outcome_of(call: Callable[[], Outcome]) -> object:
@@ -390,7 +390,7 @@ def test_helper_ends_when_its_output_is_closed() -> None:
         data = bytes(batch(b"x"))
         process.stdin.write(frame(LZ4, data))
         process.stdin.flush()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         process.stdin.close()
 
 

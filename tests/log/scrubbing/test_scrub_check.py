@@ -139,7 +139,7 @@ def test_scrubber_of_a_node_logs_bit_rot(caplog) -> None:
         producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
         for number in range(300):
             producer.produce("t", b"%04d" % number * 2000)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         wait_for_a_round(scrubber)
         assert (scrubber.rotten, scrubber.bytes > 1_000_000) == ({}, True)
         [first, *_] = sorted((node.data / "t-0").glob("*.log"))
@@ -159,7 +159,7 @@ def test_scrubber_continues_when_a_helper_cannot_be_started(monkeypatch) -> None
         producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
         for number in range(300):
             producer.produce("t", b"%04d" % number * 2000)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         scrubber = node.server.background.scrubber
         wait_for_a_round(scrubber)
         assert (len(refused), scrubber.bytes > 1_000_000) == (1, True)

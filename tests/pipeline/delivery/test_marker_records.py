@@ -72,7 +72,7 @@ def test_forget_removes_markers_offsets_and_checkpoint(node: Node, tmp_path) -> 
     for _ in range(2):  # a second time there is nothing to remove
         epochs_removal.forget("counts", "counts", properties, str(tmp_path / "counts"))
     assert list((tmp_path / "counts").iterdir()) == []
-    assert "counts-epochs" not in admin.list_topics(timeout=10).topics
+    assert "counts-epochs" not in admin.list_topics(timeout=60).topics
     assert committed(reader, [("counts-source", 0)])[0].offset < 0
 
 
@@ -82,4 +82,4 @@ def test_forget_keeps_a_topic_that_has_no_markers(node: Node) -> None:
     producer.produce("orders-epochs", b'{"order":1}')
     producer.flush(30)
     epochs_removal.forget("orders", "orders", {"bootstrap.servers": node.bootstrap}, None)
-    assert "orders-epochs" in admin.list_topics(timeout=10).topics
+    assert "orders-epochs" in admin.list_topics(timeout=60).topics

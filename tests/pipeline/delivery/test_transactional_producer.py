@@ -25,7 +25,7 @@ def test_batch_that_the_broker_refuses_as_too_large_is_a_permanent_failure_with_
     with Node() as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         small = NewTopic("small", 1, 1, config={"max.message.bytes": "1000"})
-        admin.create_topics([small])["small"].result(10)
+        admin.create_topics([small])["small"].result(60)
         producer = TransactionalProducer(
             {"bootstrap.servers": node.bootstrap, "transactional.id": "job-small-0"}
         )
@@ -48,7 +48,7 @@ def test_record_that_the_topic_does_not_take_is_a_permanent_failure_with_its_top
 ) -> None:
     with Node() as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.create_topics([NewTopic("strict", 1, 1, config=config)])["strict"].result(10)
+        admin.create_topics([NewTopic("strict", 1, 1, config=config)])["strict"].result(60)
         producer = TransactionalProducer(
             {"bootstrap.servers": node.bootstrap, "transactional.id": "job-strict-0"}
         )
@@ -74,7 +74,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
         for future in admin.create_topics(
             [NewTopic("source", 1, 1), NewTopic("to", 1, 1)]
         ).values():
-            future.result(10)
+            future.result(60)
         properties = {"bootstrap.servers": node.bootstrap}
         settings = TransactionSettings("job", 1, properties, properties)
 

@@ -374,7 +374,7 @@ def test_topic_recreated_while_no_runner_runs_keeps_its_stored_id(node: Node) ->
         eventually(lambda: "c" in runner.engine.running())
         assert runner.engine.running()["c"].plan.topic_ids == before
         # The runner does not create a topic again that the job has read.
-        assert "known" not in admin.list_topics(timeout=10).topics
+        assert "known" not in admin.list_topics(timeout=60).topics
         admin.create_topics([NewTopic("known", 1, 1)])["known"].result(30)
         runner.ask("POST", "/connectors/c/restart")
         eventually(lambda: len(runner.engine.jobs) == 2)

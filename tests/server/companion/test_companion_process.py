@@ -203,6 +203,6 @@ def test_companion_main_stops_on_sigterm() -> None:
         it.stdout.readline()
         time.sleep(0.3)
         it.terminate()
-        _, err = it.communicate(timeout=10)
+        _, err = it.communicate(timeout=60)
     assert it.returncode == 0
     assert "stop requested signal=SIGTERM" in err

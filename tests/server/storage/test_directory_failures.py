@@ -50,22 +50,22 @@ def produce(bootstrap: str, partition: int, value: bytes, timeout_ms: int = 8000
 
 def create(bootstrap: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("t", partitions, 1)])["t"].result(10)
+    admin.create_topics([NewTopic("t", partitions, 1)])["t"].result(60)
 
 
 def create_compacted(bootstrap: str, partitions: int) -> None:
     config = {"cleanup.policy": "compact"}
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("table", partitions, 1, config=config)])["table"].result(10)
+    admin.create_topics([NewTopic("table", partitions, 1, config=config)])["table"].result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for partition in range(partitions):
         producer.produce("table", b"value", key=b"key", partition=partition)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
     """Return the leader and the error name of each partition from a Metadata request."""
-    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", timeout=10).topics["t"]
+    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", timeout=60).topics["t"]
     return {
         number: (partition.leader, partition.error.name() if partition.error else None)
         for number, partition in topic.partitions.items()
@@ -75,7 +75,7 @@ def leaders(bootstrap: str) -> dict[int, tuple[int, str | None]]:
 def values(bootstrap: str, count: int, partition: int = 0) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition("t", partition, 0)])
-    found = [message.value() for message in consumer.consume(count, timeout=10)]
+    found = [message.value() for message in consumer.consume(count, timeout=60)]
     consumer.close()
     return found
 
@@ -177,7 +177,7 @@ def test_directory_that_comes_back_does_not_hide_a_topic_created_again(tmp_path:
     second.write_text("a file, not a directory")
     with node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        admin.delete_topics(["t"])["t"].result(10)
+        admin.delete_topics(["t"])["t"].result(60)
         create(node.bootstrap, 2)
         assert produce(node.bootstrap, number, b"new") is None
     second.unlink()
@@ -249,7 +249,7 @@ def test_start_skips_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def ask(port: int, request: Message, version: int, response_type: type[Message]) -> Message:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         for part in encode_request(1, "test", request, version):
             connection.sendall(part)
         stream = connection.makefile("rb")
@@ -276,7 +276,7 @@ def test_move_interrupted_by_a_kill_resumes(tmp_path: Path) -> None:
             for _ in range(2000):
                 producer.produce("t", b"%06d" % count * 1000, partition=0)
                 count += 1
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
             there = second if (first / "t-0").exists() else first
             ask_to_move(node.port, there)
             time.sleep(0.008 * round_)
@@ -364,7 +364,7 @@ def test_flush_messages_applies_to_any_acks(acks) -> None:
         create(node.bootstrap, 1)
         producer = Producer({"bootstrap.servers": node.bootstrap, "acks": acks})
         producer.produce("t", b"v")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert node.server is not None
         logs = node.server.logs
         wait_until(lambda: (log := logs.known("t", 0)) is not None and log.recovery_point == 1)
@@ -392,8 +392,8 @@ def test_flush_that_runs_when_the_node_stops_ends_before_the_logs_close(monkeypa
         create(node.bootstrap, 1)
         producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "0"})
         producer.produce("t", b"v")
-        assert producer.flush(10) == 0
-        assert began.wait(10)
+        assert producer.flush(60) == 0
+        assert began.wait(60)
     assert order == ["flushed", "logs closed"]
 
 
@@ -436,7 +436,7 @@ def test_partition_written_meanwhile_moves_between_directories(tmp_path: Path) -
             if number % 150 == 100:
                 here = first if (first / "t-0").exists() else second
                 ask_to_move(node.port, second if here is first else first)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert acked == [b"%d" % each for each in range(count)]
         assert values(node.bootstrap, count) == acked
         assert (first / "t-0").exists() != (second / "t-0").exists()

@@ -28,7 +28,7 @@ class Disk:
     def sync(self) -> None:
         self.began += 1
         if self.began == 1:
-            self.let_go.wait(5)
+            self.let_go.wait(60)
 
 
 @in_trio

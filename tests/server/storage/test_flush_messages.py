@@ -34,7 +34,7 @@ def test_transaction_with_flush_messages_leaves_no_unsynced_record() -> None:
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
         producer.commit_transaction()
         consumer.close()
-        deadline = time.monotonic() + 10  # markers follow the answer
+        deadline = time.monotonic() + 60  # markers follow the answer
         while left := behind(node):
             assert time.monotonic() < deadline, left
             time.sleep(0.01)
@@ -46,13 +46,13 @@ def test_offset_commit_with_flush_messages_waits_for_the_disk(
     with Node(config=EACH) as node:
         producer = Producer({"bootstrap.servers": node.bootstrap})
         producer.produce("t", b"v")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
-        consumer.committed([TopicPartition("t", 0)], 10)
+        consumer.committed([TopicPartition("t", 0)], 60)
         may_sync, flush = threading.Event(), PartitionLog.flush
 
         def slow(log: PartitionLog) -> None:
-            assert may_sync.wait(20)
+            assert may_sync.wait(60)
             flush(log)
 
         monkeypatch.setattr(PartitionLog, "flush", slow)
@@ -64,8 +64,8 @@ def test_offset_commit_with_flush_messages_waits_for_the_disk(
         commit.join(0.5)
         assert commit.is_alive()
         may_sync.set()
-        commit.join(20)
+        commit.join(60)
         assert not commit.is_alive()
         assert behind(node) == []
-        assert consumer.committed([TopicPartition("t", 0)], 10)[0].offset == 1
+        assert consumer.committed([TopicPartition("t", 0)], 60)[0].offset == 1
         consumer.close()

@@ -36,15 +36,15 @@ def fill(node: Node, *topics: str, before: Callable[[Path], object] = lambda _: 
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     config = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     for future in admin.create_topics([NewTopic(t, 1, 1, config=config) for t in topics]).values():
-        future.result(10)
+        future.result(60)
     producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 0})
     for topic in topics:
         for number in range(300):
             if number == 250:
-                assert producer.flush(10) == 0
+                assert producer.flush(60) == 0
                 before(node.data / f"{topic}-0")
             producer.produce(topic, b"%04d" % number * 2000, key=b"k")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
 
 def first_size(node: Node, topic: str) -> int:

@@ -278,7 +278,7 @@ def admin(node: Node) -> AdminClient:
 
 
 def create(client: AdminClient, name: str, config: dict[str, str] | None = None) -> None:
-    client.create_topics([NewTopic(name, 1, 1, config=config or {})])[name].result(10)
+    client.create_topics([NewTopic(name, 1, 1, config=config or {})])[name].result(60)
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def test_configuration_at_the_append_applies(node: Node, connection: Connection)
         )
         resource = ConfigResource(ResourceType.TOPIC, "recoded", incremental_configs=[entry])
         client = admin(node)
-        client.incremental_alter_configs([resource])[resource].result(10)
+        client.incremental_alter_configs([resource])[resource].result(60)
 
     request = produce_request("recoded", large_batch(b"a"))
     assert answered(while_it_waits(node, connection, request, alter)) == (ErrorCode.NONE, LARGE)
@@ -449,7 +449,7 @@ def test_configuration_at_the_append_applies(node: Node, connection: Connection)
 def test_topic_deleted_meanwhile_gets_no_record(node: Node, connection: Connection) -> None:
     def delete() -> None:
         client = admin(node)
-        client.delete_topics(["recoded"])["recoded"].result(10)
+        client.delete_topics(["recoded"])["recoded"].result(60)
         create(client, "recoded")
 
     request = produce_request("recoded", large_batch(b"a"))
@@ -521,16 +521,16 @@ def test_transaction_of_large_batches_is_read_after_its_commit(node: Node) -> No
     settings = {"bootstrap.servers": node.bootstrap, "log_level": 0}
     packing = {"compression.type": "gzip", "linger.ms": 50, "transactional.id": "t"}
     producer = Producer({**settings, **packing})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for outcome in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         for number in range(2 * LARGE):
             producer.produce(("recoded", "plain")[number % 2], b"%d" % number, key=b"k")
-        producer.flush(20)
-        outcome(20)
+        producer.flush(60)
+        outcome(60)
     consumer = Consumer({**settings, "group.id": "g", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition("recoded", 0, 0)])
-    read = [message.value() for message in consumer.consume(LARGE, timeout=10)]
+    read = [message.value() for message in consumer.consume(LARGE, timeout=60)]
     assert read == [b"%d" % number for number in range(0, 2 * LARGE, 2)]
     assert consumer.consume(1, timeout=0.3) == []
     consumer.close()
