@@ -196,6 +196,7 @@ class GroupSession:
                     )
                     limit = _LEAVE_BY_MEMBER_ID if request.member_id else None
                     await connection.ask(request, LeaveGroupResponse, max_version=limit)
+                    logger.info("left group=%s", request.group_id)
                 except (KafkaError, ClientError) as error:
                     logger.info("cannot leave group=%s error=%s", request.group_id, error)
         self._client.pool.close_lane(self._lane)

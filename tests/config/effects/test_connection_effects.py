@@ -117,7 +117,7 @@ def test_connection_above_the_limit_waits_until_another_ends() -> None:
         with pytest.raises(TimeoutError):
             waiting.is_served()
         wire.socket.close()
-        waiting.socket.settimeout(10)
+        waiting.socket.settimeout(60)
         assert waiting.is_served()
 
 
@@ -152,7 +152,14 @@ def is_admitted(node: Node) -> bool:
 
 @observes("connections.max.idle.ms")
 def test_idle_connection_is_closed() -> None:
-    with node_with({"connections.max.idle.ms": "100"}) as (_, wire):
-        assert wire.is_served()
+    with node_with({"connections.max.idle.ms": "1000"}) as (node, _):
+        wires: list[Wire] = []
+
+        def is_served() -> bool:
+            wires.append(Wire(node.port))
+            return wires[-1].is_served()
+
+        assert eventually(is_served)  # a busy machine may be later than the limit
+        wire = wires[-1]
         wire.socket.settimeout(60)  # the default is 10 minutes
         assert wire.socket.recv(1) == b""
