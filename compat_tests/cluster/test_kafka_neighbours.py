@@ -99,14 +99,14 @@ class MixedCluster:
 
     def brokers(self, node: int) -> set[int]:
         try:
-            return set(AdminClient(self.client(node)).list_topics(timeout=2).brokers)
+            return set(AdminClient(self.client(node)).list_topics(timeout=5).brokers)
         except KafkaException:
             return set()
 
     def create(self, node: int, topic: str, replicas: int) -> None:
         wanted = NewTopic(topic, PARTITIONS, replicas)
         admin = AdminClient(self.client(node))
-        admin.create_topics([wanted])[topic].result(20)
+        admin.create_topics([wanted])[topic].result(60)
 
     def in_sync(self, node: int, topic: str) -> list[list[int]]:
         found = AdminClient(self.client(node)).list_topics(topic, timeout=5).topics[topic]

@@ -91,10 +91,15 @@ class Mixed:
         return [(each.leader, sorted(each.isrs)) for each in found.values()]
 
     def create(self) -> None:
-        """Create a topic of which each broker leads one partition."""
+        """Create a topic of which each broker leads one partition.
+
+        A client drops a broker that another one does not list yet, with the requests to it.
+        """
+        for address in self.bootstrap.split(","):
+            wait_for(lambda at=address: brokers(at) == {FIRST, SECOND})
         admin = AdminClient({"bootstrap.servers": self.quorum})
         new = NewTopic(TOPIC, 2, replica_assignment=[[FIRST, SECOND], [SECOND, FIRST]])
-        admin.create_topics([new])[TOPIC].result(20)
+        admin.create_topics([new])[TOPIC].result(60)
         wait_for(lambda: [leader for leader, _ in self.states()] == [FIRST, SECOND])
 
     def equal_records(self) -> bytes:
@@ -119,6 +124,14 @@ class Mixed:
             )
             for directory in directories
         ]
+
+
+def brokers(address: str) -> set[int]:
+    """Return the brokers that one of them lists."""
+    try:
+        return set(AdminClient({"bootstrap.servers": address}).list_topics(timeout=5).brokers)
+    except KafkaException:
+        return set()
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:

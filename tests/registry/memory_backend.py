@@ -26,7 +26,6 @@ class MemoryBackend:
     )
     records: list[StoredRecord] = attrs.Factory(list)
     not_ready: str | None = None
-    is_leader: bool = True
     now_ms: int = 1_700_000_000_000
 
     async def submit(

@@ -21,7 +21,7 @@ from barnabas.registry.rest.registry_app import RegistryApp
 from barnabas.registry.service.election_protocol import InstanceAddress
 from barnabas.registry.service.registry_service import RegistryService
 from barnabas.registry.service.schemas_topic import Appended, SchemasTopic
-from tests.registry.asgi_calls import ask
+from tests.registry.asgi_calls import HttpAnswer, ask
 
 SEEDS = int(os.environ.get("BARNABAS_SEEDS", "25"))
 INSTANCES = 3
@@ -151,10 +151,23 @@ class Simulation:
                 answer = await self._register(subject, text)
                 if answer is not None:
                     self.acknowledged.append((subject, text, answer["id"], answer["version"]))
+                    await self._read(answer["id"])
                     break
                 await self.log.delay(0.2)
 
+    async def _read(self, schema_id: int) -> None:
+        """Any instance that is not killed meanwhile has what was acknowledged."""
+        answer = await self._ask_any("GET", f"/schemas/ids/{schema_id}")
+        assert answer is None or answer.status == 200, answer
+
     async def _register(self, subject: str, text: str) -> Any:
+        target = f"/subjects/{subject}/versions"
+        answer = await self._ask_any("POST", target, {"schema": text}, {"x-forward": "true"})
+        assert answer is None or answer.status in (200, 500)
+        return None if answer is None or answer.status != 200 else answer.json
+
+    async def _ask_any(self, *request: Any) -> HttpAnswer | None:
+        """Return the answer of one of the instances; None when it was killed meanwhile."""
         if not self.running:
             return None
         service, scope = self.log.chance.choice(list(self.running.values()))
@@ -168,13 +181,9 @@ class Simulation:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(wait_for_the_end)
-            target = f"/subjects/{subject}/versions"
-            answer = await ask(app, "POST", target, {"schema": text}, {"x-forward": "true"})
+            answer = await ask(app, *request)
             nursery.cancel_scope.cancel()
-        if answer is None or scope.cancel_called or answer.status != 200:
-            assert answer is None or answer.status in (200, 500)
-            return None
-        return answer.json
+        return None if scope.cancel_called else answer
 
 
 async def _simulated(seed: int) -> Simulation:

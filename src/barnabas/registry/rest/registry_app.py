@@ -64,11 +64,6 @@ class RegistryBackend(Protocol):
         """Return why requests cannot be answered yet, or None."""
         ...
 
-    @property
-    def is_leader(self) -> bool:
-        """True when this instance appends records."""
-        ...
-
     async def submit(
         self, decide: Callable[[], Decision], request: ForwardRequest, *, was_forwarded: bool
     ) -> Decision | ForwardAnswer:
@@ -80,7 +75,7 @@ class RegistryBackend(Protocol):
         ...
 
     async def catch_up(self) -> bool:
-        """Replay up to the end of the log; True when that brought records."""
+        """Replay up to the end of the log; True when records were replayed meanwhile."""
         ...
 
 
@@ -139,9 +134,8 @@ class RegistryApp:
         try:
             return route.handler(call)
         except RegistryError as error:
-            if error.status != 404 or self._backend.is_leader:
-                raise
-            if not await self._backend.catch_up():
+            # A new leader may lack records of the former one, too.
+            if error.status != 404 or not await self._backend.catch_up():
                 raise
         return route.handler(call)
 

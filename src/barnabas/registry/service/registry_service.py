@@ -3,6 +3,7 @@
 import logging
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import trio
 
@@ -68,16 +69,11 @@ class RegistryService:
         self.not_ready = None
 
     async def catch_up(self) -> bool:
-        """Replay up to the end of the log; True when that brought records."""
-        with trio.move_on_after(_CATCH_UP_TIMEOUT_S):
-            try:
-                end = await self._topic.end()
-            except (KafkaError, ClientError):
-                return False
-            if end > self._topic.position:
-                await self._topic.wait_replayed(end)
-                return True
-        return False
+        """Replay up to the end of the log; True when records were replayed meanwhile."""
+        before = self._topic.position
+        with trio.move_on_after(_CATCH_UP_TIMEOUT_S), suppress(KafkaError, ClientError):
+            await self._topic.wait_replayed(await self._topic.end())
+        return self._topic.position > before
 
     async def submit(
         self, decide: Callable[[], Decision], request: ForwardRequest, *, was_forwarded: bool
