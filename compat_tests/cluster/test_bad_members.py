@@ -192,7 +192,7 @@ def test_wrong_address_of_a_voter_is_corrected_by_the_voter(tmp_path: Path) -> N
         wait_until(lambda: voter_ports(machines[0].bootstrap)[3] == right, 60)
         machines[2].kill()
         wanted = f"cannot reach voter id=3 address=127.0.0.1:{right}"
-        wait_until(lambda: any(wanted in "".join(each.log) for each in machines[:2]), 30)
+        wait_until(lambda: any(wanted in "".join(each.log) for each in machines[:2]))
     finally:
         for machine in machines:
             machine.kill()
@@ -227,7 +227,7 @@ def test_swapped_disk_of_a_voter_does_not_vote(tmp_path: Path) -> None:
         cluster.nodes[other].kill()
         assert not can_create(cluster.nodes[survivor].bootstrap, "without-a-majority")
         cluster.nodes[other].start()
-        wait_until(lambda: can_create(cluster.nodes[survivor].bootstrap, "with-a-majority"), 30)
+        wait_until(lambda: can_create(cluster.nodes[survivor].bootstrap, "with-a-majority"))
 
 
 def barnabas_format(file: Path, cluster_id: str) -> None:

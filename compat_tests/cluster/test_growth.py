@@ -11,7 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
@@ -84,7 +90,7 @@ class Cluster:
                 for each in observation.partitions(self.nodes[1].bootstrap, topic).values()
             )
 
-        wait_until(is_in_sync, 30)
+        wait_until(is_in_sync)
 
 
 @pytest.fixture
@@ -113,7 +119,8 @@ def read(bootstrap: str, topic: str) -> list[str]:
         while True:
             message = consumer.poll(30)
             assert message is not None, f"{topic}-{number} is silent"
-            if message.error():
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 break
             value = message.value()
             assert value is not None
@@ -183,7 +190,7 @@ def test_old_single_node_grows_to_three_and_a_broker_is_replaced(cluster: Cluste
     assert third.stop() == 0
     cluster.run("cluster", "unregister", "3", "--yes")
     cluster.wait_in_sync(1, 2, 4)
-    assert observation.brokers(second.bootstrap) == {1, 2, 4}
+    wait_until(lambda: observation.brokers(second.bootstrap) == {1, 2, 4})
     assert observation.quorum(second.bootstrap).log_ends.keys() == {1, 2}
     transact(cluster.bootstrap, "fifth")
     check(cluster, ["third", "fourth", "fifth"])

@@ -22,7 +22,7 @@ def free_ports(count: int, excluding: Container[int] = ()) -> list[int]:
     They are below the range from which the system takes the ports of outgoing connections.
     """
     found: list[int] = []
-    # A generator of its own: hypothesis gives the shared one the same seed in every process.
+    # Its own generator: hypothesis gives the shared one the same seed in every process.
     for port in random.Random().sample(_PORTS, len(_PORTS)):
         if len(found) == count:
             break

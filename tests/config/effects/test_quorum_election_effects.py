@@ -77,7 +77,7 @@ def test_backoff_between_elections_grows_up_to_the_given_time(
     )
     assert len(elections) < 10
     elections.clear()
-    # With backoffs that grow, so many elections would take more than an hour.
+    # With backoffs that grow, this number of elections would take more than an hour.
     run_one_of_two(tmp_path / "none", {ELECTION: "1", BACKOFF: "0"}, lambda: len(elections) > 100)
 
 
