@@ -1,5 +1,6 @@
 """The producer of Spark's tasks, against a node."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -60,6 +61,30 @@ def test_record_that_the_topic_does_not_take_is_a_permanent_failure_with_its_top
             producer.commit()
         producer.abort()
     assert caught.value.failure.is_permanent
+
+
+def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() -> None:
+    """librdkafka raises its own exception from poll; a source's task begins again when fenced."""
+    with Node() as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic("to", 4, 1)])["to"].result(60)
+        properties = {"bootstrap.servers": node.bootstrap, "transactional.id": "job-to-0"}
+        fenced = TransactionalProducer(properties)
+        fenced.begin()
+        for partition in range(4):
+            fenced.produce("to", b"x", b"k", partition, 0, None)
+        assert fenced._producer.flush(60) == 0
+        TransactionalProducer(properties)
+        for number in range(1_000):
+            fenced.produce("to", b"x", b"k", number % 4, 0, None)
+        with pytest.raises(FencedError):
+            poll_for(60, fenced)
+
+
+def poll_for(seconds: float, producer: TransactionalProducer) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        producer.poll()
 
 
 SOURCE = ("source", 0)

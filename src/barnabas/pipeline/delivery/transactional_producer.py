@@ -155,15 +155,18 @@ class TransactionalProducer:
             try:
                 produce(topic, value, key, partition, None, None, timestamp_ms, headers)
             except BufferError:
-                self._producer.poll(0.1)
+                self._call(lambda: self._producer.poll(0.1))
             except KafkaException as exception:
                 raise_by_kind(exception)
             else:
                 return
 
     def poll(self) -> None:
-        """Serve the reports of records; raise the first error among them."""
-        self._producer.poll(0)
+        """Serve the reports of records; raise the first error among them.
+
+        Raises AbortableError, FencedError, TaskFailureError.
+        """
+        self._call_with_records(lambda: self._producer.poll(0))
         self._check_deliveries()
 
     def send_offsets(self, offsets: Sequence[TopicPartition], group: object) -> None:
