@@ -79,7 +79,8 @@ class Member:
 
 def test_members_elect_one_leader_and_the_next_when_it_leaves(node: Node) -> None:
     async def test() -> None:
-        members = [Member(node, url) for url in ("http://c", "http://a", "http://b")]
+        urls = ("http://c", "http://a", "http://b")
+        members = [Member(node, url, session_timeout_s=30.0) for url in urls]
         async with trio.open_nursery() as nursery:
             for member in members:
                 await nursery.start(member.run)

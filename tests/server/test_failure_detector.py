@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from barnabas.cluster.controller.sessions import SessionKey
 from barnabas.cluster.metadata.delta import MetadataDelta
@@ -67,7 +68,7 @@ class Broker:
     async def kill(self) -> None:
         """Do what the operating system does when a process ends."""
         self._accepting.cancel()
-        await trio.sleep(0.01)
+        await trio.testing.wait_all_tasks_blocked(0.01)
         self.reset()
 
 
@@ -108,7 +109,7 @@ def test_detector_resets_with_the_listener_up_are_not_reported() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         for _ in range(10):
             broker.reset()
-            await trio.sleep(0.05)
+            await trio.testing.wait_all_tasks_blocked(0.05)
 
     assert observe(scenario) == []
 
@@ -116,7 +117,7 @@ def test_detector_resets_with_the_listener_up_are_not_reported() -> None:
 def test_detector_fenced_broker_is_not_watched() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         detector.follow(broker.image(fenced=True))
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         await broker.kill()
         await trio.sleep(0.3)
 
@@ -148,7 +149,7 @@ def test_detector_broker_that_was_fenced_is_not_watched_before_it_registers() ->
         delta = MetadataDelta(broker.image())
         delta.brokers[2] = image.brokers[2]
         detector.follow_changes(image, delta)
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         await broker.kill()
         await trio.sleep(0.3)
 
@@ -158,7 +159,7 @@ def test_detector_broker_that_was_fenced_is_not_watched_before_it_registers() ->
 def test_detector_invalid_host_name_is_not_reported() -> None:
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
         detector.follow(broker.image(host=".kafka"))
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
 
     assert observe(scenario) == []
 
@@ -192,7 +193,7 @@ def test_settle_returns_at_once_while_all_brokers_are_connected() -> None:
     waited: list[float] = []
 
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         for _ in range(10):  # a busy machine may delay one of them
             started = trio.current_time()
             await detector.settle()
@@ -208,7 +209,7 @@ def test_settle_waits_until_the_ended_broker_is_fenced(monkeypatch: pytest.Monke
     order: list[str] = []
 
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         broker.reset()
 
         async def settle() -> None:
@@ -231,7 +232,7 @@ def test_settle_gives_up_after_half_a_second() -> None:
     waited: list[float] = []
 
     async def scenario(broker: Broker, detector: FailureDetector) -> None:
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         await broker.kill()
         started = trio.current_time()
         await detector.settle()

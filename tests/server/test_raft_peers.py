@@ -174,16 +174,23 @@ def test_vote_request_that_cannot_be_encoded_is_passed_to_the_core(
     assert with_peers(peer, test).calls == [call]
 
 
+def fetches(peer: FakeBroker) -> int:
+    return sum(isinstance(each, FetchMessage) for each in peer.requests)
+
+
 def test_refused_fetch_is_repeated_and_logged_seldom(caplog: pytest.LogCaptureFixture) -> None:
     refusal = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     peer = serving({FetchMessage.API_KEY: (4, 17)}, refusal)
 
     async def test(peers: RaftPeers) -> None:
         await trio.sleep(0.8)
+        with trio.fail_after(60):
+            while fetches(peer) < 2:  # noqa: ASYNC110 (a busy machine may be slow)
+                await trio.sleep(0.01)
 
     fetch = FetchRequest(LEADER_ID, 3, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0)
     with_peers(peer, test, fetch)
-    assert 2 <= sum(isinstance(each, FetchMessage) for each in peer.requests) <= 6
+    assert 2 <= fetches(peer) <= 6
     assert caplog.text.count("quorum request refused request=Fetch") == 1
 
 
@@ -199,7 +206,10 @@ def test_fetch_after_malformed_responses_waits_longer_each_time() -> None:
 
     async def test(peers: RaftPeers) -> None:
         await trio.sleep(0.8)
+        with trio.fail_after(60):
+            while fetches(peer) < 2:  # noqa: ASYNC110 (a busy machine may be slow)
+                await trio.sleep(0.01)
 
     fetch = FetchRequest(LEADER_ID, 3, ReplicaKey(OWN_ID, uuid(OWN_ID)), 0, 0)
     with_peers(peer, test, fetch)
-    assert 2 <= sum(isinstance(each, FetchMessage) for each in peer.requests) <= 6
+    assert 2 <= fetches(peer) <= 6
