@@ -535,3 +535,53 @@ def test_positions_of_idle_partitions_are_renewed(app, records, topics, monkeypa
         first_ms = eventually(committed_ms)
         eventually(lambda: committed_ms() > first_ms + 1000)
     assert [int(each.value()) for each in records.all(target)] == list(range(5))
+
+
+def test_running_app_counts_the_records_that_retention_deleted(
+    app, records, topics, tmp_path, caplog
+) -> None:
+    """Records before the first one of a batch, then in a batch that Spark has read in part."""
+    source, target = topics.create("in"), topics.create("out")
+    gates = [tmp_path / "gate-0", tmp_path / "gate-1"]
+
+    def passed(key: str, value: str) -> str:
+        """Wait at a record `gate-N` until the test opens the gate."""
+        if value.startswith("gate"):
+            gate = gates[int(value[5:6])]
+            gate.with_suffix(".reached").touch()
+            deadline = time.monotonic() + 240
+            while not gate.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return value[:9]
+
+    def written() -> list[str]:
+        return [each.value().decode() for each in records.all(target)]
+
+    def delete_at_gate(number: int, start: int) -> None:
+        eventually(gates[number].with_suffix(".reached").exists)
+        place = TopicPartition(source, 0, start)
+        topics.admin.delete_records([place], operation_timeout=60)[place].result(90)
+        gates[number].touch()
+
+    skipping = app(on_trim="skip")
+    stream = skipping.topic(source, key=ks.String(), value=ks.String())
+    query = skipping.write(stream.map_values(passed, returns="STRING"), target)
+    records.send(source, ("k", "gate-0"))
+    with skipping:
+        eventually(gates[0].with_suffix(".reached").exists)
+        records.send(source, *[("k", f"small {number:03}") for number in range(1, 50)])
+        # Spark reads some megabytes ahead of a function that waits.
+        large = [("k", f"large {number:03} {'x' * 40_000}") for number in range(1_000)]
+        records.send(source, ("k", "gate-1"), *large)
+        delete_at_gate(0, 30)
+        delete_at_gate(1, 1_050)
+        eventually(lambda: written()[-1:] == ["large 999"])
+        found = written()
+        eventually(lambda: query.progress().trimmed == 1_051 - len(found))
+    small = [f"small {number:03}" for number in range(30, 50)]
+    assert found[:22] == ["gate-0", *small, "gate-1"]
+    numbers = [int(each[6:]) for each in found[22:]]
+    assert numbers == [*range(len(numbers) - 1), 999]
+    assert len(numbers) < 1_000
+    counts = [each.args[1] for each in caplog.records if "retention deleted" in each.msg]
+    assert sum(counts) == 1_051 - len(found)

@@ -13,16 +13,23 @@ REPORT: dict[str, Any] = {
     "processedRowsPerSecond": 250.0,
     "durationMs": {"triggerExecution": 40, "addBatch": 30},
     "observedMetrics": {
-        "figures": {"records": 10, "written": 9, "dead_letters": 1, "oldest_ms": 1_000}
+        "figures": {
+            "records": 10,
+            "written": 9,
+            "dead_letters": 1,
+            "trimmed": 3,
+            "oldest_ms": 1_000,
+        }
     },
     "sources": [{"endOffset": {"t": {"0": 10}}, "latestOffset": {"t": {"0": 12, "1": 5}}}],
 }
 
 
 def test_batch_is_added_to_the_totals() -> None:
-    before = JobProgress(records=5, written=5, batches=2)
+    before = JobProgress(records=5, written=5, batches=2, trimmed=4)
     total = added(before, BatchProgress.read(json.dumps(REPORT)), now_ms=3_500)
     assert (total.records, total.written, total.dead_letters) == (15, 14, 1)
+    assert total.trimmed == 7
     assert (total.batches, total.batch_ms, total.lag_s) == (3, 40, 2.5)
     assert total.lag == (PartitionLag("t", 0, 10, 12),)
     assert total.lag[0].lag == 2

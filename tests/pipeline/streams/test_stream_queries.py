@@ -24,12 +24,13 @@ class FakeJob:
         self.plan = JobPlan("q", generation, JobKind.STREAM, "localhost:1", "q", "q")
         self.found = failure
         self.stops = 0
+        self.trimmed = 0
 
     def is_running(self) -> bool:
         return self.found is None and not self.stops
 
     def progress(self) -> JobProgress:
-        return JobProgress(records=5)
+        return JobProgress(records=5, trimmed=self.trimmed)
 
     def failure(self) -> JobFailure | None:
         return self.found
@@ -189,3 +190,41 @@ def test_stop_does_not_wait_for_positions_that_the_cluster_does_not_take(
     watcher.stop()
     assert jobs.started[0].stops == 1
     is_over.set()
+
+
+def test_skipped_offsets_are_logged_once_and_the_rest_at_the_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_queries, "_TRIMMED_EVERY_S", 1e9)
+    jobs = FakeJobs()
+    query = StreamQuery("q", jobs.start)
+    query.start()
+    (job,) = jobs.started
+    query.watch()
+    for job.trimmed in (7, 7, 9, 12):
+        query.watch()
+    query.stop()
+    query.stop()
+    lines = [each.getMessage() for each in caplog.records if "skipped" in each.getMessage()]
+    assert lines == [
+        f"query q skipped {count} offsets that retention deleted before they were read"
+        for count in (7, 5)
+    ]
+
+
+def test_skipped_offsets_of_a_run_that_fails_are_logged_before_the_next_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_queries, "_TRIMMED_EVERY_S", 1e9)
+    jobs = FakeJobs(None)
+    query = StreamQuery("q", jobs.start)
+    query.start()
+    for jobs.started[0].trimmed in (7, 9):
+        query.watch()
+    jobs.started[0].found = PASSING
+    query.watch()
+    eventually(lambda: query.watch() or len(jobs.started) == 2)
+    jobs.started[1].trimmed = 4
+    query.stop()
+    lines = [each.getMessage() for each in caplog.records if "skipped" in each.getMessage()]
+    assert [line.split()[3] for line in lines] == ["7", "2", "4"]

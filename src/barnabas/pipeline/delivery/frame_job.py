@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 from confluent_kafka import KafkaException
 
 from barnabas.config import ConfigError
@@ -26,7 +27,13 @@ from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic
 from barnabas.pipeline.delivery.forward_job import figures_of, started
 from barnabas.pipeline.delivery.frame_sources import KafkaSource
 from barnabas.pipeline.delivery.group_positions import GroupPositions
-from barnabas.pipeline.delivery.job_plan import Guarantee, JobFailure, JobPlan, JobProgress
+from barnabas.pipeline.delivery.job_plan import (
+    Guarantee,
+    JobFailure,
+    JobPlan,
+    JobProgress,
+    OnTrim,
+)
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_progress import FIGURES
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark
@@ -48,12 +55,15 @@ def start(
     frame: DataFrame,
     work_directory: Path,
     remember: Callable[[Mapping[str, str]], None],
+    *,
+    has_all_records: bool,
 ) -> QueryJob:
     """Start the query that writes the rows of `frame`. Raises JobStartError.
 
     The frame has the columns of `streams.output_frames`; `plan.topics` are those of its sources.
     `remember` takes the ids of the topics before the first record is read, for `plan.topic_ids` of
-    the next run: a topic that is deleted takes the group's offsets with it.
+    the next run: a topic that is deleted takes the group's offsets with it. `has_all_records` says
+    that each record of the sources has a row: only then a gap is a record that is gone.
     """
     sources = frame_sources.kafka_sources(frame)
     _check_sources(sources)
@@ -65,6 +75,8 @@ def start(
         bytes_max = cluster.record_bytes_max(plan.target_topic) if plan.target_topic else None
         topic_ids = {topic.name: topic.topic_id for topic in topics}
         task = task_plan(plan, topic_ids=topic_ids, record_bytes_max=bytes_max)
+        counts_trimmed = has_all_records and plan.on_trim is OnTrim.SKIP
+        task = attrs.evolve(task, counts_trimmed=counts_trimmed)
         positions = _positions(sources, states, plan)
         remember(topic_ids)
     except (ConfigError, KafkaException, TimeoutError) as error:

@@ -37,6 +37,11 @@ class FrameRows:
         return int(self.batch.column("_offset")[len(self) - 1].as_py())
 
     @property
+    def offsets(self) -> list[int]:
+        """Return the offset of each row's record."""
+        return column_list(self.batch.column("_offset"))
+
+    @property
     def oldest_ms(self) -> int | None:
         """Return the lowest timestamp of rows that are written, None without one."""
         found = pc.min(self.batch.column("timestamp_ms")).as_py()

@@ -10,7 +10,15 @@ from barnabas.pipeline.delivery.job_plan import JobProgress, PartitionLag
 
 FIGURES: Final = "figures"
 _KAFKA: Final = "Kafka"
-_SUMS: Final = ("records", "written", "dead_letters", "transactions", "fenced", "skipped")
+_SUMS: Final = (
+    "records",
+    "written",
+    "dead_letters",
+    "transactions",
+    "fenced",
+    "skipped",
+    "trimmed",
+)
 _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 
 

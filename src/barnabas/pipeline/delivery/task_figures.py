@@ -8,9 +8,9 @@ from barnabas.pipeline.delivery.arrow_library import pa
 
 SCHEMA: Final = (
     "records LONG, written LONG, dead_letters LONG, transactions LONG, fenced LONG, "
-    "skipped LONG, oldest_ms LONG"
+    "skipped LONG, trimmed LONG, oldest_ms LONG"
 )
-SUMS: Final = ("records", "written", "dead_letters", "transactions", "fenced", "skipped")
+SUMS: Final = ("records", "written", "dead_letters", "transactions", "fenced", "skipped", "trimmed")
 
 
 @attrs.define
@@ -23,6 +23,7 @@ class Figures:
     transactions: int = 0
     fenced: int = 0
     skipped: int = 0
+    trimmed: int = 0
     oldest_ms: int | None = None
     """Timestamp of the oldest record, in milliseconds since 1970."""
 

@@ -288,6 +288,12 @@ def committed(reader: Consumer, partitions: Sequence[tuple[str, int]]) -> list[T
     return found
 
 
+def log_start(reader: Consumer, topic: str, partition: int) -> int:
+    """Return the log start offset of a partition as the cluster has it now."""
+    start, _ = reader.get_watermark_offsets(TopicPartition(topic, partition), _CALL_TIMEOUT_S)
+    return start
+
+
 def partitions_of(
     group_id: str, properties: Mapping[str, Any], topics: Iterable[str]
 ) -> list[tuple[str, int]]:

@@ -23,6 +23,8 @@ class TaskPlan:
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_single_task: bool = False
     """True when one task writes the records of all partitions."""
+    counts_trimmed: bool = False
+    """True when tasks count the offsets that retention deleted before they were read."""
     offsets_topic: str = ""
     slice_ms: int = 0
     records_max: int = 0

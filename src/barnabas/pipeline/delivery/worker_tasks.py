@@ -5,13 +5,14 @@ offset behind the last row. It trusts the group's committed offset, not Spark's 
 that an earlier transaction has committed are dropped.
 """
 
+import functools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 from confluent_kafka import TopicPartition
 
-from barnabas.pipeline.delivery import epoch_tasks, lake_rows, slice_tasks
+from barnabas.pipeline.delivery import epoch_tasks, lake_rows, slice_tasks, trimmed_offsets
 from barnabas.pipeline.delivery import source_rows as row_sources
 from barnabas.pipeline.delivery.arrow_rows import runs
 from barnabas.pipeline.delivery.collected_rows import CollectedRows
@@ -28,6 +29,7 @@ from barnabas.pipeline.delivery.transactional_producer import (
     Transaction,
     TransactionSettings,
     committed,
+    log_start,
     partitions_of,
     transaction,
 )
@@ -90,6 +92,11 @@ class SourceRows(Protocol):
     @property
     def partition(self) -> int:
         """Return the partition of the records."""
+        ...
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Return the offset of each row's record."""
         ...
 
     @property
@@ -169,11 +176,23 @@ class _ForwardTask:
         left = rows.after(begun.positions[where].offset)
         self._figures.records += len(rows)
         self._figures.skipped += len(rows) - len(left)
+        if self._plan.counts_trimmed:
+            self._figures.trimmed += self._trimmed(begun, left)
         self._next[where] = following
         if len(left):
             writer.write(left)
             if left.oldest_ms is not None:
                 self._figures.see_timestamp(left.oldest_ms)
+
+    def _trimmed(self, begun: Transaction, rows: SourceRows) -> int:
+        """Return the number of offsets that retention deleted before these rows."""
+        where = (rows.topic, rows.partition)
+        position = max(begun.positions[where].offset, self._next.get(where, -1))
+        if position < 0 or not len(rows):  # nothing was read before
+            return 0
+        return trimmed_offsets.count(
+            rows.offsets, position, functools.partial(log_start, begun.reader, *where)
+        )
 
     def _commit(self, where: tuple[str, int], offset: int, note: str) -> TopicPartition:
         topic, partition = where

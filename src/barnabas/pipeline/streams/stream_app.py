@@ -400,7 +400,10 @@ class App:
         if output.output_mode is None:
             plan = attrs.evolve(plan, topic_ids=self._known_ids(output.name))
             remember = functools.partial(self._topics.remember, output.name)
-            return frame_job.start(plan, rows, self._state.work, remember)
+            has_all_records = isinstance(output.records, Stream | Table)
+            return frame_job.start(
+                plan, rows, self._state.work, remember, has_all_records=has_all_records
+            )
         if not frame_sources.has_state(rows):
             rows = rows.repartition("key")
         checkpoint = self._state.checkpoint(output.name)

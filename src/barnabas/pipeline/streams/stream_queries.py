@@ -5,6 +5,7 @@ that would repeat ends the app.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _HEALTHY_S: Final = 600.0
 _POLL_S: Final = 0.2
+_TRIMMED_EVERY_S: Final = 10.0
 
 
 class StreamFailedError(Exception):
@@ -48,6 +50,9 @@ class StreamQuery:
     _failures: int = attrs.field(default=0, init=False, repr=False)
     _started_s: float = attrs.field(default=0.0, init=False, repr=False)
     _due_s: float | None = attrs.field(default=None, init=False, repr=False)
+    _trimmed: int = attrs.field(default=0, init=False, repr=False)
+    """Skipped offsets of this run that the log has."""
+    _trimmed_s: float = attrs.field(default=-math.inf, init=False, repr=False)
 
     def progress(self) -> JobProgress:
         """Return the figures since the query started: records, rows written, lag."""
@@ -65,6 +70,7 @@ class StreamQuery:
         """Start the job. Raises StreamFailedError when a restart would not help."""
         self._generation += 1
         self._due_s = None
+        self._trimmed = 0
         self._started_s = time.monotonic()
         try:
             self._job = self.start_job(self._generation)
@@ -81,11 +87,12 @@ class StreamQuery:
             return
         if self._job is None:
             return
-        self._job.progress()
+        self._report_trimmed()
         failure = self._job.failure()
         if failure is None and not self._job.is_running():
             failure = JobFailure("the query was stopped from outside", is_permanent=True)
         if failure is not None:
+            self._report_trimmed(is_last=True)
             self._job.stop(5)
             self._failed(failure)
 
@@ -93,7 +100,19 @@ class StreamQuery:
         """Stop the job after its running transaction."""
         self._due_s = None
         if self._job is not None:
+            self._report_trimmed(is_last=True)
             self._job.stop(timeout_s)
+
+    def _report_trimmed(self, *, is_last: bool = False) -> None:
+        """Log the offsets that the query skipped since the last line, at most every 10 seconds."""
+        trimmed, now_s = self.progress().trimmed, time.monotonic()
+        if trimmed > self._trimmed and (is_last or now_s - self._trimmed_s >= _TRIMMED_EVERY_S):
+            _logger.warning(
+                "query %s skipped %d offsets that retention deleted before they were read",
+                self.name,
+                trimmed - self._trimmed,
+            )
+            self._trimmed, self._trimmed_s = trimmed, now_s
 
     def _failed(self, failure: JobFailure) -> None:
         if failure.is_permanent:
