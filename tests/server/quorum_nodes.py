@@ -40,6 +40,7 @@ class QuorumNodes:
         self._nursery = nursery
         self._config = config or {}
         self._scopes: dict[int, trio.CancelScope] = {}
+        self._ended: dict[int, trio.Event] = {}
         self._ports: dict[int, tuple[int, int]] = {}
         self._directory_ids: dict[int, Uuid] = {}
         self.voters = VoterSet.of(*(self._voter(node_id) for node_id in voter_ids))
@@ -103,12 +104,18 @@ class QuorumNodes:
             await self.eventually(lambda: all(active(node) >= set(node_ids) for node in started))
 
     async def _start(self, node_id: int, roles: str) -> None:
+        if node_id in self._ended:
+            await self._ended[node_id].wait()  # a killed node holds its directory until then
         node = Node(NodeConfig.load(None, self.properties(node_id, roles)))
         scope = self._scopes[node_id] = trio.CancelScope()
+        ended = self._ended[node_id] = trio.Event()
 
         async def run(task_status: "trio.TaskStatus[Node]") -> None:
-            with scope:
-                await node.run(task_status)
+            try:
+                with scope:
+                    await node.run(task_status)
+            finally:
+                ended.set()
 
         self.running[node_id] = await self._nursery.start(run)
 

@@ -112,7 +112,7 @@ def test_node_votes_while_its_logs_are_recovered(
     def recover_late(logs: LogManager) -> None:
         if any(volume.logs for volume in logs.volumes):
             recovers.set()
-            assert may_recover.wait(30)
+            assert may_recover.wait(60)
         recover(logs)
 
     monkeypatch.setattr(LogManager, "recover", recover_late)
