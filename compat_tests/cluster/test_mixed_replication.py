@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.process import ClusterProcess, NodeProcess
 from compat_tests import jars
+from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import KafkaCluster, KafkaNode
 
 pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
@@ -93,10 +94,11 @@ class Mixed:
     def create(self) -> None:
         """Create a topic of which each broker leads one partition.
 
-        A client drops a broker that another one does not list yet, with the requests to it.
+        A broker may not list itself yet, and a client drops a broker that another one does not
+        list, with the requests to it.
         """
         for address in self.bootstrap.split(","):
-            wait_for(lambda at=address: brokers(at) == {FIRST, SECOND})
+            wait_for(lambda at=address: observation.brokers(at) == {FIRST, SECOND})
         admin = AdminClient({"bootstrap.servers": self.quorum})
         new = NewTopic(TOPIC, 2, replica_assignment=[[FIRST, SECOND], [SECOND, FIRST]])
         admin.create_topics([new])[TOPIC].result(60)
@@ -124,14 +126,6 @@ class Mixed:
             )
             for directory in directories
         ]
-
-
-def brokers(address: str) -> set[int]:
-    """Return the brokers that one of them lists."""
-    try:
-        return set(AdminClient({"bootstrap.servers": address}).list_topics(timeout=5).brokers)
-    except KafkaException:
-        return set()
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
