@@ -35,6 +35,7 @@ def main() -> int:
             master=settings.get("master", "local[2]"),
             checkpoint_directory=settings["checkpoints"],
             formats=tuple(settings.get("formats", ())),
+            is_short_lived=settings.get("is_short_lived", False),
             properties={**spark, **settings.get("spark", {})},
         )
     )

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from barnabas.pipeline.delivery.checkpoint_files import CheckpointFiles
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.killed_job import (
     KEYS,
     PARTITIONS,
     DriverProcess,
     create_topics,
+    read_committed,
     wait_until,
 )
 from compat_tests.servers import ServerProcess
@@ -86,7 +87,9 @@ class CommittedReader:
 class RowSourceJob(ForwardJob):
     """A SparkSource under load, with the cycles of a forward job."""
 
-    def __init__(self, server: ServerProcess, directory: Path, name: str) -> None:
+    def __init__(
+        self, server: ServerProcess, directory: Path, name: str, *, is_short_lived: bool = False
+    ) -> None:
         self.server = server
         self.name = name
         self.target = f"{name}-target"
@@ -117,7 +120,7 @@ class RowSourceJob(ForwardJob):
             "properties": properties,
             "transaction_timeout_ms": 10_000,
         }
-        self.driver = DriverProcess(directory, {"plan": plan})
+        self.driver = DriverProcess(directory, {"plan": plan, "is_short_lived": is_short_lived})
         self.driver.start()
         self.driver.wait_for_progress()
 
@@ -129,16 +132,36 @@ class RowSourceJob(ForwardJob):
         """Repeat an epoch that is whole in the topic."""
         self.driver.lose_newest_commit(self.checkpoint)
 
+    def wait_skipped(self) -> None:
+        """Wait until the running driver has skipped rows that a killed one has written."""
+
+        def has_skipped() -> bool:
+            return any(event["skipped"] for event in self.driver.events("progress"))
+
+        wait_until(has_skipped, "skipped rows", self.driver)
+
     def check(self) -> int:
-        """Stop the load; the reader must have seen each row once."""
+        """Stop the load; the topic must have each row once, and the reader must have seen it."""
         sent = self.load.end()
-        wait_until(lambda: len(self.reader.values) >= sent, f"{sent} rows", self.driver)
-        time.sleep(1)  # for rows that come twice
+        wait_until(lambda: self._has_seen(sent), f"{sent} rows", self.driver)
+        wait_until(self._is_committed, "commit of the newest epoch", self.driver)
         self.driver.kill()
-        found = Counter(self.reader.end())
+        seen = Counter(self.reader.end())
+        messages = read_committed(self.server.bootstrap, self.target)
+        found = Counter(json.loads(message.value())["n"] for message in messages)
         missing = sorted(set(range(sent)) - found.keys())
         doubled = sorted(number for number, count in found.items() if count > 1)
         assert not missing, f"{len(missing)} missing: {missing[:10]}"
         assert not doubled, f"{len(doubled)} doubled: {doubled[:10]}"
         assert len(found) == sent
+        assert seen == found
         return sent
+
+    def _has_seen(self, sent: int) -> bool:
+        values = self.reader.values
+        return len(values) >= sent and set(range(sent)).issubset(values)
+
+    def _is_committed(self) -> bool:
+        """True when Spark has no epoch that it would repeat."""
+        files = CheckpointFiles(str(self.checkpoint))
+        return files.is_committed(files.newest_epoch())
