@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
@@ -280,6 +281,8 @@ def read_table(bootstrap: str) -> tuple[dict[bytes, bytes], int]:
             table.pop(message.key(), None)
         else:
             table[message.key()] = message.value()
+    assert message is not None
+    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
     consumer.close()
     return table, count
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests import jars
@@ -54,9 +54,10 @@ def read(bootstrap: str, topic: str) -> list[Message]:
     messages: list[Message] = []
     left = PARTITIONS
     while left:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None, topic
         if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             left -= 1
         else:
             messages.append(message)

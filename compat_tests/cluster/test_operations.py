@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.cluster_layout import free_ports
@@ -88,6 +88,7 @@ class Cluster:
                 assert value is not None
                 found.append(int(value))
             assert message is not None
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
         consumer.close()
         assert len(found) == len(set(found))
         return set(found)

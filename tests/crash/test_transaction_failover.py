@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.coordinator.core.routing import partition_for
@@ -141,8 +141,9 @@ def read_committed(bootstrap: str) -> dict[int, list[int]]:
     while len(ended) < PARTITIONS and time.monotonic() < deadline:
         for message in consumer.consume(100, 0.2):
             index = message.partition()
-            if message.error():
-                ended.add(index)
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(index)
             else:
                 values[index].append(int(message.value()))
     consumer.close()

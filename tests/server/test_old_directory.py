@@ -43,7 +43,7 @@ def read(node: Node, topic: str, partitions: int = 1) -> list[tuple[str | None, 
     for number in range(partitions):
         consumer.assign([TopicPartition(topic, number, 0)])
         while True:
-            message = consumer.poll(10)
+            message = consumer.poll(60)
             assert message is not None
             if message.error():
                 break
