@@ -31,6 +31,7 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     slice_tasks             polls of a connector's task; source_offsets has its positions
     epoch_tasks             the rows of a shuffle partition with their marker
     transactional_producer  transactions, and the producers that a worker keeps
+    worker_rows             hand rows to the Python workers
     arrow_rows, frame_rows, task_figures   rows in, figures out
     task_failures           failures on their way from a task to the driver
 
