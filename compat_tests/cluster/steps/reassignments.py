@@ -45,8 +45,7 @@ _BURST = 3.0
 """The rate is a mean over windows, and there is a fetch for each of three leaders: the first second
 after a start exceeds it.
 """
-_GAP_S = 8.0
-"""Below broker.session.timeout.ms (9 s): the killed target leaves the ISR by evidence."""
+_GAP_S = 3.0
 
 
 def four_nodes() -> BarnabasCluster:
