@@ -7,18 +7,10 @@ from typing import Any, Final, TypeAlias, cast
 import attrs
 
 from barnabas.pipeline.delivery.job_plan import JobProgress, PartitionLag
+from barnabas.pipeline.delivery.task_figures import SUMS
 
 FIGURES: Final = "figures"
 _KAFKA: Final = "Kafka"
-_SUMS: Final = (
-    "records",
-    "written",
-    "dead_letters",
-    "transactions",
-    "fenced",
-    "skipped",
-    "trimmed",
-)
 _Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
@@ -63,7 +55,7 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
         return total
     return attrs.evolve(
         total,
-        **{name: getattr(total, name) + (figures.get(name) or 0) for name in _SUMS},
+        **{name: getattr(total, name) + (figures.get(name) or 0) for name in SUMS},
         batches=total.batches + 1,
         batch_ms=batch.phases_ms.get("triggerExecution", 0),
         phases_ms=batch.phases_ms,
