@@ -15,14 +15,13 @@ from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_group_port
 from bench.librdkafka import Producer, messages
 from bench.servers import Barnabas, Kafka, Measured, children, cpu_seconds_of
 from compat_tests import jars
 from compat_tests.servers import answers
 
 PRODUCERS = 50
-_CONTROLLER_DISTANCE = 10_000
 _START_S = 60.0
 
 
@@ -32,12 +31,7 @@ class NodeGroup(Barnabas):
     def __init__(self, nodes: int) -> None:
         super().__init__()
         self.nodes = nodes
-        self.port = next(each for each in free_ports(200) if self._has_room(each))
-
-    def _has_room(self, port: int) -> bool:
-        wanted = {port + index for index in range(self.nodes)}
-        wanted |= {each + _CONTROLLER_DISTANCE for each in wanted}
-        return not any(answers(each) for each in wanted)
+        self.port = free_group_port(nodes)
 
     def command(self) -> list[str]:
         listen = f"127.0.0.1:{self.port}"

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 30.0

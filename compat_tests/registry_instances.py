@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests.servers import BarnabasProcess
 
 _READY = re.compile(r"schema registry ready url=http://127.0.0.1:(\d+)")

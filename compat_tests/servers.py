@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 
 READY_TIMEOUT_S = 60.0

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.testing import Node
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 from compat_tests.cluster.machines import barnabas
 from compat_tests.servers import KafkaProcess

@@ -14,8 +14,8 @@ from typing import Protocol, Self
 
 from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_plan import internal_topics
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.known_brokers import known_brokers
 from barnabas.testing.process import ClusterProcess
 from barnabas.testing.process_group import NodeControl, kill_together, start_together

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.protocol.messages.metadata import MetadataRequest
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests import wire
 from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import (

@@ -25,8 +25,8 @@ from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.vote import VoteRequest
 from barnabas.protocol.types import Uuid
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.process import ClusterProcess
 from compat_tests import wire
 from compat_tests.cluster import observation

@@ -11,7 +11,7 @@ from barnabas.cluster.metadata.feature_levels import SUPPORTED
 from barnabas.cluster.metadata.metadata_snapshot import BOOTSTRAP_CHECKPOINT, decode_snapshot
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
 from barnabas.testing import Node
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 from compat_tests.servers import KafkaProcess
 

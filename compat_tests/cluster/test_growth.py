@@ -21,8 +21,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.process import NodeProcess
 from compat_tests.cluster import observation
 from compat_tests.cluster.machines import Machine, barnabas

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.protocol.types import Uuid
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 from compat_tests.cluster import observation
 

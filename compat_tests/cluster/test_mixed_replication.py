@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.process import ClusterProcess, NodeProcess
 from compat_tests import jars
 from compat_tests.cluster import observation

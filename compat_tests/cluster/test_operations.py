@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from compat_tests.cluster import observation
 from compat_tests.cluster.machines import BOTH_ROLES, Machine, barnabas
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 
 _START_TIMEOUT_S = 120.0

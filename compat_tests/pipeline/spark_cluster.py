@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2

@@ -43,7 +43,7 @@ def bootstrap() -> Iterator[str]:
         yield other
         return
     from barnabas.testing import Node
-    from barnabas.testing.cluster_layout import free_ports
+    from barnabas.testing.free_ports import free_ports
 
     (port,) = free_ports(1)
     config = {"group.initial.rebalance.delay.ms": "0", "barnabas.metrics.port": str(port)}

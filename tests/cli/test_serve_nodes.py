@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,33 +14,17 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_group_port
 
 _PID = re.compile(r"node started name=node-(\d+) pid=(\d+)")
 _READY = "all nodes are ready"
-
-
-def free_base_port(count: int) -> int:
-    """Return a port such that it, the next ones, and those 10000 above are free."""
-    for base in range(20_000 + os.getpid() % 5_000, 50_000, 17):
-        sockets: list[socket.socket] = []
-        try:
-            ports = [base + index + far for index in range(count) for far in (0, 10_000)]
-            sockets.extend(socket.create_server(("127.0.0.1", port)) for port in ports)
-        except OSError:
-            continue
-        else:
-            return base
-        finally:
-            for each in sockets:
-                each.close()
-    raise RuntimeError("no free ports")
 
 
 class Group:
     """A running group, and what it writes."""
 
     def __init__(self, data: Path, count: int, *options: str) -> None:
-        self.port = free_base_port(count)
+        self.port = free_group_port(count)
         command = [sys.executable, "-m", "barnabas", "serve", "--nodes", str(count)]
         command += ["--data", str(data), "--listen", f"127.0.0.1:{self.port}", *options]
         self.lines: list[str] = []

@@ -36,7 +36,7 @@ from barnabas.protocol.messages.sasl_authenticate import (
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.protocol.messages_base import Message
 from barnabas.testing import Node
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from tests.client.harness import (
     FAST,
     ClientTest,

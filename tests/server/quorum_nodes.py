@@ -12,7 +12,7 @@ from barnabas.log.checkpoints import MetaProperties
 from barnabas.protocol.types import Uuid
 from barnabas.server.node.node import Node
 from barnabas.server.quorum.quorum_files import format_directory
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 

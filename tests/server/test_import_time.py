@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 
 # Each is wanted later or never: for compression, HTTP, tables, other clients, or debugging.
 UNWANTED = {

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing import Cluster
-from barnabas.testing.cluster_layout import free_ports
 from barnabas.testing.eventually import wait_until
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.process import ClusterProcess
 
 SETTINGS = {"min.insync.replicas": "2"}

@@ -9,7 +9,7 @@ import sys
 import time
 
 from barnabas.log.checkpoints import META_PROPERTIES, MetaProperties
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from barnabas.testing.process import NodeProcess
 from compat_tests import jars
 from compat_tests.cluster import observation

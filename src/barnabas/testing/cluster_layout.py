@@ -1,40 +1,14 @@
-"""The layout of a cluster for tests: free ports, formatted directories, properties of each node."""
+"""The layout of a cluster for tests: formatted directories, properties of each node."""
 
-import random
-import socket
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import attrs
 
 from barnabas.server.node_group.group_directories import format_group
 from barnabas.server.node_group.group_plan import GroupPlan, PlannedNode, internal_topics
-
-HOST: Final = "127.0.0.1"
-_PORTS: Final = range(20_000, 32_000)
-
-
-def free_ports(count: int, excluding: Container[int] = ()) -> list[int]:
-    """Return different free ports of 127.0.0.1, none of those in `excluding`.
-
-    They are below the range from which the system takes the ports of outgoing connections.
-    """
-    found: list[int] = []
-    # Its own generator: hypothesis gives the shared one the same seed in every process.
-    for port in random.Random().sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            break
-        if port in excluding:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        found.append(port)
-    return found
+from barnabas.testing.free_ports import HOST, free_ports
 
 
 @attrs.frozen(kw_only=True)

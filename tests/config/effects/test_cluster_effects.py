@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import Cluster, Node
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from tests.cli.conftest import run
 from tests.config.effects.observed import observes
 

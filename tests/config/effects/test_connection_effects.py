@@ -8,7 +8,7 @@ import pytest
 from barnabas.config import ConfigError, NodeConfig
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.testing import Node
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from tests.config.effects.observed import observes
 from tests.config.effects.wire import Wire, alter, eventually, node_with
 

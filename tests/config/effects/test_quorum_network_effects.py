@@ -10,7 +10,7 @@ import trio
 from barnabas.config import NodeConfig
 from barnabas.server.node.node import Node
 from barnabas.server.quorum.raft_shell import RaftShell
-from barnabas.testing.cluster_layout import free_ports
+from barnabas.testing.free_ports import free_ports
 from tests.config.effects.observed import observes
 from tests.server.quorum_nodes import QuorumNodes
 
