@@ -164,6 +164,8 @@ class SimLeader:
             self.session[each.partition] = each
         for number in forgotten_of(request):
             del self.session[number]
+        if not self.session:
+            return fetch_response(session_id=0)
         answers = [self.replicas[n].answer(follower, each) for n, each in self.session.items()]
         return fetch_response(*answers, session_id=self.id)
 

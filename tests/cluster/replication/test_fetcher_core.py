@@ -503,6 +503,29 @@ def test_throttled_partition_waits_until_the_rate_is_kept() -> None:
     assert now_ms > 4000
 
 
+def test_throttled_partitions_leave_the_session_when_no_other_is_fetched() -> None:
+    """Otherwise its high watermark waits for a replica that does not fetch."""
+    leader, follower = pair()
+    quota = ReplicationQuota()
+    quota.rate = 100
+    quota.throttle("t", None)
+    leader.isr = {LEADER}
+    for _ in range(6):
+        leader.produce(bytes(200))
+    core, end = following(follower, quota=quota), SimLeader(leader)
+    exchange(core, end)
+    last = exchange(core, end)
+    assert isinstance(last, FetchRequest)
+    assert (partitions_of(last), forgotten_of(last), last.max_wait_ms) == ([], [0], 0)
+    assert next_request(core) is None
+    now_ms = core.wakeup_ms(0)
+    assert now_ms == 100
+    while (request := exchange(core, end, now_ms)) is None:
+        now_ms += 100
+    assert len(partitions_of(request)) == 1
+    assert follower.log.log_end_offset > 1
+
+
 def test_throttled_partition_in_sync_is_fetched() -> None:
     leader, follower = pair()
     quota = ReplicationQuota()

@@ -167,7 +167,7 @@ class FetcherCore:
         return max(min(times), self._paused_until_ms) if times else None
 
     def _next_fetch(self, version: int, broker_epoch: int) -> FetchRequest | None:
-        if not self._fetching:
+        if not self._fetching and not self._has_new_throttled:
             return None
         settings = self.settings
         request = FetchRequest(
@@ -183,7 +183,7 @@ class FetcherCore:
             request.replica_id = self._broker_id
         limit = settings.partition_max_bytes
         wanted = self._take_wanted()
-        if self._changed:
+        if self._changed or not self._fetching:
             request.max_wait_ms = 0
         self._session.fill(request, [(key, each.request(limit)) for key, each in wanted])
         return request
@@ -226,6 +226,11 @@ class FetcherCore:
             for followed in self._throttled.values():
                 self._fetch(followed)
             self._throttled.clear()
+
+    @property
+    def _has_new_throttled(self) -> bool:
+        """True while the leader may still wait for a replica that its throttle holds back."""
+        return bool(self._throttled) and self._session.has_forgotten
 
     def _is_throttled(self, followed: FollowedPartition) -> bool:
         return self._quota.is_throttled(followed.replica.topic, followed.key[1])

@@ -45,6 +45,11 @@ class FollowerSession:
         """True when the next request must list every partition."""
         return self._epoch == _INITIAL_EPOCH
 
+    @property
+    def has_forgotten(self) -> bool:
+        """True while the leader still has partitions in the session that were removed here."""
+        return not self.is_full and bool(self._forgotten)
+
     def holds(self, key: Key) -> bool:
         """True when the leader has the partition in the session."""
         return not self.is_full and key in self._held
@@ -99,6 +104,8 @@ class FollowerSession:
             self._epoch = 1 if self.takes_parts else _INITIAL_EPOCH
         elif response.session_id == self._id:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+        elif response.session_id == NO_SESSION:  # a leader ends a session without partitions
+            self.reset(is_known=False)
         else:
             self.reset(is_known=True)
             return False
