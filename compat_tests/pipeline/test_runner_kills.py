@@ -50,6 +50,7 @@ def test_killed_runner_is_replaced_by_its_standby_without_loss(
     written, copied = tmp_path / "in.txt", tmp_path / "out.txt"
     written.touch()
     source = {"connector.class": "FileStreamSource", "file": str(written), "topic": "killed-a"}
+    source["slice.ms"] = "300"
     copy = {"connector.class": "TopicCopy", "topics": "killed-a", "target.topic": "killed-b"}
     sink = {"connector.class": "FileStreamSink", "file": str(copied), "topics": "killed-b"}
     active.start()
@@ -57,7 +58,7 @@ def test_killed_runner_is_replaced_by_its_standby_without_loss(
     writer = Writer(written)
     try:
         for name, config in (("source", source), ("copy", copy), ("sink", sink)):
-            body = {"name": f"killed-{name}", "config": {**config, "slice.ms": "300"}}
+            body = {"name": f"killed-{name}", "config": config}
             # A standby passes the request on to the active runner.
             assert standby.ask("POST", "/connectors", body).status == 201
         active.wait(copied.exists, 240)

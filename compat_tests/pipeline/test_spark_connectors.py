@@ -270,12 +270,20 @@ def test_spark_source_reads_each_row_of_files_once(source, start, tmp_path: Path
         (directory / f".{name}").write_text(lines)
         (directory / f".{name}").rename(directory / name)
 
-    plan = source(spark__format="json", path=str(directory), schema=COLUMNS, key__column="city")
-    add("a.json", 0, 20)
+    plan = source(
+        spark__format="json",
+        path=str(directory),
+        schema=COLUMNS,
+        key__column="city",
+        spark__option__maxFilesPerTrigger="1",
+    )
+    add("a.json", 0, 10)
+    add("b.json", 10, 20)
     job = start(plan)
     eventually(lambda: job.progress().written >= 20, job)
+    assert job.progress().batches == 2
     job.stop()
-    add("b.json", 20, 50)
+    add("c.json", 20, 50)
     again = start(attrs.evolve(plan, generation=2))
     eventually(lambda: again.progress().written >= 30, again)
     again.stop()

@@ -42,6 +42,7 @@ from barnabas.pipeline.connect.plugin_registry import (
 )
 from barnabas.pipeline.connect.rest_errors import bad_request
 from barnabas.pipeline.connect.secret_masking import masked
+from barnabas.pipeline.connect.unused_properties import unused_properties
 
 Properties = Mapping[str, str | None]
 
@@ -142,6 +143,8 @@ class ConnectorValidator:
         own = _definition_of(plugin)
         definition = definition.extended(own.keys.values())
         values |= {value.name: value for value in own.validate(config)}
+        for name, error in unused_properties(plugin.load(), plugin.kind, config):
+            _add(values, name, config[name], error)
         infos = [*_infos(definition, values), *_client_infos(config, plugin.kind), *converters]
         groups = dict.fromkeys([*definition.groups, *_groups(converters)])
         return ConfigInfos(str(config["connector.class"]), tuple(groups), tuple(infos))

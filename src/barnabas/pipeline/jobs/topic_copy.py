@@ -1,10 +1,12 @@
 """The connector of jobs that copy records from topics to topics, through transformations."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from barnabas import __version__
 from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance, Width
 from barnabas.pipeline.connect.config_types import ConfigType
+from barnabas.pipeline.connect.unused_properties import NO_SLICES, SLICE
 from barnabas.pipeline.jobs.job_config import TARGET_TOPIC
 
 
@@ -12,6 +14,7 @@ class TopicCopyConnector:
     """Describes a copy; the engine runs it without a sink task."""
 
     version = __version__
+    without_effect: ClassVar[Mapping[str, str]] = {SLICE: NO_SLICES}
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's own properties."""

@@ -12,6 +12,11 @@ from barnabas.pipeline.connect.config_def import NO_DEFAULT, ConfigDef, ConfigKe
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import InRange, OneOf, non_empty
 from barnabas.pipeline.connect.plugin_api import Properties
+from barnabas.pipeline.connect.unused_properties import (
+    DELIVERY,
+    EXACTLY_ONCE_ONLY,
+    SLICE,
+)
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc")
 DELTA: Final = "delta"
@@ -198,6 +203,11 @@ class SparkSinkConnector:
     kind: ClassVar[str] = "sink"
     java_class = "barnabas.SparkSink"
     keeps_positions_in_checkpoint: ClassVar[bool] = True
+    without_effect: ClassVar[Mapping[str, str]] = {
+        DELIVERY: EXACTLY_ONCE_ONLY,
+        SLICE: "it has batches; set rotate.interval.ms or batch.records.max",
+        "trigger.ms": "set rotate.interval.ms",
+    }
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's properties."""

@@ -22,10 +22,23 @@ from barnabas.pipeline.connect.connectors.spark_sink import (
     spark_key,
 )
 from barnabas.pipeline.connect.plugin_api import Properties
+from barnabas.pipeline.connect.unused_properties import (
+    DELIVERY,
+    EXACTLY_ONCE_ONLY,
+    NO_TOPICS,
+    ON_TRIM,
+    SLICE,
+)
 from barnabas.pipeline.data.connect_errors import ConnectError
 
 FILES: Final = (*FILE_FORMATS, "text")
 GENERATED: Final = ("rate", "rate-micro-batch")
+_NO_SLICES: Final = "it has batches; set trigger.ms"
+_BATCHES_OF_READER: Final = (
+    "options of Spark's reader limit a batch: spark.option.maxFilesPerTrigger for files and delta, "
+    "streaming-max-rows-per-micro-batch for iceberg, rowsPerSecond for rate, rowsPerBatch for "
+    "rate-micro-batch; a Python data source limits its own"
+)
 DATA_SOURCES: Final = "barnabas.data_sources"
 """The group of entry points with Python data sources (`pyspark.sql.datasource`)."""
 
@@ -148,6 +161,14 @@ class SparkSourceConnector:
     kind: ClassVar[str] = "source"
     java_class = "barnabas.SparkSource"
     keeps_positions_in_checkpoint: ClassVar[bool] = True
+    without_effect: ClassVar[Mapping[str, str]] = {
+        DELIVERY: EXACTLY_ONCE_ONLY,
+        ON_TRIM: NO_TOPICS,
+        SLICE: _NO_SLICES,
+        "batch.records.max": _BATCHES_OF_READER,
+        "transaction.boundary.interval.ms": _NO_SLICES,
+        "offsets.storage.topic": "its position is in checkpoint.location",
+    }
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's properties."""

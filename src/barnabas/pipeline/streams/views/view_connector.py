@@ -1,12 +1,13 @@
 """The connector of jobs that keep a view: its properties, and what it makes of them."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from barnabas import __version__
 from barnabas.pipeline.connect.config_def import ConfigDef, ConfigKey, Importance, Width
 from barnabas.pipeline.connect.config_types import ConfigType, ConfigValueError, ParsedValue
 from barnabas.pipeline.connect.config_validators import InRange, OneOf
+from barnabas.pipeline.connect.unused_properties import DELIVERY, ON_TRIM, SLICE
 from barnabas.pipeline.streams.views.view_keys import KeyForm, ViewKeys
 
 WINDOWS: Final = "key.windows"
@@ -75,6 +76,10 @@ class ViewConnector:
     """Describes a view; the runner keeps it without Spark."""
 
     version = __version__
+    without_effect: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (DELIVERY, ON_TRIM, SLICE, "trigger.ms", "batch.records.max", "records.per.second.max"),
+        "it reads its topic from the beginning, without batches",
+    )
 
     def config(self) -> ConfigDef:
         """Return the definition of the connector's own properties."""
