@@ -505,15 +505,7 @@ def test_throttled_partition_waits_until_the_rate_is_kept() -> None:
 
 def test_throttled_partitions_leave_the_session_when_no_other_is_fetched() -> None:
     """Otherwise its high watermark waits for a replica that does not fetch."""
-    leader, follower = pair()
-    quota = ReplicationQuota()
-    quota.rate = 100
-    quota.throttle("t", None)
-    leader.isr = {LEADER}
-    for _ in range(6):
-        leader.produce(bytes(200))
-    core, end = following(follower, quota=quota), SimLeader(leader)
-    exchange(core, end)
+    core, end = throttled_after_a_fetch()
     last = exchange(core, end)
     assert isinstance(last, FetchRequest)
     assert (partitions_of(last), forgotten_of(last), last.max_wait_ms) == ([], [0], 0)
@@ -522,8 +514,72 @@ def test_throttled_partitions_leave_the_session_when_no_other_is_fetched() -> No
     assert now_ms == 100
     while (request := exchange(core, end, now_ms)) is None:
         now_ms += 100
+    (asked,) = partitions_of(request)
+    assert isinstance(request, FetchRequest)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    (followed,) = core.partitions.values()
+    assert followed.replica.log.log_end_offset > asked.fetch_offset
+
+
+def throttled_after_a_fetch(partitions: int = 1) -> tuple[FetcherCore, SimLeader]:
+    """Return a follower that received more than its rate allows, and the leader."""
+    quota = ReplicationQuota()
+    quota.rate = 100
+    quota.throttle("t", None)
+    pairs = [pair(number) for number in range(partitions)]
+    for leader, _ in pairs:
+        leader.isr = {LEADER}
+        for _ in range(6):
+            leader.produce(bytes(200))
+    core = following(*(follower for _, follower in pairs), quota=quota)
+    end = SimLeader(*(leader for leader, _ in pairs))
+    exchange(core, end)
+    return core, end
+
+
+def test_throttled_partitions_leave_a_session_whose_connection_failed() -> None:
+    core, end = throttled_after_a_fetch()
+    core.on_failure(0)
+    wakeup_ms = core.wakeup_ms(0)
+    assert wakeup_ms == 50
+    assert next_request(core, wakeup_ms - 1) is None
+    last = exchange(core, end, wakeup_ms)
+    assert isinstance(last, FetchRequest)
+    assert (partitions_of(last), last.session_epoch, last.max_wait_ms) == ([], 0, 0)
+    assert last.session_id != 0
+    assert end.session == {}
+    assert next_request(core, wakeup_ms) is None
+
+
+def test_throttled_partitions_of_a_lost_session_need_no_request() -> None:
+    core, _ = throttled_after_a_fetch()
+    assert next_request(core) is not None
+    lost = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    core.on_response(lost, 0, wall_ms=NOW_MS)
+    assert next_request(core) is None
+
+
+def test_session_without_partitions_lets_the_leader_take_the_next_ones_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core, end = throttled_after_a_fetch(2)
+    monkeypatch.setattr(fetcher_core, "_PARTITIONS_PER_REQUEST_MAX", 1)
+    core.on_failure(0)
+    now_ms = 100
+    assert partitions_of(exchange(core, end, now_ms)) == []
+    while (request := exchange(core, end, now_ms)) is None:
+        now_ms += 100
     assert len(partitions_of(request)) == 1
-    assert follower.log.log_end_offset > 1
+
+
+def test_delayed_partitions_stay_in_the_session() -> None:
+    (leader, follower), core = pair(), new_core(FOLLOWER)
+    core.follow(follower, 0)
+    end = SimLeader(leader)
+    exchange(core, end)
+    leader.leader_epoch = 1
+    exchange(core, end)
+    assert next_request(core) is None
 
 
 def test_throttled_partition_in_sync_is_fetched() -> None:

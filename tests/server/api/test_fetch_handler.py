@@ -324,6 +324,22 @@ def test_follower_is_caught_up_only_by_fetches_of_sessions_with_the_partition(
     assert follower.caught_up_ms == 3000
 
 
+def test_replaced_session_of_a_follower_fetches_its_partitions_no_longer(
+    broker: DataBroker,
+) -> None:
+    follower = Follower(broker)
+    follower.fetch(0)
+    state = broker.partition("replicated").leader_state
+    assert state is not None
+    assert state.followers[2].is_fetching
+    follower.epoch = 0
+    follower.fetch()  # a full request of other partitions
+    assert not state.followers[2].is_fetching
+    follower.epoch = 0
+    follower.fetch(0)
+    assert state.followers[2].is_fetching
+
+
 def test_follower_is_not_caught_up_by_fetches_after_an_error(broker: DataBroker) -> None:
     follower = Follower(broker)
     follower.fetch(0)

@@ -167,7 +167,7 @@ class FetcherCore:
         return max(min(times), self._paused_until_ms) if times else None
 
     def _next_fetch(self, version: int, broker_epoch: int) -> FetchRequest | None:
-        if not self._fetching and not self._has_new_throttled:
+        if not self._fetching and not self._must_end_session:
             return None
         settings = self.settings
         request = FetchRequest(
@@ -228,9 +228,9 @@ class FetcherCore:
             self._throttled.clear()
 
     @property
-    def _has_new_throttled(self) -> bool:
-        """True while the leader may still wait for a replica that its throttle holds back."""
-        return bool(self._throttled) and self._session.has_forgotten
+    def _must_end_session(self) -> bool:
+        """True when the leader may wait for throttled partitions, and no other one is fetched."""
+        return bool(self._throttled) and self._session.has_partitions
 
     def _is_throttled(self, followed: FollowedPartition) -> bool:
         return self._quota.is_throttled(followed.replica.topic, followed.key[1])

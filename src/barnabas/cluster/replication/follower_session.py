@@ -46,9 +46,12 @@ class FollowerSession:
         return self._epoch == _INITIAL_EPOCH
 
     @property
-    def has_forgotten(self) -> bool:
-        """True while the leader still has partitions in the session that were removed here."""
-        return not self.is_full and bool(self._forgotten)
+    def has_partitions(self) -> bool:
+        """True when the leader has partitions in the session, as far as the follower knows.
+
+        Also after a failure, until a full request has replaced the session.
+        """
+        return self._id != NO_SESSION and bool(self._held)
 
     def holds(self, key: Key) -> bool:
         """True when the leader has the partition in the session."""
@@ -100,7 +103,7 @@ class FollowerSession:
             return False
         if self.is_full:
             self._id = response.session_id
-            self.takes_parts = self._id != NO_SESSION
+            self.takes_parts = self._id != NO_SESSION or not self._held
             self._epoch = 1 if self.takes_parts else _INITIAL_EPOCH
         elif response.session_id == self._id:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1

@@ -196,9 +196,7 @@ class FetchSession:
         """Remove a partition; an unknown one is ignored."""
         fetched = self.partitions.pop(key, None)
         if fetched is not None:
-            if self.fetch_time is not None:
-                _stop_counting(fetched, self.fetch_time, self.fetch_time.last_ms)
-            self.watch.follow(fetched, None)
+            self._leave(fetched)
             self.watch.dirty.discard(key)
 
     def note_fetch(self, now_ms: int) -> FetchTime:
@@ -235,9 +233,14 @@ class FetchSession:
         return found
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; the follower does not fetch the partitions any longer."""
         for fetched in self.partitions.values():
-            self.watch.follow(fetched, None)
+            self._leave(fetched)
+
+    def _leave(self, fetched: FetchedPartition) -> None:
+        if self.fetch_time is not None:
+            _stop_counting(fetched, self.fetch_time, self.fetch_time.last_ms)
+        self.watch.follow(fetched, None)
 
 
 class FetchSessionCache:
