@@ -83,7 +83,7 @@ def group_before_unused_ports() -> int:
 
 
 def _has_unused_ports(port: int, *starts: int) -> bool:
-    """True when a program that ended has left no server in the next ports, which are this one's."""
+    """True when the next ports are of the same block, and no server of an ended process has one."""
     if port % _BLOCK_SIZE > _BLOCK_SIZE - 10:
         return False
     return all(is_free(start + number) for start in starts for number in range(10))
