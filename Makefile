@@ -38,6 +38,7 @@ SPARK := .venv/.installed-spark
 JARS := .cache/kafka/.fetched
 FLINK := .cache/flink/.fetched
 CONNECTORS := .cache/connectors/.fetched
+JDBC_SINK := .cache/jdbc-sink/.fetched
 NODE := .cache/node/.fetched
 GO := .cache/go/.built
 RUST := .cache/rust/.built
@@ -96,7 +97,7 @@ bench: $(DEV) $(JARS)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.codecs
 
-bench-pipeline: $(DEV) $(SPARK) $(JARS)
+bench-pipeline: $(DEV) $(SPARK) $(JARS) $(JDBC_SINK)
 	$(BIN)/python -m bench.pipeline $(ARGS)
 
 bench-scale: $(DEV)
@@ -214,7 +215,8 @@ $(SPARK): requirements-spark.txt $(RUNTIME)
 $(JARS): compat_tests/pom.xml
 $(FLINK): compat_tests/flink/pom.xml
 $(CONNECTORS): compat_tests/connectors/pom.xml
-$(JARS) $(FLINK) $(CONNECTORS):
+$(JDBC_SINK): bench/jdbc/pom.xml
+$(JARS) $(FLINK) $(CONNECTORS) $(JDBC_SINK):
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
 	  rm -rf $(@D) && mvn -q -B -f $< \
 	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/$(@D)/lib \

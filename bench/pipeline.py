@@ -22,75 +22,42 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench import pipeline_jdbc
+from bench.pipeline_connectors import (
+    JOBS,
+    WARM_RECORDS,
+    Figures,
+    Measurement,
+    connector,
+    file_sink,
+    file_source,
+    memory,
+)
 from bench.pipeline_contenders import (
     ConnectJava,
     EngineProcess,
     LineProcess,
     OurWorker,
+    SparkProcess,
     StreamsProcess,
     cpu_s,
-    create,
     memory_mb,
-    wait,
 )
+from bench.pipeline_topics import PARTITIONS, fill, topics, wait_end, wait_group
 from compat_tests import jars
 from compat_tests.pipeline.connect_workers import ConnectWorker
 from compat_tests.servers import BarnabasProcess
 
 RESULTS = Path(__file__).with_name("pipeline-results.md")
-PARTITIONS = 4
 WORDS = 10_000
 PINGS, WARM_PINGS = 120, 80
 PAUSE_MAX_S = 0.1
 """The pauses between pings are random: a constant one would lock to a job's interval."""
-WARM_RECORDS = 100_000
-IDLE_S = 15.0
-JOBS = 20
-STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 IDLE = f"{JOBS} idle sinks"
 """Measured in the first round only: its figures hardly vary, and it takes a minute each."""
-
-Figures: TypeAlias = dict[str, float]
-
-
-def topics(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
-        future.result(30)
-
-
-def fill(bootstrap: str, topic: str, values: Callable[[int], str], count: int) -> None:
-    """Write records to all partitions of a topic."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": "all"})
-    for number in range(count):
-        while True:
-            try:
-                producer.produce(topic, values(number), partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    assert producer.flush(120) == 0
-
-
-def wait_group(bootstrap: str, group: str, topic: str) -> None:
-    """Wait until a group has committed the end of every partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    ends = {each.partition: consumer.get_watermark_offsets(each, 30)[1] for each in places}
-
-    def is_at_end() -> bool:
-        try:
-            found = consumer.committed(places, 30)
-        except KafkaException:
-            return False
-        return all(each.offset >= ends[each.partition] for each in found)
-
-    wait(is_at_end, f"end of {topic}", 0.05)
-    consumer.close()
 
 
 def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: int) -> Figures:
@@ -110,7 +77,10 @@ def throughput(kind: str, contender: type[LineProcess], bootstrap: str, count: i
                     process.start()
                 before_s = cpu_s(process.pid)
                 process.job(kind, name, f"{name}-out")
-                wait_group(bootstrap, name, name)
+                if process.commits:
+                    wait_group(bootstrap, name, name)
+                else:
+                    wait_end(bootstrap, f"{name}-out", count)
                 found[f"{name} k/s"] = count / (time.monotonic() - began) / 1000
                 used_s = cpu_s(process.pid) - before_s
                 found[f"{name} CPU s per M"] = used_s / count * 1_000_000
@@ -176,132 +146,22 @@ def pings(bootstrap: str, consumer: Consumer, count: int) -> list[float]:
     return times_ms
 
 
-def last_value(bootstrap: str, topic: str) -> bytes | None:
-    """Return the value of the last committed record of a topic of one partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "last",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    where = TopicPartition(topic, 0)
-    start, end = consumer.get_watermark_offsets(where, 30)
-    consumer.assign([TopicPartition(topic, 0, max(start, end - 10))])
-    found: bytes | None = None
-    while (message := consumer.poll(30)) is not None and message.error() is None:
-        found = message.value()
-    consumer.close()
-    return found
-
-
-def write_lines(file: Path, count: int) -> bytes:
-    """Write a file of lines of 100 bytes; return the last line."""
-    with file.open("w") as out:
-        out.writelines(f"{number:099d}\n" for number in range(count))
-    return f"{count - 1:099d}".encode()
-
-
-Preparation: TypeAlias = Callable[[str, Path, int, str], tuple[dict[str, str], Callable[[], bool]]]
-"""Makes the input of a connector; returns its configuration, and whether it has done its work."""
-
-
-def file_source(
-    bootstrap: str, directory: Path, count: int, name: str
-) -> tuple[dict[str, str], Callable[[], bool]]:
-    """Prepare a source that reads a file."""
-    topics(bootstrap, name, partitions=1)
-    file = directory / f"{name}.txt"
-    last = write_lines(file, count)
-    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": name}
-    config |= {"value.converter": STRING, "batch.size": "2000"}
-    return config, lambda: last_value(bootstrap, name) == last
-
-
-def file_sink(
-    bootstrap: str, directory: Path, count: int, name: str
-) -> tuple[dict[str, str], Callable[[], bool]]:
-    """Prepare a sink that writes a file."""
-    topics(bootstrap, name)
-    fill(bootstrap, name, lambda number: f"{number:099d}", count)
-    file = directory / f"{name}.txt"
-    config = {"connector.class": "FileStreamSink", "file": str(file), "topics": name}
-    config |= {"key.converter": STRING, "value.converter": STRING}
-    return config, lambda: file.exists() and file.stat().st_size >= count * 100
-
-
-def connector(
-    prepare: Preparation, contender: type[ConnectWorker], bootstrap: str, count: int
-) -> Figures:
-    """Measure a connector in a worker that has run others of its kind."""
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        worker = contender(bootstrap, place, "bench")
-        jobs = {
-            name: prepare(bootstrap, place, records, name)
-            for name, records in {"first": 1, "second": WARM_RECORDS, "third": count}.items()
-        }
-        began = time.monotonic()
-        worker.start()
-        try:
-            run_connector(worker, "first", *jobs["first"])
-            found = {"start to first record s": time.monotonic() - began}
-            run_connector(worker, "second", *jobs["second"])
-            assert worker.process is not None
-            pid = worker.process.pid
-            before_s, began = cpu_s(pid), time.monotonic()
-            run_connector(worker, "third", *jobs["third"])
-            found["warm k/s"] = count / (time.monotonic() - began) / 1000
-            found["warm CPU s per M"] = (cpu_s(pid) - before_s) / count * 1_000_000
-            return found
-        finally:
-            worker.stop()
-
-
-def run_connector(
-    worker: ConnectWorker, name: str, config: dict[str, str], is_done: Callable[[], bool]
-) -> None:
-    """Create a connector, and wait until it has done its work."""
-    create(worker, name, config)
-    wait(is_done, f"end of connector {name}", 0.1)
-
-
-def memory(contender: type[ConnectWorker], bootstrap: str, _: int) -> Figures:
-    """Measure a worker with idle sinks, and what their idling costs."""
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        worker = contender(bootstrap, place, "bench")
-        worker.start()
-        try:
-            for number in range(JOBS):
-                name = f"job-{number}"
-                run_connector(worker, name, *file_sink(bootstrap, place, 100, name))
-            assert worker.process is not None
-            pid = worker.process.pid
-            time.sleep(5)
-            before_s = cpu_s(pid)
-            time.sleep(IDLE_S)
-            used_s = cpu_s(pid) - before_s
-            return {"memory MB": memory_mb(pid), "idle CPU %": used_s / IDLE_S * 100}
-        finally:
-            worker.stop()
-
-
-Measurement: TypeAlias = Callable[[str, int], Figures]
-"""Returns figures, given the server's address and a number of records."""
-
-
 def rows() -> dict[str, dict[str, Measurement]]:
     """Return the measurements by row and contender."""
     return {
-        "copy of a topic, exactly once, 100 B": _of_lines(partial(throughput, "copy")),
+        "copy of a topic, exactly once, 100 B": _of_copies(partial(throughput, "copy")),
         f"word count, {WORDS:,} keys": _of_lines(partial(throughput, "count")),
-        "latency of a copy, exactly once": _of_lines(latency),
+        "latency of a copy, exactly once": _of_copies(latency),
         "file source, 100 B": _of_workers(partial(connector, file_source)),
         "file sink, 100 B": _of_workers(partial(connector, file_sink)),
+        "JDBC sink, upserts in PostgreSQL": pipeline_jdbc.measurements(),
         IDLE: _of_workers(memory),
     }
+
+
+def _of_copies(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:
+    """Spark's own sink, which copies at least once, is beside the others."""
+    return {**_of_lines(run), SparkProcess.name: partial(run, SparkProcess)}
 
 
 def _of_lines(run: Callable[[type[LineProcess], str, int], Figures]) -> dict[str, Measurement]:

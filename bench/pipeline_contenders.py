@@ -1,4 +1,5 @@
-"""The contenders of `bench.pipeline`: our engine and runner, Kafka Streams, Java's Connect.
+"""The contenders of `bench.pipeline`: our engine and runner, Kafka Streams, Java's Connect,
+Spark without us.
 
 Each is one process with its children. CPU time and memory are those of the whole tree.
 """
@@ -70,6 +71,8 @@ class LineProcess:
     """A process that starts a job for each line `copy SOURCE TARGET` or `count SOURCE TARGET`."""
 
     name = ""
+    commits = True
+    """Whether the positions of a job are committed offsets."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.bootstrap = bootstrap
@@ -120,6 +123,16 @@ class EngineProcess(LineProcess):
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "bench.pipeline_engine", self.bootstrap, str(self.directory)]
+
+
+class SparkProcess(LineProcess):
+    """Spark's own source and sink of Kafka, as its guide has them: at least once."""
+
+    name = "Spark's own sink"
+    commits = False
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "bench.pipeline_spark", self.bootstrap, str(self.directory)]
 
 
 class StreamsProcess(LineProcess):
