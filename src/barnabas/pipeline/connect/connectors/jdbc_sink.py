@@ -42,6 +42,8 @@ from barnabas.pipeline.connect.plugin_api import (
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import SinkRecord
 
+_Names = tuple[str, ...]
+
 _OFFSETS: Final = "barnabas_offsets"
 _KEY: Final = "job = ? AND topic = ? AND part = ?"
 
@@ -91,6 +93,7 @@ class JdbcSinkTask(SinkTask):
         }
         self._noted = {where for where, position in positions.items() if position.note}
         self._flushed: list[TopicPartition] = []
+        self._statements: dict[tuple[TableName, _Names, _Names, bool], str] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write the rows that an earlier batch has not written. Raises ConnectError."""
@@ -101,7 +104,7 @@ class JdbcSinkTask(SinkTask):
                 continue
             row = row_of(self._settings, record)
             table = self._table(record)
-            following = statement_of(self._connected(), self._settings.mode, table, row)
+            following = self._statement(table, row)
             if following != statement:
                 self._write(statement, pending)
                 statement, pending = following, []
@@ -213,6 +216,16 @@ class JdbcSinkTask(SinkTask):
     def _table(self, record: SinkRecord) -> TableName:
         name = self._settings.table.replace("${topic}", record.topic)
         return self._connected().table(name)
+
+    def _statement(self, table: TableName, row: Row) -> str:
+        """Return the statement of a row, made once for rows with the same columns."""
+        keys = tuple([cell.name for cell in row.keys])
+        form = (table, keys, tuple([cell.name for cell in row.values]), row.is_deletion)
+        statement = self._statements.get(form)
+        if statement is None:
+            statement = statement_of(self._connected(), self._settings.mode, table, row)
+            self._statements[form] = statement
+        return statement
 
     def _write(self, statement: str, parameters: Sequence[Parameters]) -> None:
         if parameters:
