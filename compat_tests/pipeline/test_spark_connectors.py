@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from barnabas.pipeline.connect.plugin_registry import PluginKind, plugin_registry
-from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, RecordPosition
+from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, OnTrim, RecordPosition
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from barnabas.pipeline.jobs.job_config import RunnerDefaults, job_plan
 from compat_tests import spark as setup
@@ -115,6 +116,16 @@ def wait_for(plan: JobPlan, job: Any, offset: int) -> None:
     eventually(lambda: job.progress() and position(plan) == offset, job)
 
 
+def wait_counted(job: Any, offsets: int) -> None:
+    """Wait until the job has read or skipped a number of offsets."""
+
+    def counted() -> int:
+        progress = job.progress()
+        return progress.records + progress.trimmed
+
+    eventually(lambda: counted() == offsets, job)
+
+
 def lose_commit(plan: JobPlan) -> None:
     """Leave the checkpoint as a kill does between the sink's commit and Spark's."""
     commits = Path(plan.properties["path"]) / "_checkpoints" / plan.name / "commits"
@@ -182,6 +193,41 @@ def test_spark_sink_record_that_does_not_fit_fails_the_job(sink, start) -> None:
     assert failure.is_permanent
     assert failure.record == RecordPosition(plan.topics[0], 0, 2)
     assert "does not fit long" in failure.message
+
+
+def test_spark_sink_counts_the_offsets_that_it_skips(engine, sink, start) -> None:
+    """Records are deleted while the job runs and while it is stopped: each is read or counted."""
+    plan = sink(PLAIN, schema=COLUMNS, rotate__interval__ms="2000")
+    plan = attrs.evolve(plan, on_trim=OnTrim.SKIP)
+    admin = AdminClient({"bootstrap.servers": plan.bootstrap})
+
+    def produce_and_delete(first: int, kept: int) -> None:
+        produce(plan, rows(first, first + 10), has_schema=False)
+        cut = TopicPartition(plan.topics[0], 0, first + 10 - kept)
+        admin.delete_records([cut])[cut].result(60)
+
+    produce(plan, rows(0, 10), has_schema=False)
+    job = start(plan)
+    wait_for(plan, job, 10)
+    assert job.progress().trimmed == 0
+    end, deadline = 10, time.monotonic() + 120
+    # A batch may begin before its records are deleted, and read them: then there is another round.
+    for kept in (4, 0):
+        before = job.progress().trimmed
+        while job.progress().trimmed == before:
+            assert time.monotonic() < deadline, "each round was read before it was deleted"
+            produce_and_delete(end, kept)
+            end += 10
+            wait_counted(job, end)
+    job.stop()
+    read = job.progress().records
+    assert len(numbers(engine, plan)) == read
+    produce_and_delete(end, 5)
+    again = start(attrs.evolve(plan, generation=2))
+    wait_for(plan, again, end + 10)
+    assert (again.progress().trimmed, again.progress().records) == (5, 5)
+    again.stop()
+    assert len(numbers(engine, plan)) == read + 5
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "orc"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.pipeline.delivery.job_plan import JobKind, JobPlan, JobProgress
 from barnabas.pipeline.delivery.query_job import QueryJob
+from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
 
 PLAN = JobPlan("job", 1, JobKind.COPY, "h:1", group_id="job", transactional_id="job")
 
@@ -17,13 +18,14 @@ def report(second: int, batch: int, records: int) -> Any:
         "batchId": batch,
         "numInputRows": records,
         "observedMetrics": {"figures": {"records": records}} if records else {},
+        "sources": [{"endOffset": {"t": {"0": 10 * (batch + 1)}}}],
     }
     return SimpleNamespace(json=lambda: json.dumps(fields))
 
 
-def running(reports: list[Any]) -> QueryJob:
+def running(reports: list[Any], **more: Any) -> QueryJob:
     query = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: reports))
-    return QueryJob(PLAN, query, progress=JobProgress())
+    return QueryJob(PLAN, query, progress=JobProgress(), **more)
 
 
 def test_each_batch_is_counted_once_over_several_calls() -> None:
@@ -41,3 +43,36 @@ def test_batch_behind_an_idle_report_of_its_number_is_counted() -> None:
     assert job.progress().records == 5
     reports += [report(12, 1, 7)]
     assert job.progress().records == 12
+
+
+def test_positions_that_cannot_be_committed_are_committed_later() -> None:
+    taken: list[int] = []
+    is_down = True
+
+    def commit(positions: Any) -> None:
+        if is_down:
+            raise TimeoutError
+        taken.append(positions[0].position)
+
+    reports = [report(1, 0, 5), report(2, 1, 7)]
+    job = running(reports, on_batch=commit)
+    assert (job.progress().records, taken) == (12, [])
+    is_down = False
+    assert (job.progress().records, taken) == (12, [20])
+    job.progress()
+    assert taken == [20]
+
+
+def test_skipped_offsets_are_added_when_the_cluster_answers() -> None:
+    is_down = True
+
+    def log_starts(pairs: Any) -> dict[tuple[str, int], int]:
+        if is_down:
+            raise TimeoutError
+        return dict.fromkeys(pairs, 4)
+
+    skipped = SkippedBatches({("t", 0): 0}, log_starts)
+    job = running([report(1, 0, 6), report(2, 1, 10)], skipped=skipped)
+    assert (job.progress().records, job.progress().trimmed) == (16, 0)
+    is_down = False
+    assert (job.progress().trimmed, job.progress().trimmed) == (4, 4)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipeline.delivery.trimmed_offsets import count
+from barnabas.pipeline.delivery.trimmed_offsets import REPORT_EVERY_S, TrimmedReports, count
 
 
 def test_rows_without_a_gap_need_no_log_start() -> None:
@@ -35,3 +35,13 @@ def test_count_is_that_of_the_missing_offsets_before_the_log_start(
 ) -> None:
     missing = set(range(following, offsets[-1])) - set(offsets)
     assert count(offsets, following, lambda: start) == sum(each < start for each in missing)
+
+
+def test_reports_come_at_once_then_in_intervals_and_at_the_end() -> None:
+    reports = TrimmedReports()
+    assert reports.due(0, 0.0) == 0
+    assert reports.due(7, 1.0) == 7
+    assert reports.due(9, 2.0) == 0
+    assert reports.due(9, 1.0 + REPORT_EVERY_S) == 2
+    assert reports.due(12, 2.0 + REPORT_EVERY_S) == 0
+    assert (reports.rest(), reports.rest()) == (3, 0)

@@ -15,6 +15,7 @@ class FakeJob:
         self._plan = plan
         self.end: JobFailure | None = None
         self.is_stopped = False
+        self.trimmed = 0
 
     @property
     def plan(self) -> JobPlan:
@@ -25,7 +26,14 @@ class FakeJob:
 
     def progress(self) -> JobProgress:
         lag = tuple(PartitionLag(topic, 0, 7, 9) for topic in self._plan.topics)
-        return JobProgress(records=7, written=6, dead_letters=1, lag=lag, phases_ms={"addBatch": 3})
+        return JobProgress(
+            records=7,
+            written=6,
+            dead_letters=1,
+            lag=lag,
+            phases_ms={"addBatch": 3},
+            trimmed=self.trimmed,
+        )
 
     def failure(self) -> JobFailure | None:
         return self.end

@@ -94,6 +94,23 @@ def test_changed_configuration_starts_the_job_again(runner: LiveRunner) -> None:
     assert len(runner.engine.jobs) == runs
 
 
+def test_skipped_offsets_of_a_job_are_logged(runner: LiveRunner) -> None:
+    def logged() -> list[str]:
+        _, answer = runner.ask("GET", "/connectors/c/logs")
+        return [each["message"] for each in answer if "skipped" in each["message"]]
+
+    text = "skipped offsets that retention deleted before they were read job=c offsets="
+    create(runner)
+    runner.wait_states("c", "RUNNING", "RUNNING")
+    job = runner.engine.running()["c"]
+    job.trimmed = 7
+    eventually(lambda: logged() == [f"{text}7"])
+    job.trimmed = 9  # within ten seconds: the line comes when the job ends, at the latest
+    eventually(lambda: runner.ask("GET", "/connectors/c/progress")[1]["trimmed"] == 9)
+    assert runner.ask("PUT", "/connectors/c/stop")[0] == 204
+    eventually(lambda: logged() == [f"{text}7", f"{text}2"])
+
+
 def test_position_in_a_checkpoint_cannot_be_set(runner: LiveRunner) -> None:
     config = {
         "connector.class": "SparkSink",

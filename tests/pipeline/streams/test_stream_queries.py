@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from barnabas.pipeline.delivery import offset_refresh
+from barnabas.pipeline.delivery import offset_refresh, trimmed_offsets
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobKind, JobPlan, JobProgress
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from barnabas.pipeline.streams import position_keeper, stream_queries
@@ -195,7 +195,7 @@ def test_stop_does_not_wait_for_positions_that_the_cluster_does_not_take(
 def test_skipped_offsets_are_logged_once_and_the_rest_at_the_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_queries, "_TRIMMED_EVERY_S", 1e9)
+    monkeypatch.setattr(trimmed_offsets, "REPORT_EVERY_S", 1e9)
     jobs = FakeJobs()
     query = StreamQuery("q", jobs.start)
     query.start()
@@ -215,7 +215,7 @@ def test_skipped_offsets_are_logged_once_and_the_rest_at_the_end(
 def test_skipped_offsets_of_a_run_that_fails_are_logged_before_the_next_one(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_queries, "_TRIMMED_EVERY_S", 1e9)
+    monkeypatch.setattr(trimmed_offsets, "REPORT_EVERY_S", 1e9)
     jobs = FakeJobs(None)
     query = StreamQuery("q", jobs.start)
     query.start()

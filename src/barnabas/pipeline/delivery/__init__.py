@@ -21,7 +21,8 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     spark_columns           Spark's columns and Connect's schemas; sampled_columns finds the first
     hadoop_files            small files next to a lake's data
     start_positions         the first offset of each partition (a decision, without I/O)
-    trimmed_offsets         counts the offsets that a running query skips
+    trimmed_offsets         counts and reports the offsets that a running query skips
+    skipped_batches         counts them from Spark's reports, for sinks of Spark
     cluster_state           topics, offsets and limits, as the driver reads them
     kafka_properties        client properties for librdkafka and for Spark
     worker_plan             the part of a plan that travels to the tasks

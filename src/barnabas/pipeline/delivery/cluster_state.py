@@ -108,9 +108,13 @@ class ClusterState:
         pairs = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
         if not pairs:
             return {}
-        starts = self._offsets(pairs, _admin.OffsetSpec.earliest())
+        starts = self.log_starts(pairs)
         ends = self._offsets(pairs, _admin.OffsetSpec.latest())
         return {pair: (starts[pair], ends[pair]) for pair in pairs}
+
+    def log_starts(self, pairs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the log start offsets of partitions."""
+        return self._offsets(pairs, _admin.OffsetSpec.earliest())
 
     def partition_states(
         self, group_id: str, topics: Sequence[Topic], known_ids: Mapping[str, str] = _NO_IDS

@@ -43,6 +43,7 @@ from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress
 from barnabas.pipeline.delivery.lake_rows import LakePlan
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.sampled_columns import sampled_columns
+from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
 from barnabas.pipeline.delivery.spark_columns import check_columns
 from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
 from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
@@ -120,6 +121,8 @@ class _Input:
     properties: Mapping[str, Any]
     topics: list[Topic]
     positions: StartPositions
+    first_offsets: Mapping[tuple[str, int], int]
+    """The positions as numbers."""
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -149,12 +152,14 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
     except Exception as error:
         is_permanent = any(mark in f"{type(error).__name__} {error}" for mark in _ANALYSIS)
         raise refused(str(error), is_permanent=is_permanent) from error
+    skipped = SkippedBatches(found.first_offsets, found.cluster.log_starts)
     return QueryJob(
         plan,
         query,
         progress=JobProgress(trimmed=found.positions.trimmed, topic_ids=found.topic_ids),
         watch=functools.partial(changed_topic, found.cluster, found.topic_ids, _REMEDY),
         on_batch=GroupPositions(plan.group_id, found.properties, found.topic_ids).commit,
+        skipped=skipped if plan.on_trim is OnTrim.SKIP else None,
     )
 
 
@@ -205,7 +210,13 @@ def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _I
     positions = start_positions.decide(states, plan.offset_reset, plan.on_trim)
     if isinstance(positions, JobFailure):
         raise JobStartError(positions)
-    return _Input(cluster, properties, topics, positions)
+    numbers = start_positions.resolved(positions.offsets, states)
+    first_offsets = {
+        (topic, partition): offset
+        for topic, partitions in numbers.items()
+        for partition, offset in partitions.items()
+    }
+    return _Input(cluster, properties, topics, positions, first_offsets)
 
 
 def _at(state: PartitionState, kept: int | None) -> PartitionState:

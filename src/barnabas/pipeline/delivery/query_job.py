@@ -17,6 +17,7 @@ import attrs
 from barnabas.pipeline.delivery import task_failures
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, PartitionLag
 from barnabas.pipeline.delivery.query_progress import BatchProgress, added
+from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
 from barnabas.pipeline.delivery.spark_library import StreamingQuery
 
 _WATCH_EVERY_S: Final = 5.0
@@ -36,13 +37,21 @@ class QueryJob:
         on_batch: Callable[[Sequence[PartitionLag]], None] | None = None,
         scratch: Path | None = None,
         settle: Callable[[float], None] | None = None,
+        skipped: SkippedBatches | None = None,
     ) -> None:
-        """Take a running query; `settle` waits for a good moment to stop it."""
+        """Take a running query.
+
+        `on_batch` takes the positions after a batch, `settle` waits for a good moment to stop the
+        query, and `skipped` counts offsets that retention deleted, where tasks do not.
+        """
         self._plan = plan
         self._query = query
         self._watch = watch
         self._on_batch = on_batch
         self._settle = settle
+        self._skipped = skipped
+        self._positions: Sequence[PartitionLag] = ()
+        """The positions after the newest batch, until `on_batch` has taken them."""
         self._watched_s = time.monotonic()
         self._scratch = scratch
         self._progress = progress
@@ -63,12 +72,11 @@ class QueryJob:
 
     def progress(self) -> JobProgress:
         """Return the totals up to now."""
-        with contextlib.suppress(Exception):  # the JVM may be gone; `failure` reports that
-            for batch in self._new_batches():
-                self._progress = added(self._progress, batch, int(time.time() * 1000))
-                if self._on_batch is not None and batch.has_rows:
-                    self._on_batch(batch.lag)
-            self._look_after()
+        # The JVM may be gone, which `failure` reports. A part that fails because the cluster does
+        # not answer is repeated at the next call.
+        for part in (self._add_batches, self._pass_positions, self._add_skipped, self._look_after):
+            with contextlib.suppress(Exception):
+                part()
         return self._progress
 
     def failure(self) -> JobFailure | None:
@@ -103,6 +111,23 @@ class QueryJob:
         except Exception:  # the cluster does not answer
             return failure
         return failure if changed is None else attrs.evolve(changed, trace=failure.trace)
+
+    def _add_batches(self) -> None:
+        for batch in self._new_batches():
+            self._progress = added(self._progress, batch, int(time.time() * 1000))
+            if batch.has_rows or batch.figures:
+                self._positions = batch.lag
+            if self._skipped is not None:
+                self._skipped.add(batch)
+
+    def _pass_positions(self) -> None:
+        if self._on_batch is not None and self._positions:
+            self._on_batch(self._positions)
+            self._positions = ()
+
+    def _add_skipped(self) -> None:
+        if self._skipped is not None and (count := self._skipped.take()):
+            self._progress = attrs.evolve(self._progress, trimmed=self._progress.trimmed + count)
 
     def _new_batches(self) -> list[BatchProgress]:
         """Return the reports since the last call, oldest first.

@@ -1,7 +1,7 @@
 """Spark's progress of a query, as JSON, added to the totals of a job."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -25,19 +25,23 @@ class BatchProgress:
     phases_ms: Mapping[str, int]
     figures: Mapping[str, int | None]
     lag: tuple[PartitionLag, ...]
+    starts: Mapping[tuple[str, int], int]
+    """The first offset of the batch in each partition; the first batch of a query has none."""
 
     @classmethod
     def read(cls, text: str) -> "BatchProgress":
         """Return the report in Spark's JSON."""
         fields: dict[str, Any] = json.loads(text)
         observed: dict[str, Any] = fields.get("observedMetrics") or {}
+        sources = _kafka_sources(fields.get("sources") or [])
         return cls(
             started=str(fields["timestamp"]),
             has_rows=bool(fields.get("numInputRows")),
             records_per_second=float(fields.get("processedRowsPerSecond") or 0.0),
             phases_ms=fields.get("durationMs") or {},
             figures=observed.get(FIGURES) or {},
-            lag=_lag(fields.get("sources") or []),
+            lag=_lag(sources),
+            starts=_starts(sources),
         )
 
 
@@ -63,11 +67,22 @@ def added(total: JobProgress, batch: BatchProgress, now_ms: int) -> JobProgress:
     )
 
 
-def _lag(sources: list[dict[str, Any]]) -> tuple[PartitionLag, ...]:
+def _kafka_sources(sources: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in sources if str(each.get("description", _KAFKA)).startswith(_KAFKA)]
+
+
+def _starts(sources: Iterable[dict[str, Any]]) -> dict[tuple[str, int], int]:
+    return {
+        (topic, int(number)): offset
+        for source in sources
+        for topic, partitions in _offsets(source.get("startOffset")).items()
+        for number, offset in partitions.items()
+    }
+
+
+def _lag(sources: Iterable[dict[str, Any]]) -> tuple[PartitionLag, ...]:
     found: list[PartitionLag] = []
     for source in sources:
-        if not str(source.get("description", _KAFKA)).startswith(_KAFKA):
-            continue
         positions, newest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
         for topic, partitions in positions.items():
             for number, position in partitions.items():

@@ -19,6 +19,7 @@ from barnabas.pipeline.delivery.job_plan import (
     JobProgress,
     RunningJob,
 )
+from barnabas.pipeline.delivery.trimmed_offsets import TrimmedReports
 from barnabas.pipeline.jobs.configs_writer import ConfigsWriteError
 from barnabas.pipeline.jobs.core.job_fleet import FleetEffect, Forget, JobFleet, WantedJob
 from barnabas.pipeline.jobs.core.job_supervision import (
@@ -59,6 +60,7 @@ class _Run:
     number: int
     job: RunningJob
     needs_session: bool
+    trimmed: TrimmedReports = attrs.Factory(TrimmedReports)
 
 
 @attrs.frozen
@@ -247,6 +249,8 @@ class ActiveRunner:
 
     async def _stop(self, name: str, number: int) -> None:
         run = self._runs.pop(name, None)
+        if run is not None:
+            _report_trimmed(name, run.trimmed.rest())
         if run is not None and run.number == number:
             try:
                 await trio.to_thread.run_sync(run.job.stop, _STOP_TIMEOUT_S)
@@ -273,6 +277,8 @@ class ActiveRunner:
             return  # stopped meanwhile
         if seen.progress is not None:
             self.progress[seen.name] = seen.progress
+            count = seen.run.trimmed.due(seen.progress.trimmed, trio.current_time())
+            _report_trimmed(seen.name, count)
             plan = seen.run.job.plan
             self._statuses.track_topics(seen.name, plan, seen.progress)
             new = {each.topic for each in seen.progress.lag} - plan.topic_ids.keys()
@@ -281,8 +287,18 @@ class ActiveRunner:
         if seen.failure is None and seen.is_running:
             return
         del self._runs[seen.name]
+        _report_trimmed(seen.name, seen.run.trimmed.rest())
         failure = seen.failure or JobFailure("the job ended by itself", is_permanent=False)
         self._failed(seen.name, seen.run.number, failure_of_job(failure))
+
+
+def _report_trimmed(name: str, offsets: int) -> None:
+    if offsets:
+        logger.warning(
+            "skipped offsets that retention deleted before they were read job=%s offsets=%d",
+            name,
+            offsets,
+        )
 
 
 def _look(runs: dict[str, _Run]) -> list[_Seen]:

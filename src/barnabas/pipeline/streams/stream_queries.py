@@ -5,7 +5,6 @@ that would repeat ends the app.
 """
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import attrs
 
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, RunningJob
 from barnabas.pipeline.delivery.task_failures import JobStartError
+from barnabas.pipeline.delivery.trimmed_offsets import TrimmedReports
 from barnabas.pipeline.streams.position_keeper import PositionKeeper
 
 _logger: Final = logging.getLogger("barnabas.streams")
@@ -23,7 +23,6 @@ _FIRST_DELAY_S: Final = 1.0
 _LONGEST_DELAY_S: Final = 60.0
 _HEALTHY_S: Final = 600.0
 _POLL_S: Final = 0.2
-_TRIMMED_EVERY_S: Final = 10.0
 
 
 class StreamFailedError(Exception):
@@ -50,9 +49,7 @@ class StreamQuery:
     _failures: int = attrs.field(default=0, init=False, repr=False)
     _started_s: float = attrs.field(default=0.0, init=False, repr=False)
     _due_s: float | None = attrs.field(default=None, init=False, repr=False)
-    _trimmed: int = attrs.field(default=0, init=False, repr=False)
-    """Skipped offsets of this run that the log has."""
-    _trimmed_s: float = attrs.field(default=-math.inf, init=False, repr=False)
+    _trimmed: TrimmedReports = attrs.field(factory=TrimmedReports, init=False, repr=False)
 
     def progress(self) -> JobProgress:
         """Return the figures since the query started: records, rows written, lag."""
@@ -70,7 +67,7 @@ class StreamQuery:
         """Start the job. Raises StreamFailedError when a restart would not help."""
         self._generation += 1
         self._due_s = None
-        self._trimmed = 0
+        self._trimmed = TrimmedReports()
         self._started_s = time.monotonic()
         try:
             self._job = self.start_job(self._generation)
@@ -105,14 +102,16 @@ class StreamQuery:
 
     def _report_trimmed(self, *, is_last: bool = False) -> None:
         """Log the offsets that the query skipped since the last line, at most every 10 seconds."""
-        trimmed, now_s = self.progress().trimmed, time.monotonic()
-        if trimmed > self._trimmed and (is_last or now_s - self._trimmed_s >= _TRIMMED_EVERY_S):
+        total = self.progress().trimmed
+        count = self._trimmed.due(total, time.monotonic())
+        if is_last:
+            count += self._trimmed.rest()
+        if count:
             _logger.warning(
                 "query %s skipped %d offsets that retention deleted before they were read",
                 self.name,
-                trimmed - self._trimmed,
+                count,
             )
-            self._trimmed, self._trimmed_s = trimmed, now_s
 
     def _failed(self, failure: JobFailure) -> None:
         if failure.is_permanent:
