@@ -254,6 +254,31 @@ def test_spark_sink_refuses_files_of_another_job(sink, start, unique) -> None:
     assert refused.value.failure.is_permanent
 
 
+def test_spark_sink_refuses_a_configuration_that_its_files_do_not_fit(sink, start) -> None:
+    plan = sink(PLAIN, schema=COLUMNS)
+    produce(plan, rows(0, 5), has_schema=False)
+    job = start(plan)
+    wait_for(plan, job, 5)
+    job.stop()
+
+    def changed(generation: int, **props: str) -> JobPlan:
+        more = {name.replace("__", "."): value for name, value in props.items()}
+        return attrs.evolve(plan, generation=generation, properties={**plan.properties, **more})
+
+    for props, message in (
+        ({"spark__format": "json"}, "spark.format is 'parquet' in the state and 'json'"),
+        ({"partition__by": "city"}, "partition.by is '' in the state and 'city'"),
+        ({"schema": "id STRING"}, "column id is 'long' in the state and 'string'"),
+    ):
+        with pytest.raises(JobStartError, match=message) as refused:
+            start(changed(2, **props))
+        assert refused.value.failure.is_permanent
+    produce(plan, [{"id": 5, "more": "text"}], has_schema=False)
+    again = start(changed(3, schema=f"{COLUMNS}, more STRING"))
+    wait_for(plan, again, 6)
+    assert again.progress().written == 1
+
+
 @pytest.mark.parametrize(
     ("props", "message"),
     [

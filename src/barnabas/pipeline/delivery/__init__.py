@@ -19,6 +19,7 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     lake_job                start a sink of files or tables, which Spark writes; lake_rows its task
     row_source_job          start one of Spark's sources; source_rows its task
     spark_columns           Spark's columns and Connect's schemas; sampled_columns finds the first
+    lake_version            what the files of such a sink depend on
     hadoop_files            small files next to a lake's data
     start_positions         the first offset of each partition (a decision, without I/O)
     trimmed_offsets         counts and reports the offsets that a running query skips

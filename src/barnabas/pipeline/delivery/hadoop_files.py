@@ -42,7 +42,7 @@ class HadoopFiles:
             stream.close()
 
     def write(self, file: str, text: str) -> None:
-        """Write a text to a new file, which appears whole or not at all."""
+        """Write a text to a file, which appears whole or not at all."""
         path, files = self._opened(file)
         scratch = self._jvm.org.apache.hadoop.fs.Path(f"{file}.new")
         files.mkdirs(path.getParent())
@@ -51,6 +51,8 @@ class HadoopFiles:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+        if files.exists(path):  # HDFS does not rename to a file that exists
+            files.delete(path, False)
         files.rename(scratch, path)
 
     def _opened(self, name: str) -> tuple[Any, Any]:

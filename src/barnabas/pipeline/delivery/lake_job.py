@@ -27,6 +27,7 @@ from barnabas.pipeline.delivery import (
     iceberg_table,
     kafka_properties,
     lake_rows,
+    lake_version,
     start_positions,
     worker_tasks,
 )
@@ -41,6 +42,7 @@ from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, OnTrim
 from barnabas.pipeline.delivery.lake_rows import LakePlan
+from barnabas.pipeline.delivery.lake_version import REMEDY
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.sampled_columns import sampled_columns
 from barnabas.pipeline.delivery.skipped_batches import SkippedBatches
@@ -51,7 +53,6 @@ from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
 from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
-_REMEDY: Final = "create a connector with another name and path"
 _COLUMNS_FILE: Final = "barnabas-columns.json"
 _FILE_LOG: Final = "_spark_metadata"
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR")
@@ -142,6 +143,7 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         columns = _columns(files, plan, settings, found)
         if columns is None:
             return None
+        lake_version.check(files, settings, columns)
         query = _started(session, plan, settings, found, columns)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
@@ -157,7 +159,7 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         plan,
         query,
         progress=JobProgress(trimmed=found.positions.trimmed, topic_ids=found.topic_ids),
-        watch=functools.partial(changed_topic, found.cluster, found.topic_ids, _REMEDY),
+        watch=functools.partial(changed_topic, found.cluster, found.topic_ids, REMEDY),
         on_batch=GroupPositions(plan.group_id, found.properties, found.topic_ids).commit,
         skipped=skipped if plan.on_trim is OnTrim.SKIP else None,
     )
@@ -198,7 +200,7 @@ def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _I
     cluster = ClusterState(properties)
     topics = cluster.source_topics(plan.topics, plan.topics_pattern)
     for topic in topics:
-        check_topic(topic, plan.topic_ids.get(topic.name), _REMEDY)
+        check_topic(topic, plan.topic_ids.get(topic.name), REMEDY)
     if not topics:
         raise refused("no topic matches the subscription", is_permanent=False)
     cluster.create_dead_letter_topic(plan.properties)
