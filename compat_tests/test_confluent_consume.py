@@ -88,7 +88,7 @@ def test_offsets_for_times_find_the_first_record_at_or_after(
     consumer = open_consumer()
 
     def offset_at(timestamp_ms: int) -> int:
-        return consumer.offsets_for_times([TopicPartition(topic, 0, timestamp_ms)], 10)[0].offset
+        return consumer.offsets_for_times([TopicPartition(topic, 0, timestamp_ms)], 60)[0].offset
 
     assert offset_at(0) == 0
     assert offset_at(START_MS) == 0
@@ -101,9 +101,9 @@ def test_offsets_for_times_find_the_first_record_at_or_after(
 def test_watermarks_are_the_ends_of_the_log(bootstrap, topics, open_consumer) -> None:
     topic = topics.create("watermarks")
     consumer = open_consumer()
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 10) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 60) == (0, 0)
     fill(bootstrap, topic, 42)
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 10) == (0, 42)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), 60) == (0, 42)
 
 
 def test_partition_eof_event_is_reported(bootstrap, topics, open_consumer) -> None:
@@ -112,7 +112,7 @@ def test_partition_eof_event_is_reported(bootstrap, topics, open_consumer) -> No
     consumer = open_consumer(enable_partition_eof=True)
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     assert len(take(consumer, 5)) == 5
-    message = consumer.poll(10)
+    message = consumer.poll(60)
     assert message.error().code() == KafkaError._PARTITION_EOF
     assert message.offset() == 5
 

@@ -57,7 +57,7 @@ def create(bootstrap: str) -> None:
 def write(bootstrap: str) -> int:
     """Return how many of the partitions accept a record."""
     taken: list[int] = []
-    settings = {"bootstrap.servers": bootstrap, "message.timeout.ms": 5000, "log_level": 0}
+    settings = {"bootstrap.servers": bootstrap, "message.timeout.ms": 60_000, "log_level": 0}
     producer = Producer(settings)
     for number in range(PARTITIONS):
         producer.produce(
@@ -66,7 +66,7 @@ def write(bootstrap: str) -> int:
             partition=number,
             on_delivery=lambda error, message: error or taken.append(message.partition()),
         )
-    producer.flush(30)
+    producer.flush(90)
     return len(taken)
 
 
@@ -90,7 +90,7 @@ def leaders(bootstrap: str) -> list[tuple[int, str | None]]:
 
 
 def wait_for(bootstrap: str, expected: list[tuple[int, str | None]]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (found := leaders(bootstrap)) != expected:
         assert time.monotonic() < deadline, found
         time.sleep(0.2)

@@ -9,7 +9,7 @@ from typing import Any
 from barnabas.protocol.apis import API
 
 CLIENT_ID = "wire"
-ANSWER_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 60.0
 
 
 def header(api_key: int, version: int, correlation_id: int, *, header_version: int = 1) -> bytes:
@@ -63,7 +63,7 @@ class Connection:
             received += piece
         return bytes(received)
 
-    def closes_silently(self, timeout_s: float = 10.0) -> bool:
+    def closes_silently(self, timeout_s: float = 60.0) -> bool:
         """True when the server closes the connection without sending another byte."""
         self.socket.settimeout(timeout_s)
         try:

@@ -16,7 +16,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.server.node_group.group_plan import internal_topics
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
-from barnabas.testing.known_brokers import known_brokers
+from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.process import ClusterProcess
 from barnabas.testing.process_group import NodeControl, kill_together, start_together
 from compat_tests import jars
@@ -56,8 +56,7 @@ class TrialCluster:
         """Start the nodes that do not run; return when all serve clients and name each other."""
         launched = {i: node for i, node in self.nodes.items() if not node.is_running}
         start_together(launched.values())
-        ports = [int(self.addresses[node_id].rpartition(":")[2]) for node_id in launched]
-        wait_until(lambda: all(known_brokers(port) >= launched.keys() for port in ports))
+        wait_until_known({node_id: self.addresses[node_id] for node_id in launched})
 
     def kill_all(self) -> None:
         kill_together(self.nodes.values())

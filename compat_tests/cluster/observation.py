@@ -7,6 +7,7 @@ import attrs
 
 from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.testing.known_brokers import known_brokers
 from compat_tests import wire
 
 QUORUM_TOPIC = "__cluster_metadata"
@@ -31,12 +32,6 @@ class Quorum:
     high_watermark: int
     log_ends: Mapping[int, int]
     observers: tuple[int, ...]
-
-
-def brokers(address: str) -> set[int]:
-    """Return the ids of the brokers that a node lists."""
-    answer = wire.call(address, MetadataRequest(topics=[]), 9)
-    return {broker.node_id for broker in answer.brokers}
 
 
 def partitions(address: str, topic: str) -> dict[int, Partition]:
@@ -84,10 +79,7 @@ def try_quorum(address: str) -> Quorum | None:
 
 def all_registered(addresses: Mapping[int, str]) -> bool:
     """True when every node lists every node."""
-    try:
-        return all(brokers(address) == set(addresses) for address in addresses.values())
-    except (OSError, EOFError):
-        return False
+    return all(known_brokers(address) == addresses.keys() for address in addresses.values())
 
 
 def in_sync(address: str, topic: str) -> bool:

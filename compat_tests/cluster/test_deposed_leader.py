@@ -34,7 +34,7 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
 def create(cluster: ClusterProcess) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 3, config={"min.insync.replicas": "1"})])[TOPIC].result(
-        20
+        60
     )
 
 
@@ -62,8 +62,8 @@ def produce(bootstrap: str, prefix: str, count: int, acks: str) -> dict[int, byt
     for number in range(count):
         producer.produce(TOPIC, f"{prefix}-{number:05}".encode(), on_delivery=delivered)
         if number % 100 == 0:
-            producer.flush(10)
-    producer.flush(20)
+            producer.flush(60)
+    producer.flush(60)
     return acked
 
 

@@ -1,7 +1,7 @@
 """A broker that ends right after its start is fenced at once: the controllers are connected to it.
 
 They connect when it registers. Planted once: they connected when it was unfenced, and such a broker
-kept its leaderships for the nine seconds of its session.
+kept its leaderships until the end of its session.
 """
 
 import time
@@ -15,7 +15,8 @@ from compat_tests import wire
 from compat_tests.cluster import observation
 
 ROUNDS = 2
-FENCED_WITHIN_S = 6.0  # without the connections it takes the nine seconds of the session
+SESSION_S = 90
+FENCED_WITHIN_S = 60.0  # without the connections it takes the whole session
 
 
 def session_timeout(address: str) -> str | None:
@@ -35,17 +36,16 @@ def is_fenced(address: str, broker_id: int) -> bool:
 
 
 def test_broker_killed_right_after_its_start_is_fenced_at_once() -> None:
-    with ClusterProcess(3) as cluster:
-        assert session_timeout(cluster.nodes[1].bootstrap) == "9000"
+    config = {"broker.session.timeout.ms": str(SESSION_S * 1000)}
+    with ClusterProcess(3, config=config) as cluster:
+        assert session_timeout(cluster.nodes[1].bootstrap) == config["broker.session.timeout.ms"]
         leader = observation.quorum(cluster.nodes[1].bootstrap).leader
         victim = next(each for each in cluster.nodes if each != leader)
         others = [node.bootstrap for number, node in cluster.nodes.items() if number != victim]
         for _ in range(ROUNDS):
             cluster.nodes[victim].kill()
-            wait_until(lambda: all(is_fenced(each, victim) for each in others), 60)
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), FENCED_WITHIN_S)
             time.sleep(3.1)  # evidence against a broker counts once in three seconds
             cluster.nodes[victim].start()
             cluster.nodes[victim].send_kill()
-            killed = time.monotonic()
-            wait_until(lambda: all(is_fenced(each, victim) for each in others), 60)
-            assert time.monotonic() - killed < FENCED_WITHIN_S
+            wait_until(lambda: all(is_fenced(each, victim) for each in others), FENCED_WITHIN_S)

@@ -60,7 +60,7 @@ def observed(cluster: TrialCluster) -> State:
 
 def reaches(cluster: TrialCluster, wanted: State) -> None:
     try:
-        wait_until(lambda: observed(cluster) == wanted, 40)
+        wait_until(lambda: observed(cluster) == wanted, 60)
     except TimeoutError:
         raise AssertionError(f"{observed(cluster)}, not {wanted}") from None
 

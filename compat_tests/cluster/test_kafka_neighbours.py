@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.protocol.types import Uuid
 from barnabas.testing.eventually import wait_until
 from barnabas.testing.free_ports import free_ports
+from barnabas.testing.known_brokers import known_brokers
 from compat_tests import jars
-from compat_tests.cluster import observation
 
 pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
 
@@ -101,10 +101,7 @@ class MixedCluster:
 
     def brokers(self, node: int) -> set[int]:
         """Return the brokers that a node lists; none while it does not answer."""
-        try:
-            return observation.brokers(f"127.0.0.1:{self.ports[node][0]}")
-        except (OSError, EOFError):
-            return set()
+        return known_brokers(f"127.0.0.1:{self.ports[node][0]}")
 
     def create(self, node: int, topic: str, replicas: int) -> None:
         wanted = NewTopic(topic, PARTITIONS, replicas)

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.testing.free_ports import free_ports
+from barnabas.testing.known_brokers import known_brokers
 from barnabas.testing.process import ClusterProcess, NodeProcess
 from compat_tests import jars
-from compat_tests.cluster import observation
 from compat_tests.cluster.clusters import KafkaCluster, KafkaNode
 
 pytestmark = [pytest.mark.barnabas_only, pytest.mark.timeout(120)]
@@ -98,7 +98,7 @@ class Mixed:
         list, with the requests to it.
         """
         for address in self.bootstrap.split(","):
-            wait_for(lambda at=address: observation.brokers(at) == {FIRST, SECOND})
+            wait_for(lambda at=address: known_brokers(at) == {FIRST, SECOND})
         admin = AdminClient({"bootstrap.servers": self.quorum})
         new = NewTopic(TOPIC, 2, replica_assignment=[[FIRST, SECOND], [SECOND, FIRST]])
         admin.create_topics([new])[TOPIC].result(60)

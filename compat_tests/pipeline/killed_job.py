@@ -239,9 +239,9 @@ def is_caught_up(bootstrap: str, source: str, group: str) -> bool:
     )
     places = [TopicPartition(source, number) for number in range(PARTITIONS)]
     try:
-        ends = {place.partition: consumer.get_watermark_offsets(place, 10)[1] for place in places}
+        ends = {place.partition: consumer.get_watermark_offsets(place, 60)[1] for place in places}
         return all(
-            place.offset == ends[place.partition] for place in consumer.committed(places, 10)
+            place.offset == ends[place.partition] for place in consumer.committed(places, 60)
         )
     except KafkaException:
         return False

@@ -70,11 +70,11 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
             "enable.partition.eof": True,
         }
     )
-    partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+    partitions = consumer.list_topics(topic, 60).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     ends = 0
     while ends < len(partitions):
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         if message.error() is None:
             yield message.key(), message.value()

@@ -17,11 +17,6 @@ from barnabas.testing.free_ports import free_ports
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def active(node: Node) -> set[int]:
-    """Return the brokers that are active, as far as a node knows."""
-    return {broker.id for broker in node.image.brokers.values() if broker.is_active}
-
-
 class QuorumNodes:
     """Nodes that run in `nursery`; each may be killed and started again."""
 
@@ -101,7 +96,9 @@ class QuorumNodes:
                 starting.start_soon(self._start, node_id, roles)
         if "broker" in roles:
             started = [self.running[node_id] for node_id in node_ids]
-            await self.eventually(lambda: all(active(node) >= set(node_ids) for node in started))
+            await self.eventually(
+                lambda: all(node.image.active_brokers >= set(node_ids) for node in started)
+            )
 
     async def _start(self, node_id: int, roles: str) -> None:
         if node_id in self._ended:

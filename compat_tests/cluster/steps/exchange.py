@@ -151,7 +151,7 @@ def _exchange(cluster: ExchangedCluster, pinger: Pinger, node_id: int) -> float:
     cluster.exchange(node_id)
     wait_in_sync(cluster, pinger.topic, _STARTED_S)
     leader = cluster.addresses[active_controller(cluster)]
-    observation.seconds_until(lambda: len(observation.quorum(leader).log_ends) == 3, 30)
+    observation.seconds_until(lambda: len(observation.quorum(leader).log_ends) == 3, 60)
     pinger.wait_for_acks(time.monotonic(), 60)
     ended = [each for each, node in cluster.nodes.items() if not node.is_running]
     assert not ended, f"nodes {ended} ended: {cluster.log_of(ended[0])}"

@@ -32,7 +32,7 @@ def disturb(
     """Ping all partitions, disturb one node, and measure the longest gap of its partitions."""
     topic = create_topic(cluster)
     with client(cluster.bootstrap, topic, PARTITIONS, interval_s=0.005) as pinger:
-        pinger.wait_for_acks(time.monotonic(), 30)
+        pinger.wait_for_acks(time.monotonic(), 60)
         time.sleep(0.5)
         node_id = target(topic)
         state = observation.partitions(cluster.addresses[node_id], topic)
@@ -106,7 +106,7 @@ def kill_all(cluster: TrialCluster, _: float = 0) -> list[Figure]:
     """Step 5: kill -9 of all nodes at once, then a restart."""
     topic = create_topic(cluster)
     with Pinger(cluster.bootstrap, topic, PARTITIONS, interval_s=0.002) as pinger:
-        pinger.wait_for_acks(time.monotonic(), 30)
+        pinger.wait_for_acks(time.monotonic(), 60)
         time.sleep(1)
         cluster.kill_all()
         restarted = time.monotonic()
@@ -127,7 +127,7 @@ def equal_replicas(cluster: TrialCluster, _: float = 0) -> list[Figure]:
     """Kill all nodes some time after the last record: the replicas' files are byte-equal."""
     topic = create_topic(cluster)
     with Pinger(cluster.bootstrap, topic, PARTITIONS) as pinger:
-        pinger.wait_for_acks(time.monotonic(), 30)
+        pinger.wait_for_acks(time.monotonic(), 60)
         time.sleep(1)
     check_ledger(cluster, pinger)
     wait_in_sync(cluster, topic)

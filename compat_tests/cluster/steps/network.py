@@ -37,7 +37,7 @@ def cut_leader(
     witness = cluster.addresses[min(others)]
     topic = create_topic(cluster, 1, leader=leader)
     with Pinger(cluster.bootstrap, topic, 1, interval_s=0.005) as pinger:
-        pinger.wait_for_acks(time.monotonic(), 30)
+        pinger.wait_for_acks(time.monotonic(), 60)
         before = observation.partitions(witness, topic)[0]
         assert before.leader == leader, before
         at = time.monotonic()
@@ -95,7 +95,7 @@ def slow_follower(
         left = observation.seconds_until(
             lambda: slow not in observation.partitions(leader, topic)[0].isr, seconds
         )
-        pinger.wait_for_acks(time.monotonic(), 30)
+        pinger.wait_for_acks(time.monotonic(), 60)
         cluster.proxy.set_rule(slow, state.leader, returning or Rule())
         rejoined = wait_in_sync(cluster, topic, _REJOINED_S)
         cluster.proxy.heal()

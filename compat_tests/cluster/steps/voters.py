@@ -20,9 +20,9 @@ from compat_tests.cluster.clusters import BarnabasCluster
 from compat_tests.cluster.steps.trial import Figure, active_controller, unique_topic
 
 _NODES = 5
-_CHANGED_S = 30.0
+_CHANGED_S = 90.0
 _COMMAND_S = 60.0
-_APPLIED_S = 20.0
+_APPLIED_S = 60.0
 
 
 def five_nodes() -> BarnabasCluster:
@@ -74,7 +74,7 @@ class AdminLoad(BackgroundLoad):
     def _is_done(self, future) -> bool:
         """True when the operation is acknowledged; a client's timeout leaves it unknown."""
         try:
-            future.result(30)
+            future.result(90)
         except KafkaException as error:
             if error.args[0].code() not in _UNKNOWN:
                 self.errors.append(str(error))
@@ -93,7 +93,7 @@ class AdminLoad(BackgroundLoad):
         return wrong
 
     def _wrong(self) -> list[str]:
-        found = set(self._admin.list_topics(timeout=10).topics)
+        found = set(self._admin.list_topics(timeout=60).topics)
         return [
             *(f"error: {each}" for each in self.errors),
             *(f"lost: {each}" for each in sorted(self.existing - found)),

@@ -1,19 +1,13 @@
 """A cluster of separate processes, for tests that kill, suspend and restart nodes."""
 
-from collections.abc import Mapping, Set
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from barnabas.testing.cluster_context import ClusterContext
-from barnabas.testing.eventually import wait_until
-from barnabas.testing.known_brokers import known_brokers
+from barnabas.testing.known_brokers import wait_until_known
 from barnabas.testing.node_process_control import NodeProcess
 from barnabas.testing.process_group import kill_together, start_together
-
-
-def _names(port: int, node_ids: Set[int]) -> bool:
-    return known_brokers(port) >= node_ids
 
 
 class ClusterProcess(ClusterContext[NodeProcess]):
@@ -34,10 +28,7 @@ class ClusterProcess(ClusterContext[NodeProcess]):
         """
         launched = {i: node for i, node in self.nodes.items() if not node.is_running}
         start_together(launched.values())
-        brokers = launched.keys() & self.broker_ids
-        for node_id in brokers:
-            # Clients drop the connections to a broker that another one does not know yet.
-            wait_until(partial(_names, launched[node_id].port, brokers))
+        wait_until_known({i: launched[i].bootstrap for i in launched.keys() & self.broker_ids})
         return self
 
     def kill_all(self) -> None:

@@ -50,8 +50,7 @@ class Cluster(ClusterContext[Node]):
         """
         servers = [self.nodes[node_id].server for node_id in self.broker_ids]
         images = [server.image for server in servers if server is not None]
-        active = ({b.id for b in image.brokers.values() if b.is_active} for image in images)
-        return all(each >= self.broker_ids for each in active)
+        return all(image.active_brokers >= self.broker_ids for image in images)
 
     def stop(self, node_id: int) -> None:
         """Stop one node cleanly: its leaderships move to the others first."""

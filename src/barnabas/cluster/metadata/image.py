@@ -175,6 +175,11 @@ class MetadataImage:
         index = self._partition_index
         return index is not None and index.topics is self.topics_by_id
 
+    @property
+    def active_brokers(self) -> set[int]:
+        """The ids of the brokers that are active."""
+        return {broker.id for broker in self.brokers.values() if broker.is_active}
+
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         """Return the partition, or None when the topic or the partition is unknown."""
         image = self.topics_by_name.get(topic)

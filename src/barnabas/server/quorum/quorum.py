@@ -336,8 +336,7 @@ class Quorum:
         return image.offset if image.offset < self.core.high_watermark else -1
 
     def _is_last_broker(self) -> bool:
-        brokers = self.image.brokers.values()
-        return not any(each.is_active and each.id != self._setup.node_id for each in brokers)
+        return self.image.active_brokers <= {self._setup.node_id}
 
     async def _publish_first(self, host: Callable[[MetadataImage], Awaitable[None]] | None) -> None:
         """Publish the image, and then what was committed while `host` took its time with it."""

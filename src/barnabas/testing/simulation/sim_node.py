@@ -188,8 +188,7 @@ class SimNode:
             self.process.world.rare.reached(RareState.PENDING_ISR_ACROSS_CONTROLLERS)
 
     def _is_last_broker(self) -> bool:
-        brokers = self.replica.machine.image.brokers.values()
-        return not any(each.is_active and each.id != self.process.node_id for each in brokers)
+        return self.replica.machine.image.active_brokers <= {self.process.node_id}
 
     def shut_down(self, on_stopped: Callable[[], None]) -> None:
         """Stop as SIGTERM does: hand over leaderships, sync the logs, note the broker's epoch."""
