@@ -50,6 +50,26 @@ def test_archive_that_no_runner_uses_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [found]
 
 
+@pytest.mark.usefixtures("few_packages")
+def test_archive_that_another_runner_removes_meanwhile_is_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _: True)  # it was there a moment ago
+    assert tarfile.is_tarfile(find_or_pack(tmp_path))
+
+
+def test_old_archive_that_another_runner_removes_meanwhile_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "workers-1.tar.gz"
+    old.touch()
+    os.utime(old, (0, 0))
+    removed = tmp_path / "workers-0.tar.gz"
+    monkeypatch.setattr(Path, "glob", lambda *_: [removed, old])
+    worker_environment._remove_old(tmp_path)
+    assert not old.exists()
+
+
 def test_packages_are_those_of_the_extra_with_what_they_require() -> None:
     """Packages that are not installed are left out, as is Spark itself."""
     found = worker_environment._packages()

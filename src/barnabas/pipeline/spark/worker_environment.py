@@ -5,7 +5,9 @@ they are installed here. PySpark is not in it: every host of a Spark cluster has
 in it either: hosts need the same minor version and platform as this one.
 """
 
+import contextlib
 import hashlib
+import os
 import platform
 import re
 import sys
@@ -36,8 +38,8 @@ def find_or_pack(cache: Path) -> Path:
     """Return the archive of what is installed now, packed when the cache lacks it."""
     packages = _packages()
     found = cache / f"workers-{_digest(packages)}.tar.gz"
-    if found.exists():
-        found.touch()
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(found)  # not `touch`, which makes an empty file when another runner removed it
         return found
     cache.mkdir(parents=True, exist_ok=True)
     _remove_old(cache)
@@ -57,8 +59,9 @@ def find_or_pack(cache: Path) -> Path:
 def _remove_old(cache: Path) -> None:
     """Remove archives that no runner has used for a day."""
     for path in cache.glob("workers-*.tar.gz"):
-        if time.time() - path.stat().st_mtime > _KEPT_S:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another runner removed it
+            if time.time() - path.stat().st_mtime > _KEPT_S:
+                path.unlink()
 
 
 def _packages() -> dict[str, metadata.Distribution]:
