@@ -98,7 +98,7 @@ def check_members(cluster: ClusterProcess) -> None:
 
 
 def epochs(cluster: ClusterProcess) -> dict[int, int | None]:
-    """Return the epoch of the quorum as each node knows it, None while it knows no leader."""
+    """Return the epoch of the quorum of each node, None while it does not have a leader."""
     states = {number: observation.try_quorum(each.bootstrap) for number, each in nodes(cluster)}
     return {number: state and state.epoch for number, state in states.items()}
 
