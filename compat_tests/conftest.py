@@ -119,7 +119,7 @@ class Topics:
         topic = self.unique(prefix)
         kept = {**KEEP_OLD_RECORDS, **(config or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=kept)
-        self.admin.create_topics([new])[topic].result(30)
+        self.admin.create_topics([new])[topic].result(60)
         self.wait_until_led(topic, partitions)
         return topic
 
@@ -127,17 +127,19 @@ class Topics:
         """Wait until the broker serves its partitions; until then clients retry."""
         ends = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         admin = self.admin
-        for _ in range(100):
+        deadline = time.monotonic() + 60
+        while True:
             try:
                 for future in admin.list_offsets(ends).values():
-                    future.result(30)
+                    future.result(60)
             except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
                 time.sleep(0.05)
                 # A client caches that a topic is missing, so use a new client.
                 admin = AdminClient({"bootstrap.servers": self.bootstrap})
             else:
                 return
-        raise AssertionError(f"{topic} has partitions without a leader")
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
 
 def ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return first and last offset; a server that just started may not lead its partitions yet."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
@@ -113,7 +113,7 @@ def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, .
     consumer.assign([TopicPartition(topic, partition, low)])
     reached = low
     while reached < high:
-        messages = consumer.consume(min(1000, high - reached), timeout=30)
+        messages = consumer.consume(min(1000, high - reached), timeout=60)
         assert messages, f"{topic}-{partition} ends at {reached}, not {high}"
         for each in messages:
             assert each.error() is None, each.error()

@@ -153,7 +153,7 @@ def test_committed_offsets_are_decoded(tmp_path) -> None:
             }
         )
         consumer.subscribe(["t"])
-        assert len(consumer.consume(100, timeout=30)) == 100
+        assert len(consumer.consume(100, timeout=60)) == 100
         consumer.commit(offsets=[TopicPartition("t", 0, 77)], asynchronous=False)
         consumer.close()
     log = tmp_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"

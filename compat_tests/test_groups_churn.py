@@ -186,29 +186,14 @@ class Crowd:
             self.members.pop().close()
 
 
-def persistently(start: Callable[[], None]) -> None:
-    """Start a server; a client may hold one of its ports for a moment."""
-    for attempt in range(20):
-        try:
-            start()
-        except AssertionError as failure:
-            if attempt == 19 or "in use" not in str(failure):
-                raise
-            time.sleep(1)
-        else:
-            return
-
-
 def restart(server: ServerProcess) -> None:
     server.kill()
-    persistently(server.start)
+    server.start()
 
 
 @pytest.fixture
 def server(start_server: Callable[..., ServerProcess]) -> ServerProcess:
-    started: list[ServerProcess] = []
-    persistently(lambda: started.append(start_server(QUICK_GROUPS)))
-    return started[0]
+    return start_server(QUICK_GROUPS)
 
 
 def produce(bootstrap: str, topic: str, first: int, last: int) -> set[bytes]:

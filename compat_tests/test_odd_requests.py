@@ -421,7 +421,7 @@ def test_fetch_session_reports_a_deleted_topic_by_name(bootstrap, topics) -> Non
         session_id, told = fetch(connection, asked, version=16, session=(0, 0))
         assert told == {0: (0, 0)}
         assert delete(bootstrap, (topic, ZERO_UUID)) == [(topic, 0)]
-        for epoch in range(1, 50):
+        for epoch in range(1, 1200):
             _, told = fetch(connection, [], version=16, session=(session_id, epoch))
             if told:
                 break
