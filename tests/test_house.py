@@ -123,6 +123,7 @@ def test_core_imports_no_clock_network_or_file(module: Path) -> None:
     assert IMPURE.intersection(imported(parsed(module))) == EXEMPT.get(name(module), set())
 
 
+@pytest.mark.timeout(600)  # it reads every file of the tree
 def test_texts_use_no_banned_phrase() -> None:
     """When it fails: `python -m tests.language.banned PATH` shows each place and what to write."""
     found: dict[str, list[str]] = {}
