@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas import streams as ks
 from barnabas.pipeline.delivery import offset_metadata, offset_refresh
+from barnabas.pipeline.delivery.frame_sources import source_names
+from barnabas.pipeline.streams.kernel_frames import BUCKETS_PROPERTY
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
 from compat_tests.pipeline.killed_job import read_committed
@@ -510,6 +512,62 @@ def test_processor_that_raises_ends_the_app_and_names_the_key(app, records, topi
     message = r"Numbered\.process raised ValueError for key b'k2': bad"
     with pytest.raises(ks.StreamFailedError, match=message), failing:
         failing.wait(90)
+
+
+def flushing() -> ks.Processor:
+    class Flushing:  # Spark's workers cannot import the test's module
+        """Collects the values of a key, and sends them by the wall clock."""
+
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> None:
+            context.store("values").setdefault(record.key, []).append(record.value)
+
+        def punctuate_wall_clock(self, time_ms: int, context: ks.ProcessContext) -> list[ks.Record]:
+            values = context.store("values")
+            found = [ks.Record(key, f"{' '.join(each)} {time_ms}") for key, each in values.items()]
+            values.clear()
+            return found
+
+    return Flushing()
+
+
+@pytest.fixture
+def few_buckets(engine) -> Iterator[None]:
+    engine.session.conf.set(BUCKETS_PROPERTY, "4")
+    yield
+    engine.session.conf.unset(BUCKETS_PROPERTY)
+
+
+@pytest.mark.usefixtures("few_buckets")
+def test_processor_is_called_by_the_wall_clock_of_a_quiet_topic(app, records, topics) -> None:
+    source, target = topics.create("in", partitions=2), topics.create("out")
+    name = f"{source}-flushed"
+
+    def described(wall_clock_every: str) -> ks.App:
+        found = app(name)
+        stream = found.topic(source, key=ks.String(), value=ks.String())
+        flushed = stream.process(flushing(), state="values", wall_clock_every=wall_clock_every)
+        # The query's sources are compared with those of its state.
+        assert source_names(flushed.frame) == [f"kafka {source}", "barnabas-clock"]
+        found.write(flushed, target)
+        return found
+
+    def flushed() -> dict[bytes, list[str]]:
+        return {each.key(): each.value().decode().split() for each in records.all(target)}
+
+    started_ms = time.time() * 1000
+    records.send(source, ("a", "1", 1_000), ("b", "2", 2_000))
+    records.send(source, ("c", "3", 3_000), partition=1)
+    with described("1 second"):
+        eventually(lambda: flushed().keys() == {b"a", b"b", b"c"})
+    for message in records.all(target):
+        *_, time_ms = message.value().decode().split()
+        assert started_ms < int(time_ms) <= time.time() * 1000
+        assert message.timestamp()[1] == int(time_ms)
+    # The state and the clock continue, with another period as well.
+    records.send(source, ("a", "4", 4_000))
+    with described("700 milliseconds"):
+        eventually(lambda: flushed()[b"a"][:-1] == ["4"])
+    assert len(records.all(target)) == 4
 
 
 def test_positions_of_idle_partitions_are_renewed(app, records, topics, monkeypatch) -> None:

@@ -225,9 +225,18 @@ def clicks_of(bootstrap: str) -> dict[str, int]:
 
 
 def test_driver_example_runs_without_kafka(engine) -> None:
-    code = example("ks.TestDriver(describe)")
+    run_with_driver("upper(name)", engine.session)
+
+
+def test_example_of_the_wall_clock_runs_without_kafka(engine) -> None:
+    run_with_driver("class Collect:", engine.session)
+
+
+def run_with_driver(part: str, session: Any) -> None:
+    code = example(part)
+    assert "TestDriver(describe)" in code
     driver = code.replace("TestDriver(describe)", "TestDriver(describe, session=session)")
-    exec(driver, {"ks": streams, "session": engine.session})
+    exec(driver, {"ks": streams, "session": session})
 
 
 def test_example_of_tables_and_processors_runs_without_kafka(engine) -> None:

@@ -247,14 +247,77 @@ def test_processor_keeps_its_state_and_is_called_by_stream_time(engine) -> None:
         ]
 
 
+def waiting() -> ks.Processor:
+    class Waiting:  # Spark's workers cannot import the test's module
+        """Counts the records of a key, and sends the counts by both times."""
+
+        def process(self, record: ks.Record, context: ks.ProcessContext) -> None:
+            counts = context.store("counts")
+            counts[record.key] = counts.get(record.key, 0) + 1
+
+        def punctuate(self, context: ks.ProcessContext) -> list[ks.Record]:
+            return self.counts("stream", context)
+
+        def punctuate_wall_clock(self, time_ms: int, context: ks.ProcessContext) -> list[ks.Record]:
+            found = self.counts(f"clock {time_ms}", context)
+            context.store("counts").clear()
+            return found
+
+        def counts(self, name: str, context: ks.ProcessContext) -> list[ks.Record]:
+            counts = context.store("counts").items()
+            return [ks.Record(key, f"{name} {count}") for key, count in sorted(counts)]
+
+    return Waiting()
+
+
+def test_processor_is_called_by_the_wall_clock_while_no_records_arrive(engine) -> None:
+    def describe(app: ks.App) -> None:
+        stream = app.topic("in", key=ks.String(), value=ks.String())
+        each = {"state": "waiting", "wall_clock_every": "10 seconds"}
+        app.write(stream.process(waiting(), **each), "out")
+        both = stream.select_key("key || '2'").process(waiting(), every="1 second", **each)
+        app.write(both, "out-of-both")
+
+    text = {"key": ks.String(), "value": ks.String()}
+    with ks.TestDriver(describe, session=engine.session, wall_clock=1_000) as driver:
+        driver.pipe("in", ("a", "1", 70), ("b", "2", 80), ("a", "3", 60))
+        driver.pipe("in", ("c", "4", 500), partition=1)
+        assert driver.read("out", **text) == []
+        driver.advance_wall_clock("8999 milliseconds")
+        assert driver.read("out", **text) == []
+        driver.advance_wall_clock("1 millisecond")
+        found = driver.read("out", **text)
+        assert sorted(found, key=lambda each: each.key) == [
+            ks.TestRecord("a", "clock 10000 2", 10_000),
+            ks.TestRecord("b", "clock 10000 1", 10_000),
+            ks.TestRecord("c", "clock 10000 1", 10_000),
+        ]
+        # Several times that passed are one call, behind the records that came before.
+        driver.pipe("in", ("b", "5", 90))
+        driver.advance_wall_clock("35 seconds")
+        assert driver.read("out", **text) == [ks.TestRecord("b", "clock 45000 1", 45_000)]
+        # Both kinds of punctuation, side by side.
+        assert {each.value.split()[0] for each in driver.read("out-of-both", **text)} == {
+            "stream",
+            "clock",
+        }
+        assert driver.table("out-of-both", **text)["b2"] == "clock 45000 1"
+
+
 def test_processor_that_needs_punctuate_and_lacks_it_is_refused(engine) -> None:
     class Silent:
         def process(self, record: ks.Record, context: ks.ProcessContext) -> None: ...
+
+        def punctuate_wall_clock(self, time_ms: int, context: ks.ProcessContext) -> None: ...
 
     def describe(app: ks.App) -> None:
         stream = app.topic("in")
         with pytest.raises(ks.OperatorError, match="needs a method punctuate"):
             stream.process(Silent(), state="silent", every="1 second")
+        with pytest.raises(ks.OperatorError, match="needs a method punctuate_wall_clock"):
+            stream.process(waiting().process, state="silent", wall_clock_every="1 second")
+        with pytest.raises(ks.OperatorError, match="shorter than a millisecond"):
+            stream.process(Silent(), state="silent", wall_clock_every="0 seconds")
         with pytest.raises(ks.OperatorError, match="behind another operator with state"):
             stream.group_by_key().count().to_stream().process(Silent(), state="silent")
         app.write(stream, "out")

@@ -1,5 +1,6 @@
 """Kernels in Spark: rows in buckets, states that survive a restart, results written by epochs."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -70,6 +71,13 @@ class Buckets:
         ]
         frame = pa.Table.from_batches(placed).to_pandas()
         return [row for group in frame.groupby("bucket") for row in self.step(*group)]
+
+    def tick(self, time_ms: int) -> list[Row]:
+        """Let the wall clock reach a time, in all buckets."""
+        import pyarrow as pa
+
+        frame = pa.Table.from_batches(batches([Row(None, None, time_ms, Side.CLOCK)])).to_pandas()
+        return [row for number in range(self.plan.buckets) for row in self.step(number, frame)]
 
     def step(self, bucket: int, frame: Any) -> Iterator[Row]:
         from barnabas.pipeline.streams.kernels import bucket_rows, bucket_tasks
@@ -156,6 +164,59 @@ def test_time_of_a_partition_writes_states_that_it_changes_only() -> None:
     assert ticking.states[place].content == first
     ticking.run([Row(key(2), b"v", 12, offset=2)])
     assert ticking.states[place].content != first
+
+
+def test_wall_clock_makes_no_states_and_writes_those_that_it_changes_only() -> None:
+    class Flushed:
+        def process(self, row: Row, context: Any) -> list[Row]:
+            context.store("held")[row.key] = True
+            return []
+
+        def punctuate_wall_clock(self, row: Row, context: Any) -> list[Row]:
+            held = context.store("held")
+            found = [row._replace(key=name, value=b"") for name in held]
+            held.clear()
+            return found
+
+    buckets = Buckets(plan_of(Process(Flushed(), "held")))
+    buckets.run([Row(key(1), b"v", 5)])
+    first = buckets.states[bucket_number(key(1))].content
+    assert [(each.key, each.timestamp_ms) for each in buckets.tick(70)] == [(key(1), 70)]
+    second = buckets.states[bucket_number(key(1))].content
+    assert first != second
+    assert buckets.tick(80) == []
+    assert buckets.states[bucket_number(key(1))].content is second
+    assert sum(state.exists for state in buckets.states.values()) == 1
+
+
+def test_clock_source_has_a_row_when_a_multiple_is_reached(monkeypatch) -> None:
+    from barnabas.pipeline.streams import clock_source
+
+    times = iter([5, 9, 12, 18, 45, 44, 51])
+    monkeypatch.setattr(clock_source, "_now_ms", lambda: next(times))
+    reader = clock_source.ClockReader(10)
+    first = reader.initialOffset()
+    offsets = [first, *(reader.latestOffset() for _ in range(6))]
+    assert [each["time_ms"] for each in offsets] == [5, 5, 12, 12, 45, 45, 51]
+
+    def read(start: dict[str, int], end: dict[str, int]) -> list[tuple[int]]:
+        return [row for part in reader.partitions(start, end) for row in reader.read(part)]
+
+    found = [read(start, end) for start, end in itertools.pairwise(offsets)]
+    assert found == [[], [(12,)], [], [(45,)], [], [(51,)]]
+
+
+def test_clock_source_that_starts_again_has_a_row_for_the_times_that_it_missed(
+    monkeypatch,
+) -> None:
+    from barnabas.pipeline.streams import clock_source
+
+    times = iter([18, 47, 48])
+    monkeypatch.setattr(clock_source, "_now_ms", lambda: next(times))
+    for committed, due in [(12, []), (12, [47]), (51, [])]:  # the last clock was ahead
+        reader = clock_source.ClockReader(10)
+        parts = reader.partitions({"time_ms": committed}, reader.latestOffset())
+        assert [part.value for part in parts] == due
 
 
 def bucket_number(name: bytes) -> int:

@@ -375,7 +375,39 @@ public class StreamsPeer {
         }
     }
 
+    /** Forwards the number of records of each key since the last point of the wall clock. */
+    static class Silence implements Processor<String, String, String, String> {
+        private KeyValueStore<String, Long> counts;
+
+        @Override
+        public void init(ProcessorContext<String, String> context) {
+            counts = context.getStateStore("counts");
+            context.schedule(SIZE, PunctuationType.WALL_CLOCK_TIME, time -> {
+                List<KeyValue<String, Long>> found = new ArrayList<>();
+                try (var all = counts.all()) {
+                    all.forEachRemaining(found::add);
+                }
+                for (var each : found) {
+                    context.forward(new Record<>(each.key, String.valueOf(each.value), time));
+                    counts.delete(each.key);
+                }
+            });
+        }
+
+        @Override
+        public void process(Record<String, String> record) {
+            if (record.key() != null) {
+                Long before = counts.get(record.key());
+                counts.put(record.key(), (before == null ? 0 : before) + 1);
+            }
+        }
+    }
+
     static void processors() {
+        TOPOLOGIES.put("wall-clock", (b, out) -> {
+            b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("counts"), TEXT, LONG));
+            out.add(stream(b, "left").process(Silence::new, "counts"));
+        });
         TOPOLOGIES.put("punctuation", (b, out) -> out.add(stream(b, "left").process(Clock::new)));
         TOPOLOGIES.put("dedupe", (b, out) -> {
             b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("seen"), TEXT, LONG));
@@ -412,12 +444,19 @@ public class StreamsPeer {
         ArrayNode outputs = NODES.arrayNode();
         try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(properties), properties, Instant.EPOCH)) {
             Map<String, TestInputTopic<String, String>> topics = new LinkedHashMap<>();
+            long clock = 0;
             for (JsonNode record : records) {
                 String topic = record.get(0).textValue();
-                topics.computeIfAbsent(topic,
-                    name -> driver.createInputTopic(name, new StringSerializer(), new StringSerializer()))
-                    .pipeInput(new TestRecord<>(record.get(1).textValue(), record.get(2).textValue(),
-                        Instant.ofEpochMilli(record.get(3).longValue())));
+                long time = record.get(3).longValue();
+                if (topic.equals("clock")) {
+                    driver.advanceWallClockTime(Duration.ofMillis(time - clock));
+                    clock = time;
+                } else {
+                    topics.computeIfAbsent(topic,
+                        name -> driver.createInputTopic(name, new StringSerializer(), new StringSerializer()))
+                        .pipeInput(new TestRecord<>(record.get(1).textValue(), record.get(2).textValue(),
+                            Instant.ofEpochMilli(time)));
+                }
                 outputs.add(output.records.deepCopy());
                 output.records.removeAll();
             }

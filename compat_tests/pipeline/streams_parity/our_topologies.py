@@ -6,7 +6,7 @@ through each of them before the next. Values are texts, as on Kafka's side.
 """
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -46,7 +46,7 @@ from barnabas.pipeline.streams.kernels.table_kernels import (
     TableSource,
 )
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
-from barnabas.pipeline.streams.kernels.user_kernels import Process, ProcessContext
+from barnabas.pipeline.streams.kernels.user_kernels import Process, ProcessContext, is_due
 
 SIZE_MS, ADVANCE_MS, GRACE_MS, GAP_MS = 100, 40, 30, 50
 
@@ -67,7 +67,7 @@ class Buckets:
         stamped = in_stream_order(rows, self._kernel.first, self._kernel.timed)
         found: Rows = []
         for number, state in enumerate(self._states):
-            mine = [row for row in stamped if self._bucket(row) == number]
+            mine = [row for row in stamped if row.side is Side.CLOCK or self._bucket(row) == number]
             if len(self._states) > 1:
                 mine = in_stream_order([*mine, *_times(stamped)], self._kernel.first)
             found += in_sequence(self._kernel.step(mine, state))
@@ -80,7 +80,7 @@ class Buckets:
 def _times(stamped: Sequence[Row]) -> Rows:
     """Return a row for the stream time that each partition has at the end of a batch."""
     times: dict[int, int] = {}
-    for row in stamped:
+    for row in (each for each in stamped if each.side is not Side.CLOCK):
         times[row.partition] = max(times.get(row.partition, -1), row.stream_time_ms)
     return [
         Row(None, None, time_ms, Side.TIME, partition, stream_time_ms=time_ms)
@@ -140,13 +140,25 @@ class Topology:
     relations: Mapping[int, Relation] = EXACT
     has_times: bool = True
     """False when the time of a result depends on the order of rows of equal time."""
+    has_clock: bool = False
+    """True when each batch ends with a step of the wall clock."""
 
     def run(self, batches: Iterable[Sequence[Row]], buckets: int) -> Rows:
         """Return the outputs of all batches."""
         run, found = Run(buckets), list[Row]()
-        for batch in batches:
+        for batch in _due(batches) if self.has_clock else batches:
             found += self.flow(run, list(batch))
         return found
+
+
+def _due(batches: Iterable[Sequence[Row]]) -> Iterator[Rows]:
+    """Yield batches with the steps of the clock at which a processor is called, as an app has."""
+    before_ms = 0
+    for batch in batches:
+        *rows, step = batch
+        assert step.side is Side.CLOCK
+        yield [*rows, step] if is_due(before_ms, step.timestamp_ms, SIZE_MS) else rows
+        before_ms = step.timestamp_ms
 
 
 def head(value: str) -> str:
@@ -337,6 +349,25 @@ class Clock:
         yield row._replace(key=b"clock", value=str(count), timestamp_ms=context.stream_time_ms)
 
 
+class Silence:
+    """Counts the rows of each key between two points of the wall clock."""
+
+    def process(self, row: Row, context: ProcessContext) -> Iterable[Row]:
+        if row.key is not None:
+            counts = context.store("counts")
+            counts[row.key] = counts.get(row.key, 0) + 1
+        return ()
+
+    def punctuate(self, row: Row, context: ProcessContext) -> Iterable[Row]:
+        return ()
+
+    def punctuate_wall_clock(self, row: Row, context: ProcessContext) -> Iterable[Row]:
+        counts = context.store("counts")
+        found = [row._replace(key=key, value=str(count)) for key, count in counts.items()]
+        counts.clear()
+        return found
+
+
 TUMBLING: Final = TimeWindows(SIZE_MS, SIZE_MS, GRACE_MS)
 HOPPING: Final = TimeWindows(SIZE_MS, ADVANCE_MS, GRACE_MS)
 SESSION_COUNT: Final = SessionWindowAggregate(GAP_MS, counting(), added, GRACE_MS)
@@ -416,6 +447,7 @@ TOPOLOGIES: dict[str, Topology] = {
     "punctuation": windowed(
         Process(Clock(), "clock", every_ms=SIZE_MS), partitions=1, relations={1: Relation.EQUAL}
     ),
+    "wall-clock": attrs.evolve(windowed(Process(Silence(), "silence")), has_clock=True),
     "join-then-count": Topology(
         joined_count, sides=2, partitions=1, first=Side.RIGHT, has_times=False
     ),

@@ -14,6 +14,7 @@ NULL_VALUES = 0.2
 LATE = 0.25
 LATE_MS = 180
 STEP_MS = 25
+CLOCK_STEP_MS = 250
 
 
 @attrs.frozen
@@ -57,6 +58,17 @@ def case(seed: int, *, sides: int, partitions: int) -> Case:
             )
         batches.append(batch)
     return Case(seed, batches)
+
+
+def with_clock(found: Case) -> Case:
+    """Return a case in which the wall clock has taken a step at the end of each batch."""
+    draw = random.Random(found.seed)
+    clock_ms = 0
+    batches: list[Sequence[Row]] = []
+    for batch in found.batches:
+        clock_ms += draw.randint(0, CLOCK_STEP_MS)
+        batches.append([*batch, Row(None, None, clock_ms, Side.CLOCK)])
+    return Case(found.seed, batches)
 
 
 def value(draw: random.Random) -> str | None:

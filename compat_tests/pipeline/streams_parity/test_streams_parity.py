@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, in_stream_order
+from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, in_stream_order
 from compat_tests import jars
 from compat_tests.pipeline.streams_parity.our_topologies import TOPOLOGIES, Relation, Topology
-from compat_tests.pipeline.streams_parity.stream_cases import Case, cases
+from compat_tests.pipeline.streams_parity.stream_cases import Case, cases, with_clock
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
 EXAMPLES = int(os.environ.get("BARNABAS_STREAMS_EXAMPLES", "25"))
 SEED = int(os.environ.get("BARNABAS_STREAMS_SEED", "1"))
-TOPICS = ("left", "right")
+TOPICS = {Side.LEFT: "left", Side.RIGHT: "right", Side.CLOCK: "clock"}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def taken(topology: Topology, case: Case, partition: int) -> list[Input]:
         )
         for batch in case.batches
         for row in in_stream_order(batch, topology.first, topology.timed)
-        if row.partition == partition
+        if row.partition == partition or row.side is Side.CLOCK
     ]
 
 
@@ -85,6 +85,8 @@ def agree(relation: Relation, ours: Facts, theirs: Facts) -> bool:
 def test_topology_emits_what_kafka_streams_emits(peer: StreamsPeer, name: str) -> None:
     topology = TOPOLOGIES[name]
     found = list(cases(SEED, EXAMPLES, sides=topology.sides, partitions=topology.partitions))
+    if topology.has_clock:
+        found = [with_clock(each) for each in found]
     partitions = range(topology.partitions)
     inputs = [taken(topology, case, partition) for case in found for partition in partitions]
     theirs = iter(peer.run(name, inputs))

@@ -74,6 +74,22 @@ def test_processor_is_called_at_points_of_stream_time_also_without_a_record_of_i
     assert run(process, [time], state) == []
 
 
+def test_processor_is_called_with_the_time_of_the_wall_clock() -> None:
+    class Late(Visits):
+        def punctuate_wall_clock(self, time_ms: int, context: ProcessContext) -> list[Record]:
+            visits = context.store("visits")
+            return [
+                Record("a", {"at": time_ms, "visits": visits["a"]}),
+                Record("b", None, context.stream_time),
+            ]
+
+    state, process = BucketState(), kernel(Late())
+    run(process, [row(b"a", 1, 5)], state)
+    found = run(process, [Row(None, None, 60_000, Side.CLOCK)], state)
+    assert shown(found) == [(b"a", {"at": 60_000, "visits": 1}, 60_000), (b"b", None, 5)]
+    assert {each.side for each in found} == {Side.LEFT}
+
+
 def test_processor_of_bytes_gets_and_returns_bytes() -> None:
     class Reverse:
         def process(self, record: Record, context: ProcessContext) -> list[Record]:

@@ -88,17 +88,30 @@ def chained(*kernels: RowKernel | None) -> AnyKernel:
     return found[0] if len(found) == 1 else Chain([cast("Kernel", each) for each in found])
 
 
-def kernel_rows(rows: DataFrame, kernel: AnyKernel, *, partitions: int | None = None) -> DataFrame:
+def kernel_rows(
+    rows: DataFrame,
+    kernel: AnyKernel,
+    *,
+    partitions: int | None = None,
+    clock: DataFrame | None = None,
+) -> DataFrame:
     """Return the outputs of a kernel as rows of the next kernel, which shuffles them by key."""
     buckets = int(rows.sparkSession.conf.get(BUCKETS_PROPERTY, str(BUCKETS)))
-    return bucketed(rows, cast("Kernel", kernel), buckets=buckets, partitions=partitions)
+    return bucketed(
+        rows, cast("Kernel", kernel), buckets=buckets, partitions=partitions, clock=clock
+    )
 
 
 def kernel_output(
-    rows: DataFrame, kernel: AnyKernel, key: DataType, *, partitions: int | None = None
+    rows: DataFrame,
+    kernel: AnyKernel,
+    key: DataType,
+    *,
+    partitions: int | None = None,
+    clock: DataFrame | None = None,
 ) -> DataFrame:
     """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window."""
-    outputs = kernel_rows(rows, kernel, partitions=partitions)
+    outputs = kernel_rows(rows, kernel, partitions=partitions, clock=clock)
     col, to_time = functions().col, functions().timestamp_millis
     serde = key_serde(key)
     window = functions().struct(

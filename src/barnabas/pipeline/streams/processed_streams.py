@@ -1,4 +1,4 @@
-"""Processors of users: records in, records out, with state and with points of stream time.
+"""Processors of users: records in, records out, with state and with points of time.
 
 A processor sees keys and values as Python's values. It runs as a kernel: its stores are part of the
 state of a bucket of keys.
@@ -27,6 +27,7 @@ from barnabas.pipeline.streams.serdes import Column, DataType, functions
 from barnabas.pipeline.streams.stream_columns import HEADERS, KEY, TIMESTAMP, VALUE
 from barnabas.pipeline.streams.user_functions import called
 from barnabas.pipeline.streams.views.live_view import Codec
+from barnabas.pipeline.streams.wall_clock import ticks
 
 _BINARY: Final = "binary"
 
@@ -38,7 +39,7 @@ class Record:
     key: Any
     value: Any
     timestamp: int | None = None
-    """Milliseconds since 1970. None in a result: the time of the record, or stream time."""
+    """Milliseconds since 1970. None in a result: the time of the record, or of the punctuation."""
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
@@ -82,13 +83,18 @@ def processed(
     key: DataType,
     value: DataType,
     has_new_keys: bool,
+    wall_clock_ms: int | None = None,
 ) -> DataFrame:
-    """Return the results of a kernel that `kernel_of` made, with keys and values of these types."""
+    """Return the results of a kernel that `kernel_of` made, with keys and values of these types.
+
+    With `wall_clock_ms`, the kernel takes the wall clock each time that a multiple is reached.
+    """
     col = functions().col
     is_binary = frame.schema[VALUE].dataType.typeName() == _BINARY
     rows = kernel_input(frame, col(VALUE) if is_binary else packed({"v": col(VALUE)}))
     partitions = PARTITIONS if has_new_keys else None
-    outputs = kernel_output(rows, process, key, partitions=partitions)
+    clock = None if wall_clock_ms is None else ticks(frame.sparkSession, wall_clock_ms)
+    outputs = kernel_output(rows, process, key, partitions=partitions, clock=clock)
     return outputs.select(KEY, _value(value).alias(VALUE), TIMESTAMP, HEADERS)
 
 
@@ -143,6 +149,11 @@ class RecordProcessor:
         punctuate = getattr(self.processor, "punctuate")  # noqa: B009 - it is optional
         timed = row._replace(timestamp_ms=context.stream_time_ms)
         return self._run(punctuate, timed, ProcessContext(context))
+
+    def punctuate_wall_clock(self, row: Row, context: user_kernels.ProcessContext) -> Iterable[Row]:
+        """Return the results of a point of the wall clock. Raises TaskFailureError."""
+        punctuate = getattr(self.processor, "punctuate_wall_clock")  # noqa: B009 - it is optional
+        return self._run(punctuate, row, row.timestamp_ms, ProcessContext(context))
 
     def _run(self, function: Callable[..., Any], row: Row, *arguments: Any) -> list[Row]:
         def run() -> list[Row]:

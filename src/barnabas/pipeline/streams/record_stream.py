@@ -227,6 +227,7 @@ class Stream:
         state: str,
         version: int = 1,
         every: Duration | None = None,
+        wall_clock_every: Duration | None = None,
         returns: str | None = None,
         key_returns: str | None = None,
     ) -> "Stream":
@@ -234,13 +235,17 @@ class Stream:
 
         `processor.process(record, context)` returns the results of a record. With `every`,
         `processor.punctuate(context)` is called at points of stream time, and returns results, too.
+        With `wall_clock_every`, `processor.punctuate_wall_clock(time_ms, context)` is called when
+        the wall clock reaches a multiple of that time, also while no records arrive.
         `state` and `version` name the state: another name or version is refused, so change the
         version when the stores get another meaning. `returns` and `key_returns` are the types (DDL)
         of values and keys of the results, by default those of the stream.
         """
         check_first("process", self.output_mode)
-        if every is not None and not hasattr(processor, "punctuate"):
-            raise OperatorError(f"process(every=) needs a method punctuate of {processor!r}")
+        every_ms = _period(processor, "every", every, "punctuate")
+        wall_clock_ms = _period(
+            processor, "wall_clock_every", wall_clock_every, "punctuate_wall_clock"
+        )
         frame = visible(self.frame)
         key, value = (
             frame.schema[name].dataType if kind is None else spark_type(kind)
@@ -253,9 +258,16 @@ class Stream:
             value=value,
             state=state,
             version=version,
-            every_ms=None if every is None else duration_ms(every),
+            every_ms=every_ms,
         )
-        found = processed(frame, kernel, key=key, value=value, has_new_keys=self.has_new_keys)
+        found = processed(
+            frame,
+            kernel,
+            key=key,
+            value=value,
+            has_new_keys=self.has_new_keys,
+            wall_clock_ms=wall_clock_ms,
+        )
         return Stream(found, self.inputs, "append", has_new_keys=True)
 
     def join_table(
@@ -329,3 +341,15 @@ class Stream:
             columns = columns | {KEPT: functions().col(KEPT) & has_element}
         kept = [columns.get(name, functions().col(name)).alias(name) for name in self.frame.columns]
         return self._with(frame.select(*kept))
+
+
+def _period(processor: Processor, name: str, every: Duration | None, method: str) -> int | None:
+    """Return the milliseconds between two calls of a processor's method. Raises OperatorError."""
+    if every is None:
+        return None
+    if not hasattr(processor, method):
+        raise OperatorError(f"process({name}=) needs a method {method} of {processor!r}")
+    found = duration_ms(every)
+    if found < 1:
+        raise OperatorError(f"process({name}={every!r}) is shorter than a millisecond")
+    return found

@@ -25,7 +25,8 @@ from barnabas.pipeline.streams.stream_app import App
 from barnabas.pipeline.streams.stream_columns import KEPT, PLACE
 from barnabas.pipeline.streams.topic_reading import HEADERS_TYPE, TopicInput
 from barnabas.pipeline.streams.views.view_keys import ViewKeys
-from barnabas.pipeline.streams.window_specs import Window
+from barnabas.pipeline.streams.wall_clock import BEFORE_MS, TEST_CLOCK, TIME_MS
+from barnabas.pipeline.streams.window_specs import Duration, Window, duration_ms
 
 _COLUMNS: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
@@ -63,13 +64,20 @@ class TestDriver:
             assert driver.read("clicks-by-user", key=String(), value=Long()) == [...]
 
     Records that are piped before a read are one micro-batch. `session` is a Spark session of the
-    caller; without it the driver starts one, which takes seconds, so tests share a session.
+    caller; without it the driver starts one, which takes seconds, so tests share a session. The
+    wall clock of processors is at `wall_clock`, in milliseconds since 1970, until
+    `advance_wall_clock` moves it.
     """
 
     __test__: ClassVar[bool] = False
 
     def __init__(
-        self, describe: Callable[[App], object], *, session: SparkSession | None = None, **app: Any
+        self,
+        describe: Callable[[App], object],
+        *,
+        session: SparkSession | None = None,
+        wall_clock: int = 0,
+        **app: Any,
     ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="barnabas-streams-test-"))
         options: dict[str, Any] = {"state": self._directory / "state", **app}
@@ -81,11 +89,13 @@ class TestDriver:
         self._waiting: dict[str, list[dict[str, Any]]] = {}
         self._offsets: dict[tuple[str, int], int] = {}
         self._batches = 0
+        self._clock_ms = wall_clock
+        self._settings = {**_SETTINGS, TEST_CLOCK: str(self._directory / "clock")}
         self._writers: list[tuple[DataFrame, Any]] = []
         self._written: dict[str, list[dict[str, Any]]] = {}
         self._read: dict[str, int] = {}
         try:
-            with _settings(self._app.spark):
+            with _set(self._app.spark, self._settings):
                 describe(self._app)
                 self._writers = [self._writer(*each) for each in self._app.frames().items()]
         except BaseException:
@@ -140,13 +150,23 @@ class TestDriver:
         for topic, rows in self._waiting.items():
             _write_file(self._app.inputs_of(topic), self._batches, rows)
         self._waiting.clear()
-        queries = self._started()
-        try:
-            for query in queries:
-                query.awaitTermination()
-        finally:
-            for query in queries:
-                query.stop()
+        self._run_batch()
+
+    def advance_wall_clock(self, duration: Duration) -> None:
+        """Advance the wall clock, behind the records that were piped before.
+
+        A processor whose time has come is called once, also when several of its times have passed:
+        `advanceWallClockTime` of Kafka Streams. Raises StreamingQueryException of Spark when a
+        query fails, ValueError.
+        """
+        self.process()
+        self._batches += 1
+        step = {BEFORE_MS: self._clock_ms, TIME_MS: self._clock_ms + duration_ms(duration)}
+        self._clock_ms = step[TIME_MS]
+        clock = self._directory / "clock"
+        if clock.exists():  # a processor takes it
+            _write_file(clock, self._batches, [step])
+            self._run_batch()
 
     def read(
         self,
@@ -192,9 +212,18 @@ class TestDriver:
                 found[name] = record.value
         return found
 
+    def _run_batch(self) -> None:
+        queries = self._started()
+        try:
+            for query in queries:
+                query.awaitTermination()
+        finally:
+            for query in queries:
+                query.stop()
+
     def _started(self) -> list[Any]:
         """Start all queries; each ends behind the records that are there."""
-        with _settings(self._app.spark):
+        with _set(self._app.spark, self._settings):
             return [_start(rows, writer) for rows, writer in self._writers]
 
     def _writer(self, name: str, found: tuple[DataFrame, str | None]) -> tuple[DataFrame, Any]:
@@ -254,11 +283,11 @@ class _DriverApp(App):
 
 
 @contextlib.contextmanager
-def _settings(session: SparkSession) -> Generator[None]:
+def _set(session: SparkSession, settings: Mapping[str, str]) -> Generator[None]:
     """Set the driver's properties of Spark for a while."""
-    before = {name: session.conf.get(name, None) for name in _SETTINGS}
+    before = {name: session.conf.get(name, None) for name in settings}
     try:
-        for name, setting in _SETTINGS.items():
+        for name, setting in settings.items():
             session.conf.set(name, setting)
         yield
     finally:

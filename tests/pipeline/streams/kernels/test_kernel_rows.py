@@ -108,3 +108,11 @@ def test_own_list_is_a_copy() -> None:
     copied = own(value)
     copied[0]["a"].append(2)
     assert value == [{"a": [1]}]
+
+
+def test_wall_clock_comes_behind_all_rows_and_times() -> None:
+    clock = Row(None, None, 1, Side.CLOCK)
+    time = Row(None, None, 90, Side.TIME, stream_time_ms=90)
+    found = in_stream_order([clock, time, Row(b"k", 1, 80), Row(b"k", 2, 70, offset=1)])
+    assert [row.side for row in found] == [Side.LEFT, Side.LEFT, Side.TIME, Side.CLOCK]
+    assert [row.stream_time_ms for row in found[:3]] == [80, 80, 90]

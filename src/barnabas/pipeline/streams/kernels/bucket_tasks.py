@@ -96,7 +96,7 @@ def step(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
 def _stepped(plan: BucketPlan, frames: Iterable[Any], state: Any) -> Iterator[Any]:
     rows = [row for frame in frames for row in _rows(frame)]
     ordered = in_stream_order(rows, plan.kernel.first, plan.kernel.timed)
-    is_only_time = all(row.side is Side.TIME for row in ordered)
+    is_only_time = all(row.side.is_time for row in ordered)
     if is_only_time and not state.exists:
         return
     signature = plan.signature

@@ -13,6 +13,7 @@ from barnabas.pipeline.streams.kernels import bucket_tasks
 from barnabas.pipeline.streams.kernels.bucket_rows import COLUMNS, SCHEMA
 from barnabas.pipeline.streams.kernels.bucket_tasks import BucketPlan
 from barnabas.pipeline.streams.kernels.kernel_protocol import Kernel
+from barnabas.pipeline.streams.kernels.kernel_rows import Side
 
 BUCKETS: Final = 256
 OUTPUT_MODE: Final = "append"
@@ -26,6 +27,7 @@ def bucketed(
     buckets: int = BUCKETS,
     key: str = "key",
     partitions: int | None = None,
+    clock: DataFrame | None = None,
 ) -> DataFrame:
     """Return the outputs of a kernel, with the columns of `bucket_rows.COLUMNS`.
 
@@ -33,7 +35,8 @@ def bucketed(
     has it. The other columns have defaults. For two inputs, it is the union of both with their
     `side`. The column `key` (another name for a global table) chooses the bucket. With
     `partitions`, the partition of a row is that of its key among this number, as in a repartition
-    topic: needed for kernels with time when the key of rows was changed.
+    topic: needed for kernels with time when the key of rows was changed. Each row of `clock` is a
+    time of the wall clock, `time_ms`, which all buckets with a state take.
 
     The number of buckets and of partitions is fixed with the first state. The query runs in output
     mode "append". Raises ValueError when a column or a number is wrong.
@@ -47,6 +50,8 @@ def bucketed(
         return bucket_tasks.step(plan, frames, state)
 
     placed = map_in_workers(_with_defaults(frame, key), place, f"{SCHEMA}, `bucket` int")
+    if clock is not None:
+        placed = placed.union(_in_all_buckets(clock, buckets))
     return placed.groupBy("bucket").applyInPandasWithState(
         step, SCHEMA, "`state` binary", OUTPUT_MODE, "NoTimeout"
     )
@@ -58,6 +63,16 @@ def completed(frame: DataFrame) -> DataFrame:
     Raises ValueError when the frame has no time.
     """
     return frame.select(*_typed(frame))
+
+
+def _in_all_buckets(clock: DataFrame, buckets: int) -> DataFrame:
+    functions = pyspark("sql.functions")
+    rows = clock.select(
+        functions.col("time_ms").alias("timestamp_ms"),
+        functions.lit(int(Side.CLOCK)).alias("side"),
+    )
+    numbers = functions.sequence(functions.lit(0), functions.lit(buckets - 1))
+    return rows.select(*_typed(rows), functions.explode(numbers).alias("bucket"))
 
 
 def _with_defaults(frame: DataFrame, key: str) -> DataFrame:

@@ -52,7 +52,8 @@ class Kernel(Protocol):
 class RowKernel:
     """A kernel that takes one row at a time; the base of the kernels of this package.
 
-    Subclasses override `on_row`, and `on_time` with `acts_on_time` where time yields output.
+    Subclasses override `on_row`, and `on_time` with `acts_on_time` where stream time yields output.
+    Those that take the wall clock override `on_clock`.
     """
 
     name: ClassVar[str]
@@ -75,6 +76,9 @@ class RowKernel:
     def step(self, rows: Sequence[Row], state: BucketState) -> Iterator[Row]:
         """Take rows in the order of `in_stream_order`; yield output rows, change the state."""
         for row in rows:
+            if row.side is Side.CLOCK:
+                yield from self._on_clock(row, state)
+                continue
             task = state.task(0 if self.has_one_task else row.partition)
             if row.side is Side.TIME:
                 task.observe(row)
@@ -93,3 +97,12 @@ class RowKernel:
     def on_time(self, row: Row, task: TaskState) -> Iterator[Row]:
         """Yield what becomes due at the task's stream time."""
         yield from ()
+
+    def on_clock(self, row: Row, task: TaskState) -> Iterator[Row]:
+        """Yield what becomes due at the time of the wall clock, which is the row's timestamp."""
+        yield from ()
+
+    def _on_clock(self, row: Row, state: BucketState) -> Iterator[Row]:
+        for partition, task in sorted(state.tasks.items()):
+            here = row._replace(partition=partition, stream_time_ms=task.time_ms)
+            yield from self.on_clock(here, task)

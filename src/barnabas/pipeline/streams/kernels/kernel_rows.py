@@ -29,6 +29,7 @@ _WINDOW: Final = struct.Struct(">qq")
 
 UNKNOWN_MS: Final = -1
 """No time, as a timestamp."""
+_BEHIND_ALL_MS: Final = 2**63 - 1
 
 
 class Side(enum.IntEnum):
@@ -40,6 +41,13 @@ class Side(enum.IntEnum):
     """The table of a stream-table join, or the right table or stream."""
     TIME = 2
     """No record: the stream time of a partition has reached the row's timestamp."""
+    CLOCK = 3
+    """No record: the wall clock has reached the row's timestamp."""
+
+    @property
+    def is_time(self) -> bool:
+        """True when a row of this side is a time, not a record."""
+        return self in (Side.TIME, Side.CLOCK)
 
 
 class Timed(enum.Enum):
@@ -113,14 +121,14 @@ def in_stream_order(
 
     At the same stream time, rows of the side `first` come first, then outputs of another kernel in
     their order, then rows of lower partitions; times come last. Rows that `timed` does not count
-    have the stream time of the row before.
+    have the stream time of the row before. The wall clock comes behind all rows.
     """
     by_offset = sorted(rows, key=_place)
     reached: dict[tuple[int, int], int] = {}
     stamped: list[tuple[int, int, int, int, int, Row]] = []
     for index, row in enumerate(by_offset):
         source = (row.side, row.partition)
-        time_ms = row.stream_time_ms
+        time_ms = _BEHIND_ALL_MS if row.side is Side.CLOCK else row.stream_time_ms
         if time_ms == UNKNOWN_MS:
             time_ms = reached.get(source, UNKNOWN_MS)
             if timed.counts(row.key, row.value):

@@ -1,4 +1,4 @@
-"""A user's processor, with its own stores and punctuation by stream time."""
+"""A user's processor, with its own stores and punctuation by stream time and the wall clock."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Protocol
@@ -8,6 +8,11 @@ import attrs
 from barnabas.pipeline.streams.kernels.bucket_state import Store, TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
 from barnabas.pipeline.streams.kernels.kernel_rows import Row, Value
+
+
+def is_due(before_ms: int, now_ms: int, every_ms: int) -> bool:
+    """True when the wall clock reached a multiple of `every_ms` between two times."""
+    return now_ms // every_ms > before_ms // every_ms
 
 
 @attrs.frozen
@@ -40,13 +45,18 @@ class Processor(Protocol):
         """
         ...
 
+    def punctuate_wall_clock(self, row: Row, context: ProcessContext) -> Iterable[Row]:
+        """Return the outputs of a point of the wall clock, which is the row's timestamp."""
+        ...
+
 
 @attrs.frozen
 class Process(RowKernel):
     """Rows as a user's processor makes them.
 
     With `every_ms`, `punctuate` is called behind the first row, and behind a row with which stream
-    time reaches the next multiple of `every_ms`: once, also when it passes several.
+    time reaches the next multiple of `every_ms`: once, also when it passes several. A row of
+    `Side.CLOCK` calls `punctuate_wall_clock` for each task of the bucket.
     """
 
     name: ClassVar[str] = "process"
@@ -72,6 +82,10 @@ class Process(RowKernel):
     def on_time(self, row: Row, task: TaskState) -> Iterator[Row]:
         """Yield what the processor returns for the time."""
         yield from self._punctuated(row, task)
+
+    def on_clock(self, row: Row, task: TaskState) -> Iterator[Row]:
+        """Yield what the processor returns for the wall clock."""
+        yield from self.processor.punctuate_wall_clock(row, ProcessContext(task))
 
     def _punctuated(self, row: Row, task: TaskState) -> Iterator[Row]:
         if self.every_ms is None:
