@@ -289,6 +289,10 @@ public class StreamsPeer {
             .count(Materialized.with(TEXT, LONG)).suppress(closed)));
         TOPOLOGIES.put("time-limit", (b, out) -> out.add(grouped(b, "left").count(longs())
             .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.unbounded()))));
+        TOPOLOGIES.put("table-time-limit", (b, out) -> out.add(table(b, "left")
+            .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.unbounded()))));
+        TOPOLOGIES.put("table-most-records", (b, out) -> out.add(table(b, "left")
+            .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.maxRecords(2).emitEarlyWhenFull()))));
         TOPOLOGIES.put("tumbling-emit-on-close", (b, out) -> out.add(grouped(b, "left").windowedBy(tumbling)
             .emitStrategy(EmitStrategy.onWindowClose()).count(Materialized.with(TEXT, LONG))));
     }

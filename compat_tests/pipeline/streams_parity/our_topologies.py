@@ -438,6 +438,8 @@ TOPOLOGIES: dict[str, Topology] = {
     "time-limit": windowed(
         StreamAggregate(counting()), until_time_limit(GAP_MS), relations={1: Relation.EQUAL}
     ),
+    "table-time-limit": windowed(until_time_limit(GAP_MS), relations={1: Relation.EQUAL}),
+    "table-most-records": windowed(until_time_limit(GAP_MS, 2), relations={1: Relation.EQUAL}),
     "stream-stream-inner": stream_join(JOIN_WINDOWS),
     "stream-stream-left": stream_join(JOIN_WINDOWS, Side.LEFT),
     "stream-stream-outer": stream_join(JOIN_WINDOWS, Side.LEFT, Side.RIGHT),

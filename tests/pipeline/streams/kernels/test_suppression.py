@@ -6,10 +6,20 @@ from hypothesis import strategies as st
 
 from barnabas.pipeline.streams.kernels.bucket_state import BucketState
 from barnabas.pipeline.streams.kernels.kernel_chain import Chain
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Window, identity
+from barnabas.pipeline.streams.kernels.kernel_rows import (
+    Row,
+    Side,
+    Window,
+    identity,
+    in_stream_order,
+)
 from barnabas.pipeline.streams.kernels.session_windows import SessionWindowAggregate
 from barnabas.pipeline.streams.kernels.stream_aggregates import Aggregation, counting
-from barnabas.pipeline.streams.kernels.suppression import until_time_limit, until_window_closes
+from barnabas.pipeline.streams.kernels.suppression import (
+    Suppress,
+    until_time_limit,
+    until_window_closes,
+)
 from barnabas.pipeline.streams.kernels.time_windows import TimeWindowAggregate, TimeWindows
 from tests.pipeline.streams.kernels.kernel_runs import KEYS, facts, record, rows, run
 
@@ -67,6 +77,15 @@ def test_time_limit_with_too_many_records_sends_the_oldest_early() -> None:
     kernel = until_time_limit(1000, most_records=2)
     taken = [record(key, 1, time_ms) for time_ms, key in enumerate([b"c", b"a", b"b"])]
     assert [row.key for row in run(kernel, taken)] == [b"c"]
+
+
+def test_time_limit_is_not_reached_by_a_record_without_a_key() -> None:
+    taken = [record(b"a", 1, 0), record(None, 1, 50), record(b"b", 1, 1)]
+    assert run(until_time_limit(10), taken) == []
+    assert [row.stream_time_ms for row in in_stream_order(taken[1:], timed=Suppress.timed)] == [
+        -1,
+        1,
+    ]
 
 
 def test_time_limit_sends_old_value_from_before_the_first_held_change() -> None:

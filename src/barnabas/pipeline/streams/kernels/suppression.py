@@ -8,7 +8,14 @@ import attrs
 
 from barnabas.pipeline.streams.kernels.bucket_state import TaskState
 from barnabas.pipeline.streams.kernels.kernel_protocol import RowKernel, RowSteps
-from barnabas.pipeline.streams.kernels.kernel_rows import Row, Side, Value, Window, identity
+from barnabas.pipeline.streams.kernels.kernel_rows import (
+    Row,
+    Side,
+    Timed,
+    Value,
+    Window,
+    identity,
+)
 from barnabas.pipeline.streams.kernels.stream_aggregates import NO_KEY
 
 
@@ -22,6 +29,7 @@ class Suppress(RowKernel):
 
     name: ClassVar[str] = "suppress"
     acts_on_time: ClassVar[bool] = True
+    timed: ClassVar[Timed] = Timed.KEYED
     wait_ms: int = attrs.field(validator=attrs.validators.ge(0))
     is_final: bool = False
     most_records: int | None = None
@@ -32,9 +40,9 @@ class Suppress(RowKernel):
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Hold the row back, and yield the rows that are due."""
-        task.observe(row)
         if row.key is None:
             return NO_KEY
+        task.observe(row)
         if self.is_final and row.window is None:
             raise ValueError("final results need windows: suppress behind a windowed aggregate")
         held, name = task.store("held"), identity(row)
