@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing.free_ports import free_ports
 from compat_tests import spark
+from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import BarnabasProcess
 
@@ -140,11 +141,29 @@ def test_dead_letter_is_sent_back_and_written_once(served: ServedPipelines, tmp_
     example.run(create_source)
     example.run(create_sink)
     example.wait_lines("celsius.txt", ["21.5", "-3.0"])
-    assert example.run(count).startswith("found 1 dead letter,")
+    # The lines are in the file before the transaction with the dead letter is committed.
+    wait(lambda: example.run(count).startswith("found 1 dead letter,"), served)
     example.run(apply)
     assert example.run(redrive).startswith("sent 1 dead letter,")
     example.wait_lines("celsius.txt", ["21.5", "-3.0", "9,5"])
     assert example.run(redrive).startswith("sent 0 dead letters,")
+
+
+def test_dead_letter_of_a_source_is_sent_to_a_copy(served: ServedPipelines, tmp_path: Path) -> None:
+    example = Example(served, tmp_path, "Example: dead letters of a source")
+    assert list(example.files) == ["temperatures.json", "temperatures-again.json"]
+    (tmp_path / "temperatures.log").write_text(*example.blocks("text"))
+    create_source, redrive, create_copy = example.commands
+    example.run(create_source)
+    # The job runs before the letter is written: nothing is sent until then.
+    wait(lambda: example.run(redrive).startswith("sent 1 dead letter,"), served)
+    example.run(create_copy)
+    wait(lambda: len(read_committed(served.bootstrap, "temperatures")) >= 3, served)
+    found = read_committed(served.bootstrap, "temperatures")
+    numbers = sorted(float(each.value()) for each in found if not each.headers())
+    assert numbers == [-3.0, 21.5]
+    texts = [(each.value(), dict(each.headers())) for each in found if each.headers()]
+    assert texts == [(b"70 F", {"unread": b"yes"})]
 
 
 def test_table_is_in_the_lake_the_copy_and_a_second_topic(

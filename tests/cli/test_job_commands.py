@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from barnabas.cli.main import run
 from barnabas.pipeline.delivery.job_plan import JobFailure
@@ -125,27 +132,70 @@ def test_dead_letters_are_sent_back_once(
         headers = [("own", b"x"), ("__connect.errors.topic", b"origin"),
                    ("__connect.errors.stage", stage)]  # fmt: skip
         producer.produce("dead", key=b"k", value=b"%d" % number, headers=headers)
+    headers.append(("__connect.errors.connector.name", b"another"))
+    producer.produce("dead", key=b"k", value=b"of another job", headers=headers)
     producer.flush(60)
     command = ["job", "redrive", "redriven", "--bootstrap", bootstrap, "--where", "stage=TASK_PUT"]
     capsys.readouterr()
     assert run([*command, "--dry-run"]) == 0
-    assert capsys.readouterr().out == "found 2 dead letters, skipped 2\n"
+    assert capsys.readouterr().out == "found 2 dead letters, skipped 3\n"
     assert run(command) == 0
     assert run(command) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out == ["sent 2 dead letters, skipped 2", "sent 0 dead letters, skipped 0"]
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe(["origin"])
-    found: list[Message] = []
-    deadline = time.monotonic() + 60
-    while len(found) < 2 and time.monotonic() < deadline:
-        found += [each for each in consumer.consume(10, 1) if each.error() is None]
-    found += [each for each in consumer.consume(10, 1) if each.error() is None]
-    consumer.close()
+    assert out == ["sent 2 dead letters, skipped 3", "sent 0 dead letters, skipped 0"]
+    found = records(bootstrap, "origin")
     assert [message.value() for message in found] == [b"1", b"3"]
     assert [message.headers() for message in found] == [[("own", b"x")]] * 2
+
+
+def records(bootstrap: str, topic: str) -> list[Message]:
+    """Return the records of a topic with one partition, up to its end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[Message] = []
+    deadline = time.monotonic() + 60
+    while True:
+        assert time.monotonic() < deadline
+        for each in consumer.consume(10, 1):
+            error = each.error()
+            if error is None:
+                found.append(each)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                consumer.close()
+                return found
+
+
+def test_dead_letters_of_a_source_are_sent_only_to_a_named_topic(
+    runner: LiveRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap: str = runner.bootstrap
+    for topic in ("rows", "rows-failed", "rows-again"):
+        assert run(["topic", "create", topic, "--bootstrap", bootstrap]) == 0
+    source = {"connector.class": "FileStreamSource", "topic": "rows"}
+    letters = {"errors.deadletterqueue.topic.name": "rows-failed"}
+    assert run(["job", "create", written(tmp_path, "rows", **source, **letters), "--wait"]) == 0
+    producer = Producer({"bootstrap.servers": bootstrap})
+    headers = [("__connect.errors.topic", b"rows"), ("__connect.errors.connector.name", b"rows")]
+    producer.produce("rows-failed", value=b"9,5", headers=headers)
+    producer.flush(60)
+    command = ["job", "redrive", "rows", "--bootstrap", bootstrap]
+    capsys.readouterr()
+    for more in ([], ["--dry-run"]):
+        assert run([*command, *more]) == 1
+        assert "job rows is a source" in capsys.readouterr().err
+    for count in ("1 dead letter", "0 dead letters"):
+        assert run([*command, "--to", "rows-again"]) == 0
+        assert capsys.readouterr().out == f"sent {count}, skipped 0\n"
+    assert records(bootstrap, "rows") == []
+    (sent,) = records(bootstrap, "rows-again")
+    assert (sent.value(), sent.headers()) == (b"9,5", None)
 
 
 def test_runner_that_does_not_answer_is_named(

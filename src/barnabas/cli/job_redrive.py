@@ -3,6 +3,10 @@
 Each batch is one transaction: the records, and the position in the dead letter topic as an offset
 of a group of the job and the conditions. So a record is sent back once, also when the command is
 interrupted and started again.
+
+A dead letter of a source is the text of a record that a transformation or a converter refused,
+without its types. It has never been a record of the source's topic, so it is sent only to a topic
+that the user names.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
 
 _PREFIX = "__connect.errors."
+_CONNECTOR = f"{_PREFIX}connector.name"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _BATCH = 500
 _POLL_S = 1.0
@@ -52,10 +57,16 @@ def redrive(
     dry_run: bool,
 ) -> None:
     """Send the dead letters of JOB back to where they came from, once each."""
-    config = runner.ask("GET", job_path(name, "config"))
-    topic = config.get(_DEAD_LETTERS)
+    found = runner.ask("GET", job_path(name))
+    topic = found["config"].get(_DEAD_LETTERS)
     if not topic:
         raise CliError(f"job {name} has no dead letter topic ({_DEAD_LETTERS})")
+    if found["type"] == "source" and target is None:
+        raise CliError(
+            f"job {name} is a source: its dead letters are texts of records that were not "
+            "transformed, so they are not sent to the topic of its records; --to TOPIC sends them "
+            "to another topic, which a copy can transform"
+        )
     wanted = pairs(conditions, "--where")
     redriving = _Redriving(client, name, topic, wanted, target)
     sent, skipped = redriving.run(dry_run=dry_run)
@@ -70,6 +81,7 @@ class _Redriving:
         self, client: Client, job: str, topic: str, wanted: dict[str, str], target: str | None
     ) -> None:
         self._client = client
+        self._job = job
         self._topic = topic
         # Other conditions have other positions: what one run skips, another may send.
         self._group = "-".join(["redrive", job, *sorted(wanted.values())])
@@ -144,6 +156,9 @@ class _Redriving:
 
     def _is_wanted(self, message: Message) -> bool:
         found = dict(_headers(message))
+        job = self._job.encode()
+        if found.get(_CONNECTOR, job) != job:  # jobs may share a topic of dead letters
+            return False
         return all(
             found.get(_PREFIX + name.removeprefix(_PREFIX)) == value.encode()
             for name, value in self._wanted.items()
