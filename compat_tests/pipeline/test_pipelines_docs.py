@@ -29,6 +29,7 @@ pytestmark = [
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 TIMEOUT_S = 120
+RUN_TIMEOUT_S = 330  # `--wait` waits up to 300 s for Spark
 
 
 class ServedPipelines(BarnabasProcess):
@@ -100,7 +101,7 @@ class Example:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=RUN_TIMEOUT_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr + self.served.log_tail()

@@ -1,9 +1,12 @@
 """`barnabas job` against a runner whose engine is not Spark."""
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -15,6 +18,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from barnabas.cli import job_command
+from barnabas.cli.command_errors import CliError
 from barnabas.cli.main import run
 from barnabas.pipeline.delivery.job_plan import JobFailure
 from barnabas.testing import Node
@@ -196,6 +201,23 @@ def test_dead_letters_of_a_source_are_sent_only_to_a_named_topic(
     assert records(bootstrap, "rows") == []
     (sent,) = records(bootstrap, "rows-again")
     assert (sent.value(), sent.headers()) == (b"9,5", None)
+
+
+def test_wait_for_a_job_lasts_longer_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_command, "_WAIT_S", 0.05)
+    monkeypatch.setattr(job_command, "_POLL_S", 0.02)
+    states = iter(["UNASSIGNED"] * 10 + ["RUNNING"])
+
+    def find(method: str, path: str) -> dict[str, Any]:
+        state = {"state": next(states)}
+        return {"connector": state, "tasks": [state]}
+
+    job_command._wait_running(SimpleNamespace(find=find), ["j"])
+    assert list(states) == []
+    states = itertools.repeat("UNASSIGNED")
+    monkeypatch.setattr(job_command, "_SPARK_WAIT_S", 0.2)
+    with pytest.raises(CliError, match="job j does not run in time: UNASSIGNED"):
+        job_command._wait_running(SimpleNamespace(find=find), ["j"])
 
 
 def test_runner_that_does_not_answer_is_named(
