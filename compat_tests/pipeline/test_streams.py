@@ -537,6 +537,7 @@ def few_buckets(engine) -> Iterator[None]:
     engine.session.conf.unset(BUCKETS_PROPERTY)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("few_buckets")
 def test_processor_is_called_by_the_wall_clock_of_a_quiet_topic(app, records, topics) -> None:
     source, target = topics.create("in", partitions=2), topics.create("out")
