@@ -15,7 +15,7 @@ from typing import Any
 from barnabas.testing.free_ports import free_ports
 
 _START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 90.0
 _DEBIAN = Path("/usr/lib/postgresql")
 # The data of a test need not survive the machine.
 _SETTINGS = {

@@ -16,7 +16,7 @@ from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 
 READY_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 90.0
 # ApiVersions v0, correlation id 1, null client id: the smallest request to a ready server.
 PROBE = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 # The few members of these groups join within moments; waiting three seconds for more is not needed.

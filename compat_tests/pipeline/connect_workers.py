@@ -18,7 +18,7 @@ from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 
 _START_TIMEOUT_S = 120.0
-_STOP_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 90.0
 _POLL_S = 0.3
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 

@@ -21,13 +21,13 @@ from compat_tests.pipeline.connect_workers import JavaWorker
 from compat_tests.postgres import PostgresServer
 from compat_tests.servers import ServerProcess
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.barnabas_only]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.barnabas_only]
 
 LIBRARY = jars.ROOT / ".cache" / "connectors" / "lib"
 MIRROR = "org.apache.kafka.connect.mirror"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WAIT_S = 90.0
+WAIT_S = 180.0
 
 
 def missing() -> str | None:
