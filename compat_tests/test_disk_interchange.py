@@ -18,7 +18,13 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from barnabas.testing import Node
 from compat_tests import jars
@@ -95,20 +101,31 @@ def write(bootstrap: str, turn: int, *, cut: bool = True) -> None:
         consumer.close()
 
 
-def ends(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """Return first and last offset; a server that just started may not lead its partitions yet."""
+def ends(admin: AdminClient, topic: str, partition: int) -> tuple[int, int]:
+    """Return first and last offset; a server that just started may not lead its partitions yet.
+
+    A consumer's `get_watermark_offsets` returns the last offset as the first one when the server
+    refuses the request for the first offset, and a moment later answers that for the last one.
+    """
+    place = TopicPartition(topic, partition)
+
+    def offset(spec: OffsetSpec) -> int:
+        return admin.list_offsets({place: spec})[place].result(60).offset
+
     deadline = time.monotonic() + 60
     while True:
         try:
-            return consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+            return offset(OffsetSpec.earliest()), offset(OffsetSpec.latest())
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, ...]]:
-    low, high = ends(consumer, topic, partition)
+def read(
+    admin: AdminClient, consumer: Consumer, topic: str, partition: int
+) -> list[tuple[object, ...]]:
+    low, high = ends(admin, topic, partition)
     found: list[tuple[object, ...]] = [("from", low, "to", high)]
     consumer.assign([TopicPartition(topic, partition, low)])
     reached = low
@@ -127,10 +144,11 @@ def read(consumer: Consumer, topic: str, partition: int) -> list[tuple[object, .
 def seen(bootstrap: str) -> dict[str, object]:
     """Record everything that clients can read."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "check.crcs": True})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     everything: dict[str, object] = {}
     for topic in TOPICS:
         for partition in range(PARTITIONS):
-            everything[f"{topic}-{partition}"] = read(consumer, topic, partition)
+            everything[f"{topic}-{partition}"] = read(admin, consumer, topic, partition)
         times = [
             TopicPartition(topic, 0, BASE_MS + turn * 1_000_000 + at)
             for turn in range(3)
@@ -140,7 +158,6 @@ def seen(bootstrap: str) -> dict[str, object]:
             consumer.offsets_for_times([each], 30)[0].offset for each in times
         ]
     consumer.close()
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     for group in GROUPS:
         asked = [ConsumerGroupTopicPartitions(group)]
         [answer] = admin.list_consumer_group_offsets(asked).values()

@@ -21,7 +21,7 @@ from confluent_kafka import (
     KafkaError,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from barnabas.testing.history import History, Outcome, check
 from barnabas.testing.node_process_control import NodeProcess
@@ -197,10 +197,12 @@ def read_all(bootstrap: str, topics: dict[str, int]) -> tuple[Found, dict[tuple[
             "enable.partition.eof": True,
         }
     )
+    admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
     wanted = [TopicPartition(topic, n, 0) for topic, count in topics.items() for n in range(count)]
     starts: dict[tuple[str, int], int] = {}
     for each in wanted:
-        each.offset = starts[each.topic, each.partition] = consumer.get_watermark_offsets(each)[0]
+        first = admin.list_offsets({each: OffsetSpec.earliest()})[each].result(60).offset
+        each.offset = starts[each.topic, each.partition] = first
     consumer.assign(wanted)
     found: Found = {key: [] for key in starts}
     left = set(starts)
