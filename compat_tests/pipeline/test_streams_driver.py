@@ -180,6 +180,78 @@ def test_suppress_sends_the_newest_change_when_its_time_is_over(engine) -> None:
         assert sorted((each.key, each.value) for each in final) == [("a", "++"), ("b", "+")]
 
 
+def limited(app: ks.App) -> None:
+    people = app.table("people", key=ks.String(), value=PERSON)
+    app.write(people.map_values("name").suppress("1 hour", max_records=2), "names")
+    stream = app.topic("people", key=ks.String(), value=PERSON)
+    count = stream.group_by_key().count()
+    app.write(count.suppress("1 hour", max_records=2), "counts")
+    teams = stream.group_by("value.team").count()
+    app.write(teams.suppress("1 hour", max_records=1), "teams")
+    windows = stream.window(ks.tumbling("10 seconds")).sum("pay")
+    app.write(windows.suppress("1 hour", max_records=2), "pay")
+    joined = people.left_join(people, value="left.name").suppress("1 hour", max_records=1)
+    app.write(joined, "joined")
+
+
+def test_suppress_with_most_records_sends_the_oldest_key_of_a_partition_early(engine) -> None:
+    """The keys are in different buckets; the limit is one for all keys of a partition."""
+    with ks.TestDriver(limited, session=engine.session) as driver:
+        driver.pipe("people", ("a", person("Ann", "x", 1), 1_000))
+        driver.pipe("people", ("b", person("Bo", "x", 2), 2_000), partition=1)
+        driver.pipe("people", ("c", person("Cy", "x", 3), 3_000))
+        assert [driver.read(name) for name in ("names", "counts", "pay")] == [[]] * 3
+        driver.pipe("people", ("a", person("Anna", "x", 4), 4_000))
+        driver.pipe("people", ("d", person("Di", "x", 5), 5_000))
+        assert driver.read("names", **TEXT) == [ks.TestRecord("a", "Anna", 4_000)]
+        assert driver.read("counts", **NUMBERS) == [ks.TestRecord("a", 2, 4_000)]
+        assert driver.read("pay", windows=ks.tumbling("10 seconds"), **NUMBERS) == [
+            ks.TestRecord("a", 5, 4_000, window=(0, 10_000))
+        ]
+        driver.pipe("people", ("e", None, 2_500), ("f", person("Fi", "x", 6), 5_500))
+        assert driver.read("names", **TEXT) == [
+            ks.TestRecord("e", None, 2_500),
+            ks.TestRecord("c", "Cy", 3_000),
+        ]
+        assert driver.read("counts", **NUMBERS) == [ks.TestRecord("c", 1, 3_000)]
+        assert driver.read("teams") == []
+
+
+def test_suppress_with_most_records_sends_the_newest_change_of_each_key_last(engine) -> None:
+    end_ms = 10_000_000
+    with ks.TestDriver(limited, session=engine.session) as driver:
+        for number in range(60):
+            key, team = f"k{number % 13}", f"t{number % 7}"
+            place = {"partition": number % 13 % 3}
+            driver.pipe("people", (key, person(f"n{number}", team, 1), 1_000 + number), **place)
+        for number in range(64):  # each partition of a repartition gets a key
+            end = (f"end-{number}", person("end", f"end-{number}", 1), end_ms + number)
+            driver.pipe("people", end, partition=number % 3)
+        names = driver.table("names", **TEXT)
+        counts, groups = (driver.table(name, **NUMBERS) for name in ("counts", "teams"))
+        joined = driver.table("joined", **TEXT)
+    keys = [f"k{number}" for number in range(13)]
+    newest = {f"k{number % 13}": f"n{number}" for number in range(60)}
+    assert [{key: found.get(key) for key in keys} for found in (names, joined)] == [newest] * 2
+    assert [counts[key] for key in keys] == [5] * 8 + [4] * 5
+    assert [groups[f"t{number}"] for number in range(7)] == [9] * 4 + [8] * 3
+
+
+def test_suppress_with_a_wrong_limit_is_refused(engine) -> None:
+    def describe(app: ks.App) -> None:
+        table = app.table("people", key=ks.String(), value=PERSON)
+        for number in (0, -1):
+            with pytest.raises(ValueError, match=f"must be 1 or more, not {number}"):
+                table.suppress("1 second", max_records=number)
+        aggregate = app.topic("people", value=PERSON).group_by("team").aggregate(n="count(*)")
+        for refused in (aggregate, table.suppress("1 second", max_records=1)):
+            with pytest.raises(ks.OperatorError, match="write the table to a topic"):
+                refused.suppress("1 second", max_records=1)
+        app.write(table, "out")
+
+    ks.TestDriver(describe, session=engine.session).close()
+
+
 def test_suppress_where_no_kernel_can_follow_is_refused(engine) -> None:
     def describe(app: ks.App) -> None:
         table = app.table("people", key=ks.String(), value=PERSON)

@@ -261,6 +261,15 @@ def test_state_of_other_buckets_is_refused() -> None:
         second.run([Row(key(1), b"v", 1)])
 
 
+def test_state_of_suppression_without_a_limit_is_refused_with_one() -> None:
+    held = Buckets(plan_of(until_time_limit(10)))
+    held.run([Row(key(1), b"v", 5)])
+    held.plan = plan_of(until_time_limit(10, 2))
+    difference = "has_most_records is None in the state and True in the query"
+    with pytest.raises(TaskFailureError, match=difference):
+        held.run([Row(key(2), b"v", 6)])
+
+
 def test_placed_columns_are_in_the_order_of_the_schema() -> None:
     from barnabas.pipeline.streams.kernels import bucket_rows, bucket_tasks
 

@@ -293,6 +293,11 @@ public class StreamsPeer {
             .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.unbounded()))));
         TOPOLOGIES.put("table-most-records", (b, out) -> out.add(table(b, "left")
             .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.maxRecords(2).emitEarlyWhenFull()))));
+        TOPOLOGIES.put("count-most-records", (b, out) -> out.add(grouped(b, "left").count(longs())
+            .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.maxRecords(2)))));
+        TOPOLOGIES.put("tumbling-most-records", (b, out) -> out.add(grouped(b, "left").windowedBy(tumbling)
+            .count(Materialized.with(TEXT, LONG))
+            .suppress(Suppressed.untilTimeLimit(GAP, Suppressed.BufferConfig.maxRecords(1)))));
         TOPOLOGIES.put("tumbling-emit-on-close", (b, out) -> out.add(grouped(b, "left").windowedBy(tumbling)
             .emitStrategy(EmitStrategy.onWindowClose()).count(Materialized.with(TEXT, LONG))));
     }

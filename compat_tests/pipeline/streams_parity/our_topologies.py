@@ -93,6 +93,11 @@ def by_key(row: Row) -> bytes | None:
     return row.key
 
 
+def by_partition(row: Row) -> bytes | None:
+    """Route a row by its partition, as kernels need whose buckets must hold whole tasks."""
+    return bytes([row.partition])
+
+
 class Run:
     """One run of a topology: the buckets of its kernels."""
 
@@ -235,6 +240,20 @@ def table(*kernels: Kernel, **more: Any) -> Topology:
 def windowed(*kernels: Kernel, **more: Any) -> Topology:
     """Return a topology whose every update counts."""
     return single(Chain(kernels) if len(kernels) > 1 else kernels[0], **more)
+
+
+def most_records(limit: int, *before: Kernel) -> Topology:
+    """Return a topology of a suppression with a limit, whose buckets are partitions."""
+    kernel = until_time_limit(GAP_MS, limit)
+    # Changes of several buckets at one stream time have no order.
+    relations = {1: Relation.EQUAL} if before else EXACT
+
+    def flow(run: Run, rows: Rows) -> Rows:
+        for number, each in enumerate(before):
+            rows = run(f"before {number}", each, rows)
+        return run("suppress", kernel, rows, by_partition)
+
+    return Topology(flow, timed=(*before, kernel)[0].timed, relations=relations)
 
 
 def global_table(*, is_left: bool) -> Topology:
@@ -439,7 +458,9 @@ TOPOLOGIES: dict[str, Topology] = {
         StreamAggregate(counting()), until_time_limit(GAP_MS), relations={1: Relation.EQUAL}
     ),
     "table-time-limit": windowed(until_time_limit(GAP_MS), relations={1: Relation.EQUAL}),
-    "table-most-records": windowed(until_time_limit(GAP_MS, 2), relations={1: Relation.EQUAL}),
+    "table-most-records": most_records(2),
+    "count-most-records": most_records(2, StreamAggregate(counting())),
+    "tumbling-most-records": most_records(1, TimeWindowAggregate(TUMBLING, counting())),
     "stream-stream-inner": stream_join(JOIN_WINDOWS),
     "stream-stream-left": stream_join(JOIN_WINDOWS, Side.LEFT),
     "stream-stream-outer": stream_join(JOIN_WINDOWS, Side.LEFT, Side.RIGHT),

@@ -28,6 +28,7 @@ STREAMS = (*ONE_TOPIC, "merge", "stream-table-inner", "stream-table-left")
 ONE_TABLE = (
     *("count", "reduce", "table-filter", "table-map-values", "sliding-count"),
     *("table-count", "table-reduce", "time-limit"),
+    *("table-most-records", "count-most-records"),
 )
 TABLES = (*ONE_TABLE, "table-table-outer", "foreign-key-left")
 # The time of a result depends on the order of rows with one time.
@@ -91,8 +92,12 @@ def describe_tables(
     numbers = table.map_values("struct(value AS text, length(value) AS length)")
     sums = numbers.group_by("nullif(substring_index(value.text, ':', 1), '')").sum("length")
     app.write(sums.map_values(text), "table-reduce")
-    limited = left.group_by_key().count().suppress(f"{GAP_MS} milliseconds")
+    limit = f"{GAP_MS} milliseconds"
+    limited = left.group_by_key().count().suppress(limit)
     app.write(limited.map_values(text), "time-limit")
+    app.write(table.suppress(limit, max_records=2), "table-most-records")
+    held = left.group_by_key().count().suppress(limit, max_records=2)
+    app.write(held.map_values(text), "count-most-records")
     app.write(left.process(running(), state="totals"), "running-total")
 
 

@@ -114,8 +114,9 @@ def folded(
     has_time = windows is not None or behind is not None
     outputs = kernel_output(
         rows,
-        chained(_aggregate(fold, windows), behind),
+        _aggregate(fold, windows),
         key_type,
+        behind=behind,
         partitions=PARTITIONS if has_new_keys and has_time else None,
     )
     value = unpacked(col(VALUE), v=result)["v"]
@@ -137,8 +138,9 @@ def regrouped(
     changes = kernel_rows(rows, chained(TableSource(), TableRegroup(group_of)))
     outputs = kernel_output(
         changes,
-        chained(fold.kernel(), behind),
+        fold.kernel(),
         group_type,
+        behind=behind,
         partitions=None if behind is None else PARTITIONS,
     )
     value = unpacked(col(VALUE), v=result)["v"]

@@ -6,7 +6,6 @@ import json
 from barnabas.pipeline.delivery.spark_library import DataFrame
 from barnabas.pipeline.streams.kernel_frames import (
     PARTITIONS,
-    chained,
     check_keys,
     kernel_input,
     kernel_output,
@@ -77,8 +76,13 @@ def table_with_table(
         for frame, side in ((left, Side.LEFT), (right, Side.RIGHT))
     ]
     changes = sides[0].unionByName(sides[1], allowMissingColumns=True)
-    kernel = chained(TableJoin(_pair, kind), behind)
-    joined = kernel_output(changes, kernel, key_type, partitions=_partitions(behind))
+    joined = kernel_output(
+        changes,
+        TableJoin(_pair, kind),
+        key_type,
+        behind=behind,
+        partitions=_partitions(behind),
+    )
     return _changes(joined, left, right, value)
 
 
@@ -106,8 +110,9 @@ def tables_by_foreign_key(
     answers = kernel_rows(asked.unionByName(changes), ForeignKeyLookup())
     joined = kernel_output(
         answers,
-        chained(ForeignKeyRespond(_pair, is_left), behind),
+        ForeignKeyRespond(_pair, is_left),
         left.schema[KEY].dataType,
+        behind=behind,
         partitions=_partitions(behind),
     )
     return _changes(joined, left, right, value)

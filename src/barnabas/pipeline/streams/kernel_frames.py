@@ -35,6 +35,7 @@ BUCKETS_PROPERTY: Final = "spark.barnabas.streams.buckets"
 PARTITIONS: Final = 16
 """The partitions whose times are apart, for kernels with time whose rows have new keys."""
 AnyKernel: TypeAlias = RowKernel | Chain
+_TASK: Final = "_task"
 
 # Without the format, times lose their microseconds.
 _JSON: Final = {
@@ -82,10 +83,9 @@ def kernel_input(
     return frame.select(*[column.alias(name) for name, column in columns.items()])
 
 
-def chained(*kernels: RowKernel | None) -> AnyKernel:
-    """Return kernels as one, without those that are None."""
-    found = [each for each in kernels if each is not None]
-    return found[0] if len(found) == 1 else Chain([cast("Kernel", each) for each in found])
+def chained(kernel: AnyKernel, behind: RowKernel | None) -> AnyKernel:
+    """Return two kernels as one; the first alone when none is behind it."""
+    return kernel if behind is None else Chain([cast("Kernel", each) for each in (kernel, behind)])
 
 
 def kernel_rows(
@@ -95,10 +95,14 @@ def kernel_rows(
     partitions: int | None = None,
     clock: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the outputs of a kernel as rows of the next kernel, which shuffles them by key."""
+    """Return the outputs of a kernel as rows of the next kernel, which shuffles them again."""
     buckets = int(rows.sparkSession.conf.get(BUCKETS_PROPERTY, str(BUCKETS)))
+    key = "key"
+    if isinstance(kernel, RowKernel) and kernel.has_whole_tasks:
+        key, task = _TASK, functions().col("partition").cast("string")
+        rows = rows.withColumn(_TASK, task)
     return bucketed(
-        rows, cast("Kernel", kernel), buckets=buckets, partitions=partitions, clock=clock
+        rows, cast("Kernel", kernel), buckets=buckets, key=key, partitions=partitions, clock=clock
     )
 
 
@@ -107,11 +111,20 @@ def kernel_output(
     kernel: AnyKernel,
     key: DataType,
     *,
+    behind: RowKernel | None = None,
     partitions: int | None = None,
     clock: DataFrame | None = None,
 ) -> DataFrame:
-    """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window."""
-    outputs = kernel_rows(rows, kernel, partitions=partitions, clock=clock)
+    """Return the outputs of a kernel: the key, the bytes of the value, time, headers, window.
+
+    `behind` takes the outputs first: in the buckets of the kernel, or in its own when they must
+    hold whole tasks.
+    """
+    if behind is not None and behind.has_whole_tasks:
+        rows = kernel_rows(rows, kernel, partitions=partitions, clock=clock)
+        outputs = kernel_rows(rows, behind)
+    else:
+        outputs = kernel_rows(rows, chained(kernel, behind), partitions=partitions, clock=clock)
     col, to_time = functions().col, functions().timestamp_millis
     serde = key_serde(key)
     window = functions().struct(

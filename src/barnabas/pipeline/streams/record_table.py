@@ -89,14 +89,21 @@ class Table:
         kernel = until_window_closes(self.windows.grace_ms + gap_ms)
         return self._held("final()", kernel)
 
-    def suppress(self, limit: Duration) -> Self:
+    def suppress(self, limit: Duration, *, max_records: int | None = None) -> Self:
         """Return at most one change of each key in a time: `suppress(untilTimeLimit)`.
 
         The first change of a key is held back until later records of its partition are `limit`
-        ahead of it. Then the newest change of the key comes. Raises OperatorError where no kernel
-        can follow: behind `aggregate`, `final` or another `suppress`.
+        ahead of it. Then the newest change of the key comes. With `max_records`, a partition holds
+        the changes of this number of keys at most: one more sends the oldest early, as
+        `maxRecords(..).emitEarlyWhenFull()` does. Raises ValueError for a wrong limit,
+        OperatorError where no kernel can follow: behind `aggregate`, `final` or another `suppress`.
         """
-        kernel = until_time_limit(duration_ms(limit))
+        if max_records is not None and max_records < 1:
+            raise ValueError(
+                f"max_records is the number of keys that a partition holds back, and must be 1 or "
+                f"more, not {max_records}"
+            )
+        kernel = until_time_limit(duration_ms(limit), max_records)
         if self.output_mode is None:
             frame = suppressed(visible(self.frame), kernel)
             return attrs.evolve(self, frame=frame, output_mode="append")

@@ -26,9 +26,14 @@ from tests.pipeline.streams.kernels.kernel_runs import KEYS, facts, record, rows
 collecting = Aggregation(lambda key, value, found: [*found, value], list)
 
 
+limits = st.one_of(st.none(), st.integers(1, 4))
+
+
 @settings(deadline=None)
-@given(rows(), st.integers(0, 20))
-def test_time_limit_sends_the_newest_change_of_each_key(taken: list[Row], limit_ms: int) -> None:
+@given(rows(), st.integers(0, 20), limits)
+def test_time_limit_sends_the_newest_change_of_each_key(
+    taken: list[Row], limit_ms: int, most: int | None
+) -> None:
     now_ms = -1
     held: dict[bytes, tuple[int, Row]] = {}
     expected: list[tuple[object, ...]] = []
@@ -37,10 +42,37 @@ def test_time_limit_sends_the_newest_change_of_each_key(taken: list[Row], limit_
         due_ms, _ = held.get(identity(row), (row.timestamp_ms, row))
         held[identity(row)] = (due_ms, row)
         for due_ms, key in sorted((due_ms, key) for key, (due_ms, _) in held.items()):
-            if due_ms <= now_ms - limit_ms:
+            if due_ms <= now_ms - limit_ms or len(held) > (most or len(KEYS)):
                 sent = held.pop(key)[1]
                 expected.append((sent.key, None, sent.value, sent.timestamp_ms))
-    assert list(facts(run(until_time_limit(limit_ms), taken))) == expected
+    assert list(facts(run(until_time_limit(limit_ms, most), taken))) == expected
+
+
+@settings(deadline=None)
+@given(rows(keys=[b"%d" % number for number in range(9)]), st.integers(0, 90), st.integers(1, 9))
+def test_time_limit_with_most_records_keeps_the_limit_and_the_newest_of_each_key_comes_last(
+    taken: list[Row], limit_ms: int, most: int
+) -> None:
+    kernel, state = until_time_limit(limit_ms, most), BucketState()
+    sent: list[Row] = []
+    for row in taken:
+        sent += run(kernel, [row], state)
+        assert len(set(state.keys("held"))) <= most
+    sent += run(kernel, [Row(None, None, 1_000, Side.TIME)], state)
+    newest = [{row.key: (row.value, row.timestamp_ms) for row in found} for found in (taken, sent)]
+    assert newest[0] == newest[1]
+
+
+@settings(deadline=None)
+@given(rows(), st.integers(1, 4), st.integers(1, 4), st.integers(0, 30))
+def test_most_records_that_changes_counts_from_the_next_row(
+    taken: list[Row], before: int, after: int, place: int
+) -> None:
+    state = BucketState()
+    run(until_time_limit(1_000, before), taken[:place], state)
+    for row in taken[place:]:
+        run(until_time_limit(1_000, after), [row], state)
+        assert len(set(state.keys("held"))) <= after
 
 
 @settings(deadline=None)
@@ -77,6 +109,12 @@ def test_time_limit_with_too_many_records_sends_the_oldest_early() -> None:
     kernel = until_time_limit(1000, most_records=2)
     taken = [record(key, 1, time_ms) for time_ms, key in enumerate([b"c", b"a", b"b"])]
     assert [row.key for row in run(kernel, taken)] == [b"c"]
+
+
+def test_most_records_are_kept_with_another_signature_since_their_buckets_differ() -> None:
+    limited, other = until_time_limit(10, 2), until_time_limit(20, 3)
+    assert limited.signature == other.signature != until_time_limit(10).signature
+    assert until_time_limit(10).signature == {"kernel": "suppress", "version": 1, "is_final": False}
 
 
 def test_time_limit_is_not_reached_by_a_record_without_a_key() -> None:

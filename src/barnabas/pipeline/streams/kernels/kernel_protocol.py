@@ -65,6 +65,11 @@ class RowKernel:
     """True when rows of all partitions share one state: for kernels that do not look at time."""
 
     @property
+    def has_whole_tasks(self) -> bool:
+        """True when a bucket must hold all keys of a partition: for limits of a task."""
+        return False
+
+    @property
     def signature(self) -> Mapping[str, Value]:
         """Return the kernel's name, version and settings."""
         return {"kernel": self.name, "version": self.version, **self.settings()}

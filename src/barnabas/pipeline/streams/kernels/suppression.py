@@ -34,9 +34,15 @@ class Suppress(RowKernel):
     is_final: bool = False
     most_records: int | None = None
 
+    @property
+    def has_whole_tasks(self) -> bool:
+        """True with a limit of records, which counts all keys of a task."""
+        return self.most_records is not None
+
     def settings(self) -> Mapping[str, Value]:
-        """Return the kind of suppression. Times may change: they count from now on."""
-        return {"is_final": self.is_final}
+        """Return the kind of suppression. Times and limits may change: they count from now on."""
+        limited = {"has_most_records": True} if self.has_whole_tasks else {}
+        return {"is_final": self.is_final, **limited}
 
     def on_row(self, row: Row, task: TaskState) -> RowSteps:
         """Hold the row back, and yield the rows that are due."""
@@ -82,7 +88,8 @@ def until_window_closes(grace_ms: int) -> Suppress:
 def until_time_limit(limit_ms: int, most_records: int | None = None) -> Suppress:
     """Return the kernel for one row of a key in a time.
 
-    With `most_records`, the oldest rows are sent early when more are held in a task.
+    With `most_records`, the oldest rows are sent early when more are held in a task. Then buckets
+    must hold whole tasks: the bucket of a row is that of its partition, not that of its key.
     """
     return Suppress(limit_ms, most_records=most_records)
 
