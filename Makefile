@@ -20,7 +20,7 @@
 #                 operation, and simulated coordinators (SEEDS=10000)
 #   make connect-oracle   100,000 records through our transformations and Java's
 #   make streams-parity   topologies of Kafka Streams beside ours (EXAMPLES=2000 SEED=n)
-#   make soak-jdbc   kills of a JDBC sink on PostgreSQL (ARGS="--cycles 20")
+#   make soak-jdbc   kills of a JDBC sink (ARGS="--cycles 20 --database mariadb")
 #   make soak-lake        kills of a job that writes files at its commits (ARGS="--kills 20")
 #   make compat-growth    runners on a local cluster and by spark-submit, apps of a new version
 #   make compat-delta     a Delta table written by SparkSink, with Delta's libraries from Maven

@@ -1,4 +1,4 @@
-"""A Spark engine, and a database, that the tests of a module share."""
+"""A Spark engine, and databases, that the tests of a module share."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from compat_tests import postgres
+from compat_tests import mariadb, postgres
 from compat_tests import spark as setup
+from compat_tests.mariadb import MariadbServer
 from compat_tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ def database() -> Iterator[PostgresServer]:
     if reason := postgres.missing():
         pytest.skip(reason)
     process = PostgresServer()
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="module")
+def maria() -> Iterator[MariadbServer]:
+    if reason := mariadb.missing():
+        pytest.skip(reason)
+    process = MariadbServer()
     try:
         process.start()
         yield process

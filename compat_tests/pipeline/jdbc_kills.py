@@ -1,16 +1,21 @@
-"""Kill cycles of a JDBC sink on PostgreSQL: the load's records become rows, each once.
+"""Kill cycles of a JDBC sink: the load's records become rows, each once.
 
-`python -m compat_tests.pipeline.jdbc_kills --cycles 20` kills repeatedly, at random points.
+`python -m compat_tests.pipeline.jdbc_kills --cycles 20 --database mariadb` kills repeatedly, at
+random points: the worker, the driver, the broker and the database.
 """
 
 import argparse
 import functools
 import random
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from compat_tests import mariadb, postgres
+from compat_tests.database_process import DatabaseProcess
+from compat_tests.mariadb import MariadbServer
 from compat_tests.pipeline.forward_kills import ForwardJob
 from compat_tests.pipeline.killed_job import DriverProcess, Load, create_topics, wait_until
 from compat_tests.pipeline.planted_daemon import POINTS
@@ -19,13 +24,14 @@ from compat_tests.servers import BarnabasProcess, ServerProcess
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 TRANSFORMS = "org.apache.kafka.connect.transforms"
+DATABASES = {"postgres": (PostgresServer, postgres), "mariadb": (MariadbServer, mariadb)}
 
 
 class JdbcSinkJob(ForwardJob):
     """A JDBC sink under load. Its first batch is killed when the database has committed it."""
 
     def __init__(
-        self, server: ServerProcess, directory: Path, name: str, database: PostgresServer
+        self, server: ServerProcess, directory: Path, name: str, database: DatabaseProcess
     ) -> None:
         self.server, self.name, self.database = server, name, database
         self.source = f"{name}-source"
@@ -65,6 +71,13 @@ class JdbcSinkJob(ForwardJob):
             "properties": {**config, **chain},
         }
 
+    def kill_database(self) -> None:
+        """Kill the server under load; the job fails, and is started again."""
+        time.sleep(random.uniform(0, 1))
+        self.database.kill()
+        self.database.start()
+        self._wait_for_another_start()
+
     def check_output(self, sent: int) -> None:
         rows = self.database.run("SELECT number FROM numbers ORDER BY number")
         assert [number for (number,) in rows] == list(range(sent))
@@ -73,8 +86,13 @@ class JdbcSinkJob(ForwardJob):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=20)
+    parser.add_argument("--database", choices=sorted(DATABASES), default="postgres")
     options = parser.parse_args()
-    server, database = BarnabasProcess(), PostgresServer()
+    kind, setup = DATABASES[options.database]
+    if reason := setup.missing():
+        print(reason)
+        return 1
+    server, database = BarnabasProcess(), kind()
     try:
         server.start()
         database.start()
@@ -83,7 +101,7 @@ def main() -> int:
             actions = [
                 *[functools.partial(job.kill_worker_at, point) for point in POINTS],
                 *[functools.partial(job.kill_driver_at, point) for point in POINTS],
-                *[job.kill_workers, job.kill_broker],
+                *[job.kill_workers, job.kill_broker, job.kill_database],
             ]
             for number in range(options.cycles):
                 random.choice(actions)()

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.pipeline.connect.connectors.column_values import (
+    nanos_of,
+    timestamp_of,
+    timestamptz_of,
+)
 from barnabas.pipeline.connect.connectors.database_access import NumericMapping
 from barnabas.pipeline.connect.connectors.postgres_types import (
     ColumnType,
     column_type,
     connect_value,
     driver_value,
-    nanos_of,
     schema_of,
-    timestamp_of,
-    timestamptz_of,
 )
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError

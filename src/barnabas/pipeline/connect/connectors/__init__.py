@@ -8,7 +8,9 @@ offsets' storage: the deliveries own these and call a task by `plugin_api`.
     jdbc_source, jdbc_sink                  rows of tables; `jdbc_config` has their properties,
                                             `jdbc_queries` and `jdbc_rows` their statements
     database_access                         what they need of a database, and `connect`
-    sqlite_database, postgres_database      databases; `postgres_types` has types and values
+    sqlite_database, postgres_database,     databases; `postgres_types` and `mysql_types` have types
+    mysql_database                          and values, `column_values` what both have in common,
+                                            `mysql_address` and `mysql_errors` what they say
 
 A task's module is imported in Spark's workers when its job starts there.
 """

@@ -1,17 +1,19 @@
 """Databases as the JDBC connectors see them: connections by JDBC address, tables, types.
 
 Tasks run in Python processes without a JVM, so an address is opened by the Python driver of its
-database: SQLite by Python's own (`sqlite_database`), PostgreSQL by psycopg (`postgres_database`).
-Another database is refused.
+database: SQLite by Python's own (`sqlite_database`), PostgreSQL by psycopg (`postgres_database`),
+MariaDB and MySQL by PyMySQL (`mysql_database`). Another database is refused.
 
 How data passes: a connector builds statements of names that `quoted` and `reference` return and of
 the parameter mark of the database; `parameter` and `value` convert between Connect's values and the
 driver's.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Final, Protocol
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import attrs
 
@@ -23,6 +25,8 @@ Parameters = Sequence[Any]
 
 SQLITE_PREFIX: Final = "jdbc:sqlite:"
 POSTGRES_PREFIX: Final = "jdbc:postgresql:"
+MYSQL_PREFIXES: Final = ("jdbc:mariadb:", "jdbc:mysql:")
+_NAME_PARTS_MAX: Final = 2
 _NO_PARAMETERS: Final[Parameters] = ()
 
 
@@ -94,6 +98,10 @@ class Database(Protocol):
 
     mark: str
     """What stands for a parameter in a statement."""
+    table_options: str
+    """What a statement that creates a table has at its end."""
+    are_definitions_transactional: bool
+    """False when creating or changing a table commits the transaction."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -143,8 +151,19 @@ class Database(Protocol):
         """Roll the transaction back."""
         ...
 
-    def lock_definitions(self) -> None:
-        """Keep other tasks from creating and changing tables until the transaction ends."""
+    def definitions(self) -> AbstractContextManager[None]:
+        """Create and change tables within, while other tasks do not."""
+        ...
+
+    def check_transactional(self, table: TableName) -> None:
+        """Raise ConnectError when rows of a table are not written in transactions."""
+        ...
+
+    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
+        """Return the end of an INSERT that replaces the values of a row with the same key.
+
+        Without values the row stays as it is, and is not counted as changed. Names are quoted.
+        """
         ...
 
     def escaped(self, text: str) -> str:
@@ -159,7 +178,7 @@ class Database(Protocol):
         """Return the quoted name of a table."""
         ...
 
-    def type_name(self, schema: Schema) -> str:
+    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
         """Return the type of a column for a schema. Raises DataError."""
         ...
 
@@ -190,16 +209,66 @@ def connect(settings: DatabaseSettings) -> Database:
         try:
             from barnabas.pipeline.connect.connectors.postgres_database import PostgresDatabase
         except ImportError as error:
-            raise ConnectError(
-                f"the driver of PostgreSQL is missing ({error}): pip install 'barnabas[jdbc]'"
-            ) from error
+            raise _missing_driver("PostgreSQL", error) from error
         return PostgresDatabase(settings)
+    if settings.url.startswith(MYSQL_PREFIXES):
+        try:
+            from barnabas.pipeline.connect.connectors.mysql_database import MysqlDatabase
+        except ImportError as error:
+            raise _missing_driver("MariaDB and MySQL", error) from error
+        return MysqlDatabase(settings)
     raise ConnectError(
         f"connection.url={settings.url.partition('?')[0]}: this database is not supported; use "
-        f"{SQLITE_PREFIX}/path/of/file or {POSTGRES_PREFIX}//host:5432/database"
+        f"{SQLITE_PREFIX}/path/of/file, {POSTGRES_PREFIX}//host:5432/database, "
+        "jdbc:mariadb://host:3306/database or jdbc:mysql://host:3306/database"
     )
+
+
+def _missing_driver(database: str, error: ImportError) -> ConnectError:
+    return ConnectError(
+        f"the driver of {database} is missing ({error}): pip install 'barnabas[jdbc]'"
+    )
+
+
+def checked_address(
+    url: str, prefix: str, known: Collection[str]
+) -> tuple[SplitResult, dict[str, str]]:
+    """Return the parts of an address and its parameters. Raises ConnectError."""
+    parts = urlsplit(f"database:{url.removeprefix(prefix)}")
+    given = dict(parse_qsl(parts.query))
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise ConnectError(
+            f"connection.url has the parameter {listed(unknown)}, which is not supported; known "
+            f"parameters: {listed(sorted(known))}"
+        )
+    if "@" in parts.netloc:
+        raise ConnectError("connection.url has a user: set connection.user and connection.password")
+    return parts, given
 
 
 def listed(names: Iterable[str]) -> str:
     """Return names as a part of a statement."""
     return ", ".join(names)
+
+
+def table_of(text: str) -> TableName:
+    """Return the table of "table" or "schema.table". Raises ConnectError."""
+    parts = text.split(".")
+    if len(parts) > _NAME_PARTS_MAX or not all(parts):
+        raise ConnectError(
+            f"{text!r} is not the name of a table: use table or schema.table (see "
+            "table.name.format)"
+        )
+    return TableName(*parts) if len(parts) == _NAME_PARTS_MAX else TableName("", text)
+
+
+def first_value(expressions: Sequence[str]) -> str:
+    """Return the expression of the first that has a value."""
+    return expressions[0] if len(expressions) == 1 else f"COALESCE({listed(expressions)})"
+
+
+def on_conflict(keys: Sequence[str], values: Sequence[str]) -> str:
+    """Return the end of an INSERT that replaces values, as PostgreSQL and SQLite have it."""
+    changes = listed(f"{name} = excluded.{name}" for name in values)
+    return f"ON CONFLICT ({listed(keys)}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"

@@ -25,8 +25,9 @@ _CONNECTION: Final = (
         "connection.url",
         ConfigType.STRING,
         NO_DEFAULT,
-        "The JDBC address of the database: jdbc:sqlite:/path/of/file or "
-        "jdbc:postgresql://host:5432/database.",
+        "The JDBC address of the database: jdbc:sqlite:/path/of/file, "
+        "jdbc:postgresql://host:5432/database, jdbc:mariadb://host:3306/database or "
+        "jdbc:mysql://host:3306/database.",
         non_empty,
     ),
     _key("connection.user", ConfigType.STRING, None, "The user of the database."),
@@ -84,7 +85,8 @@ SOURCE: Final = ConfigDef(
             "schema.pattern",
             ConfigType.STRING,
             None,
-            "A pattern of schemas for LIKE; all when null.",
+            "A pattern of schemas for LIKE; all when null. MariaDB's and MySQL's schemas are "
+            "databases: that of connection.url when null.",
         ),
         _key("query", ConfigType.STRING, "", "A query to read in place of tables."),
         _key(

@@ -171,10 +171,8 @@ def statement_of(database: Database, mode: str, table: TableName, row: Row) -> s
     marks = listed(database.mark for _ in row.cells)
     text = f"INSERT INTO {place} ({names}) VALUES ({marks})"
     if mode == "upsert":
-        target = listed(database.quoted(cell.name) for cell in row.keys)
-        quoted = [database.quoted(cell.name) for cell in row.values]
-        changes = listed(f"{name} = excluded.{name}" for name in quoted)
-        text += f" ON CONFLICT ({target}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        keys = [database.quoted(cell.name) for cell in row.keys]
+        text += f" {database.upsert(keys, [database.quoted(cell.name) for cell in row.values])}"
     return text
 
 
@@ -193,10 +191,12 @@ def creation_of(database: Database, table: TableName, row: Row) -> str:
     """Return the statement that creates a table for rows like this one."""
     keys = {cell.name for cell in row.keys}
     columns = [
-        f"{database.quoted(cell.name)} {database.type_name(cell.schema)}"
+        f"{database.quoted(cell.name)} "
+        + database.type_name(cell.schema, is_key=cell.name in keys)
         + ("" if cell.schema.optional and cell.name not in keys else " NOT NULL")
         for cell in row.cells
     ]
     if row.keys:
         columns.append(f"PRIMARY KEY ({listed(database.quoted(cell.name) for cell in row.keys)})")
-    return f"CREATE TABLE {database.reference(table)} ({listed(columns)})"
+    place = database.reference(table)
+    return f"CREATE TABLE {place} ({listed(columns)}){database.table_options}"

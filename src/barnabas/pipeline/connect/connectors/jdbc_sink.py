@@ -6,11 +6,15 @@ was committed and whose Kafka transaction was not is read again, and its rows ar
 batch's number is also the note in Kafka: when the note is missing although Kafka had it, a user has
 set the offsets, and the database follows them.
 
+Where a new table or column commits the transaction, the rows so far are committed before it, with
+the positions behind them: as after a failure, they are skipped when the batch is read again.
+
 The position of a batch is written only when it still is the one that the batch began behind. So a
 task that was suspended, and wakes up after another has taken its place, rolls back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import attrs
@@ -39,6 +43,7 @@ from barnabas.pipeline.connect.plugin_api import (
     SinkTask,
     TopicPartition,
 )
+from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import SinkRecord
 
@@ -91,6 +96,7 @@ class JdbcSinkTask(SinkTask):
             (topic, partition): _Stored(following, batch, bool(is_confirmed))
             for topic, partition, following, batch, is_confirmed in rows
         }
+        self._reached: dict[TopicPartition, int] = {}
         self._noted = {where for where, position in positions.items() if position.note}
         self._flushed: list[TopicPartition] = []
         self._statements: dict[tuple[TableName, _Names, _Names, bool], str] = {}
@@ -100,7 +106,8 @@ class JdbcSinkTask(SinkTask):
         statement, pending = "", list[Parameters]()
         for record in records:
             topic, partition, offset = record.original
-            if offset < self._written((topic, partition)):
+            where = topic, partition
+            if offset < self._written(where):
                 continue
             row = row_of(self._settings, record)
             table = self._table(record)
@@ -111,6 +118,7 @@ class JdbcSinkTask(SinkTask):
                 if not row.is_deletion:
                     self._prepare(table, row)
             pending.append(parameters_of(self._connected(), self._settings.mode, row))
+            self._reached[where] = offset + 1
         self._write(statement, pending)
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> str | None:
@@ -153,13 +161,14 @@ class JdbcSinkTask(SinkTask):
         """Create the table of offsets, unless it exists: that needs a privilege."""
         if database.columns(database.table(_OFFSETS)):
             return
+        text = database.type_name(s.STRING, is_key=True)
         database.begin()
-        database.lock_definitions()
-        database.execute(
-            f"CREATE TABLE IF NOT EXISTS {_OFFSETS} (job VARCHAR(1000), topic VARCHAR(249), "
-            "part INTEGER, next BIGINT, batch BIGINT, confirmed INTEGER, "
-            "PRIMARY KEY (job, topic, part))"
-        )
+        with database.definitions():
+            database.execute(
+                f"CREATE TABLE IF NOT EXISTS {_OFFSETS} (job {text}, topic {text}, "
+                "part INTEGER, next BIGINT, batch BIGINT, confirmed INTEGER, "
+                f"PRIMARY KEY (job, topic, part)){database.table_options}"
+            )
         database.commit()
 
     def _connected(self) -> Database:
@@ -195,9 +204,10 @@ class JdbcSinkTask(SinkTask):
         stored, is_noted = self._stored.get(where), int(where in self._noted)
         key = [self._settings.job, *where]
         if stored is None:
+            or_nothing = self._connected().upsert(("job", "topic", "part"), ())
             changed = self._execute(
                 f"INSERT INTO {_OFFSETS} (job, topic, part, next, batch, confirmed) "
-                "VALUES (?, ?, ?, ?, 1, ?) ON CONFLICT DO NOTHING",
+                f"VALUES (?, ?, ?, ?, 1, ?) {or_nothing}",
                 [*key, following, is_noted],
             )
         else:
@@ -247,24 +257,50 @@ class JdbcSinkTask(SinkTask):
         """Return the columns of a table, after it has got what is missing."""
         database, settings = self._connected(), self._settings
         columns = _names(database.columns(table))
+        if columns:
+            database.check_transactional(table)
         if not columns and not settings.creates:
             raise ConnectError(f"table {table} does not exist and auto.create is false")
         missing = [cell for cell in row.cells if cell.name not in columns]
         if not missing or (columns and not settings.evolves):
             return columns
-        database.lock_definitions()
-        columns = _names(database.columns(table))
-        if not columns:
-            database.execute(creation_of(database, table, row))
-            return {cell.name for cell in row.cells}
-        for cell in row.cells:
-            if cell.name not in columns:
-                database.execute(
-                    f"ALTER TABLE {database.reference(table)} ADD COLUMN "
-                    f"{database.quoted(cell.name)} {database.type_name(cell.schema)}"
-                )
-                columns.add(cell.name)
+        with self._definitions():
+            columns = _names(database.columns(table))
+            if not columns:
+                database.execute(creation_of(database, table, row))
+                return {cell.name for cell in row.cells}
+            for cell in row.cells:
+                if cell.name not in columns:
+                    database.execute(
+                        f"ALTER TABLE {database.reference(table)} ADD COLUMN "
+                        f"{database.quoted(cell.name)} {database.type_name(cell.schema)}"
+                    )
+                    columns.add(cell.name)
         return columns
+
+    @contextmanager
+    def _definitions(self) -> Generator[None]:
+        """Create and change tables within: in the transaction, or between two."""
+        database = self._connected()
+        if database.are_definitions_transactional:
+            with database.definitions():
+                yield
+            return
+        self._save()
+        with database.definitions():
+            yield
+        self._begin()
+
+    def _save(self) -> None:
+        """Commit the rows so far and the positions behind them. Raises RetriableError."""
+        for where, following in self._reached.items():
+            self._store(where, following)
+        self._commit()
+        for where, following in self._reached.items():
+            stored = self._stored.get(where)
+            batch = 1 if stored is None else stored.batch + 1
+            self._stored[where] = _Stored(following, batch, where in self._noted)
+        self._reached.clear()
 
 
 def _names(columns: Sequence[Column]) -> set[str]:

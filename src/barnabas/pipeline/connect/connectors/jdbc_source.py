@@ -262,7 +262,7 @@ def _tables(
 
 def _is_named(table: TableName, name: str) -> bool:
     """True when a name of a list means the table: with or without its schema and quotes."""
-    plain = name.replace('"', "")
+    plain = name.replace('"', "").replace("`", "")
     return plain in (table.table, str(table))
 
 

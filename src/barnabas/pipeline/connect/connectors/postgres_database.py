@@ -8,12 +8,17 @@ a task that was suspended within a batch does not block its successor without li
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
+from barnabas.pipeline.connect.connectors.column_values import (
+    nanos_of,
+    timestamp_of,
+    timestamptz_of,
+)
 from barnabas.pipeline.connect.connectors.database_access import (
     POSTGRES_PREFIX,
     Column,
@@ -22,7 +27,11 @@ from barnabas.pipeline.connect.connectors.database_access import (
     NumericMapping,
     Parameters,
     TableName,
+    checked_address,
+    first_value,
     listed,
+    on_conflict,
+    table_of,
 )
 from barnabas.pipeline.connect.connectors.postgres_types import (
     DATE_OID,
@@ -32,10 +41,7 @@ from barnabas.pipeline.connect.connectors.postgres_types import (
     column_type,
     connect_value,
     driver_value,
-    nanos_of,
     schema_of,
-    timestamp_of,
-    timestamptz_of,
 )
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
@@ -74,7 +80,6 @@ _REQUIRED: Final = (
     "SELECT attname, attnotnull FROM pg_attribute WHERE attrelid = to_regclass(%s) "
     "AND attnum > 0 AND NOT attisdropped"
 )
-_NAME_PARTS_MAX: Final = 2
 _DEFINITIONS_LOCK: Final = 7_166_218
 """The number of the advisory lock that tasks hold while they change tables."""
 
@@ -83,6 +88,8 @@ class PostgresDatabase:
     """A connection to a database."""
 
     mark: str = "%s"
+    table_options: str = ""
+    are_definitions_transactional: bool = True
 
     def __init__(self, settings: DatabaseSettings) -> None:
         self._mapping: NumericMapping = settings.numeric_mapping
@@ -110,13 +117,7 @@ class PostgresDatabase:
 
     def table(self, text: str) -> TableName:
         """Return the table of "table" or "schema.table". Raises ConnectError."""
-        parts = text.split(".")
-        if len(parts) > _NAME_PARTS_MAX or not all(parts):
-            raise ConnectError(
-                f"{text!r} is not the name of a table: use table or schema.table (see "
-                "table.name.format)"
-            )
-        return TableName(*parts) if len(parts) == _NAME_PARTS_MAX else TableName("", text)
+        return table_of(text)
 
     def columns(self, table: TableName) -> list[Column]:
         """Return the columns of a table; none when it does not exist."""
@@ -196,9 +197,18 @@ class PostgresDatabase:
         with suppress(RetriableError):
             self.execute("ROLLBACK")
 
-    def lock_definitions(self) -> None:
-        """Keep other tasks from creating and changing tables until the transaction ends."""
+    @contextmanager
+    def definitions(self) -> Generator[None]:
+        """Create and change tables, while other tasks do not until the transaction ends."""
         self.execute("SELECT pg_advisory_xact_lock(%s)", [_DEFINITIONS_LOCK])
+        yield
+
+    def check_transactional(self, table: TableName) -> None:
+        """Do nothing: every table takes part in transactions."""
+
+    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
+        """Return the end of an INSERT that replaces the values of a row with the same key."""
+        return on_conflict(keys, values)
 
     def escaped(self, text: str) -> str:
         """Return a part of a statement whose percent signs are not parameters."""
@@ -212,7 +222,7 @@ class PostgresDatabase:
         """Return the quoted name of a table."""
         return ".".join(self.quoted(part) for part in (table.schema, table.table) if part)
 
-    def type_name(self, schema: Schema) -> str:
+    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
         """Return the type of a column for a schema. Raises DataError."""
         return column_type(schema)
 
@@ -231,10 +241,12 @@ class PostgresDatabase:
         """Return the first timestamp that has a value. Raises ConnectError."""
         kinds = {column.kind for column in columns}
         if kinds == {TIMESTAMPTZ_OID}:
-            return Moment(_first([each.expression for each in columns]), timestamptz_of, nanos_of)
+            return Moment(
+                first_value([each.expression for each in columns]), timestamptz_of, nanos_of
+            )
         if kinds <= {TIMESTAMP_OID, DATE_OID}:
             casts = [f"{each.expression}::timestamp" for each in columns]
-            return Moment(_first(casts), timestamp_of, nanos_of)
+            return Moment(first_value(casts), timestamp_of, nanos_of)
         raise ConnectError(
             f"timestamp.column.name={listed(each.name for each in columns)}: the columns must all "
             "be timestamps without time zone, or all with it"
@@ -245,25 +257,14 @@ class PostgresDatabase:
         return nanos_of(self.fetch("SELECT clock_timestamp()")[0][0])
 
 
-def _first(expressions: Sequence[str]) -> str:
-    return expressions[0] if len(expressions) == 1 else f"COALESCE({listed(expressions)})"
-
-
 def _address(settings: DatabaseSettings) -> tuple[str, dict[str, str], str]:
     """Return psycopg's address and parameters, and the schema to look tables up in.
 
     Raises ConnectError.
     """
-    parts = urlsplit(f"postgresql:{settings.url.removeprefix(POSTGRES_PREFIX)}")
-    given = dict(parse_qsl(parts.query))
+    known = {*_URL_PARAMETERS, _SCHEMA_PARAMETER}
+    parts, given = checked_address(settings.url, POSTGRES_PREFIX, known)
     schema = given.pop(_SCHEMA_PARAMETER, "")
-    unknown = sorted(given.keys() - _URL_PARAMETERS.keys())
-    if unknown:
-        known = listed(sorted({*_URL_PARAMETERS, _SCHEMA_PARAMETER}))
-        raise ConnectError(
-            f"connection.url has the parameter {listed(unknown)}, which is not supported; known "
-            f"parameters: {known}"
-        )
     parameters = {_URL_PARAMETERS[name]: value for name, value in given.items()}
     if not parts.netloc:
         parameters["host"] = "localhost"
@@ -271,8 +272,6 @@ def _address(settings: DatabaseSettings) -> tuple[str, dict[str, str], str]:
         parameters["user"] = settings.user
     if settings.password is not None:
         parameters["password"] = settings.password
-    if "@" in parts.netloc:
-        raise ConnectError("connection.url has a user: set connection.user and connection.password")
     parameters["dbname"] = unquote(parts.path.strip("/")) or parameters.get("user", "postgres")
     return f"postgresql://{parts.netloc}", parameters, schema
 

@@ -1,17 +1,25 @@
 """Types of PostgreSQL: the schema of a column, the column of a schema, and values between them.
 
 A type that is not listed is read as its text: arrays, intervals, addresses, JSON, enumerations.
-Connect's times have milliseconds, so microseconds are cut from values, but not from positions.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
 from typing import Any, Final
 
 import attrs
 
+from barnabas.pipeline.connect.connectors.column_values import (
+    MICROS_PER_MS,
+    date_of,
+    decimal_of,
+    float_of,
+    moment_of,
+    moment_value,
+    numeric_schema,
+)
 from barnabas.pipeline.connect.connectors.database_access import NumericMapping
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError
@@ -23,20 +31,13 @@ from barnabas.pipeline.data.connect_schema import (
     Schema,
     Type,
 )
-from barnabas.pipeline.data.java_values import EpochMillis, Float32
-from barnabas.pipeline.data.logical_types import MILLIS_PER_DAY, scale_of
+from barnabas.pipeline.data.java_values import EpochMillis
+from barnabas.pipeline.data.logical_types import scale_of
 
 DATE_OID: Final = 1082
 TIMESTAMP_OID: Final = 1114
 TIMESTAMPTZ_OID: Final = 1184
 _NUMERIC_OID: Final = 1700
-_EPOCH_DAY: Final = date(1970, 1, 1)
-_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_NANOS_PER_MICRO: Final = 1_000
-_MICROS_PER_MS: Final = 1_000
-_INTEGER_DIGITS_MAX: Final = 18
 _NUMERIC_DIGITS_MAX: Final = 1_000
 
 _SCHEMAS: Final[Mapping[int, tuple[Schema, Schema]]] = {
@@ -100,11 +101,10 @@ def schema_of(column: ColumnType, mapping: NumericMapping) -> Schema:
 
 
 def _numeric_schema(column: ColumnType, mapping: NumericMapping) -> Schema:
-    is_double = mapping in (NumericMapping.BEST_FIT, NumericMapping.BEST_FIT_EAGER_DOUBLE)
     is_optional = not column.is_required
     modifier = column.modifier - 4
     if modifier < 0:
-        if is_double:
+        if mapping in (NumericMapping.BEST_FIT, NumericMapping.BEST_FIT_EAGER_DOUBLE):
             return Schema(Type.FLOAT64, is_optional)
         raise ConnectError(
             f"column {column.name} is numeric without a scale, which a decimal's schema needs: "
@@ -112,20 +112,7 @@ def _numeric_schema(column: ColumnType, mapping: NumericMapping) -> Schema:
             "numeric.mapping=best_fit to read it as a double"
         )
     precision, scale = modifier >> 16 & 0xFFFF, ((modifier & 0x7FF) ^ 1024) - 1024
-    is_short = precision <= _INTEGER_DIGITS_MAX
-    if mapping is not NumericMapping.NONE and scale == 0 and is_short:
-        return Schema(_integer_type(precision), is_optional)
-    is_eager = mapping is NumericMapping.BEST_FIT_EAGER_DOUBLE
-    if scale > 0 and is_double and (is_short or is_eager):
-        return Schema(Type.FLOAT64, is_optional)
-    return s.decimal_schema(max(scale, 0), optional=is_optional)
-
-
-def _integer_type(precision: int) -> Type:
-    for digits, found in ((2, Type.INT8), (4, Type.INT16), (9, Type.INT32)):
-        if precision <= digits:
-            return found
-    return Type.INT64
+    return numeric_schema(precision, scale, mapping, is_optional)
 
 
 def column_type(schema: Schema) -> str:
@@ -141,7 +128,7 @@ def column_type(schema: Schema) -> str:
 def driver_value(schema: Schema, value: Any) -> Any:
     """Return a value of a record as the driver takes it. Raises DataError."""
     if isinstance(value, EpochMillis):
-        return _moment_value(schema, value.ms)
+        return moment_value(schema, value.ms)
     if isinstance(value, str) and "\0" in value:
         raise DataError("PostgreSQL's texts have no character 0")
     if value is None or isinstance(value, bool | int | str | bytes | Decimal):
@@ -151,22 +138,6 @@ def driver_value(schema: Schema, value: Any) -> Any:
     raise DataError(f"{schema} has no type of a column")
 
 
-def _moment_value(schema: Schema, ms: int) -> Any:
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError as error:
-        raise DataError(f"{ms} ms is not a moment of the years 1 to 9999") from error
-    match schema.name:
-        case s.DATE_NAME:
-            return moment.date()
-        case s.TIME_NAME:
-            return moment.time()
-        case s.TIMESTAMP_NAME:
-            return moment
-        case _:
-            return ms
-
-
 def connect_value(schema: Schema, value: Any) -> Any:
     """Return a value of the driver as one of the schema. Raises DataError."""
     kind: type[Any] = value.__class__
@@ -174,55 +145,15 @@ def connect_value(schema: Schema, value: Any) -> Any:
     return value if convert is None else convert(schema, value)
 
 
-def _decimal(schema: Schema, value: Decimal) -> Any:
-    if not value.is_finite():
-        raise DataError(f"{value} is not a decimal that Connect has")
-    if schema.type is Type.FLOAT64:
-        return float(value)
-    return value if schema.name == DECIMAL_NAME else int(value)
-
-
-def _float(schema: Schema, value: float) -> float:
-    return Float32(value) if schema.type is Type.FLOAT32 else value
-
-
-def _date(schema: Schema, value: date) -> EpochMillis:
-    return EpochMillis((value - _EPOCH_DAY).days * MILLIS_PER_DAY)
-
-
 def _time(schema: Schema, value: time_of_day) -> EpochMillis:
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return EpochMillis(seconds * 1000 + value.microsecond // _MICROS_PER_MS)
-
-
-def _timestamp(schema: Schema, value: datetime) -> EpochMillis:
-    return EpochMillis(_micros(value) // _MICROS_PER_MS)
+    return EpochMillis(seconds * 1000 + value.microsecond // MICROS_PER_MS)
 
 
 _CONVERSIONS: Final[Mapping[type, Callable[[Schema, Any], Any]]] = {
-    Decimal: _decimal,
-    float: _float,
-    date: _date,
+    Decimal: decimal_of,
+    float: float_of,
+    date: date_of,
     time_of_day: _time,
-    datetime: _timestamp,
+    datetime: moment_of,
 }
-
-
-def _micros(value: datetime) -> int:
-    """Return the microseconds since 1970; a time without a zone is UTC."""
-    return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND
-
-
-def nanos_of(value: datetime) -> int:
-    """Return the nanoseconds since 1970 of a timestamp."""
-    return _micros(value) * _NANOS_PER_MICRO
-
-
-def timestamp_of(nanos: int) -> datetime:
-    """Return the timestamp without a zone."""
-    return _EPOCH + timedelta(microseconds=nanos // _NANOS_PER_MICRO)
-
-
-def timestamptz_of(nanos: int) -> datetime:
-    """Return the timestamp in UTC."""
-    return _EPOCH_UTC + timedelta(microseconds=nanos // _NANOS_PER_MICRO)

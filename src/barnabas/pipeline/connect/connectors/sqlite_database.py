@@ -17,7 +17,9 @@ from barnabas.pipeline.connect.connectors.database_access import (
     Moment,
     Parameters,
     TableName,
+    first_value,
     listed,
+    on_conflict,
 )
 from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
@@ -52,6 +54,8 @@ class SqliteDatabase:
     """A connection to a file."""
 
     mark: str = "?"
+    table_options: str = ""
+    are_definitions_transactional: bool = True
 
     def __init__(self, address: str) -> None:
         path = address.partition("?")[0]
@@ -134,8 +138,17 @@ class SqliteDatabase:
         """Roll the transaction back."""
         self.execute("ROLLBACK")
 
-    def lock_definitions(self) -> None:
-        """Do nothing: the transaction has the file's only lock for writes."""
+    @contextmanager
+    def definitions(self) -> Generator[None]:
+        """Create and change tables: the transaction has the file's only lock for writes."""
+        yield
+
+    def check_transactional(self, table: TableName) -> None:
+        """Do nothing: every table takes part in transactions."""
+
+    def upsert(self, keys: Sequence[str], values: Sequence[str]) -> str:
+        """Return the end of an INSERT that replaces the values of a row with the same key."""
+        return on_conflict(keys, values)
 
     def escaped(self, text: str) -> str:
         """Return a part of a statement as it is."""
@@ -149,7 +162,7 @@ class SqliteDatabase:
         """Return the quoted name of a table."""
         return self.quoted(table.table)
 
-    def type_name(self, schema: Schema) -> str:
+    def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
         """Return the type of a column for a schema; decimals are texts. Raises DataError."""
         if schema.name == DECIMAL_NAME:
             return "TEXT"
@@ -188,12 +201,12 @@ class SqliteDatabase:
         if kinds == {Type.STRING}:
             texts = [f"strftime('%Y-%m-%d %H:%M:%f', {each.expression})" for each in columns]
             return Moment(
-                _first(texts),
+                first_value(texts),
                 lambda nanos: _TEXT_MOMENT.format(nanos // _NANOS_PER_MS),
                 _nanos_of_text,
             )
         if kinds == {Type.INT64}:
-            expression = _first([each.expression for each in columns])
+            expression = first_value([each.expression for each in columns])
             return Moment(
                 expression, lambda nanos: nanos // _NANOS_PER_MS, lambda ms: int(ms) * _NANOS_PER_MS
             )
@@ -206,10 +219,6 @@ class SqliteDatabase:
     def now_nanos(self) -> int:
         """Return the time of this machine, which has the file."""
         return time.time_ns()
-
-
-def _first(expressions: Sequence[str]) -> str:
-    return expressions[0] if len(expressions) == 1 else f"COALESCE({listed(expressions)})"
 
 
 def _nanos_of_text(text: Any) -> int:
