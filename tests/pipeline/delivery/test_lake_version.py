@@ -19,11 +19,17 @@ class Files:
 
     def __init__(self) -> None:
         self.newest_batch = 3
+        self.done = 3
+        self.in_files = -1
         self.texts: dict[str, str] = {}
 
     def newest(self, directory: str) -> int:
-        assert directory.endswith("/offsets")
-        return self.newest_batch
+        logs = {
+            "offsets": self.newest_batch,
+            "commits": self.done,
+            "_spark_metadata": self.in_files,
+        }
+        return logs[directory.rpartition("/")[2]]
 
     def read(self, file: str) -> str | None:
         return self.texts.get(file)
@@ -32,12 +38,23 @@ class Files:
         self.texts[file] = text
 
 
-def check(files: Files, columns: dict[str, Any] | None = None, **props: str) -> None:
-    more = {name.replace("__", "."): value for name, value in props.items()}
-    settings = SparkSinkSettings.of({**PROPS, **more})
+def check(
+    files: Files,
+    columns: dict[str, Any] | None = None,
+    *,
+    has_letters: bool = True,
+    **props: str,
+) -> None:
+    properties = {**PROPS, **{name.replace("__", "."): value for name, value in props.items()}}
     types = columns or {"id": "long", "n": STRUCT}
     fields = [{"name": name, "type": kind} for name, kind in types.items()]
-    lake_version.check(files, settings, {"type": "struct", "fields": fields})
+    lake_version.check(
+        files,
+        SparkSinkSettings.of(properties),
+        {"type": "struct", "fields": fields},
+        properties,
+        lambda: has_letters,
+    )
 
 
 def written(**props: str) -> Files:
@@ -109,6 +126,74 @@ def test_files_that_name_their_paths_may_not_be_moved() -> None:
     files = written(spark__format="delta", **place)
     with pytest.raises(JobStartError, match="path is '/data/lake'"):
         check(files, spark__format="delta", path="/data/moved", **place)
+
+
+def interrupted(**props: str) -> Files:
+    """Return the files of a job whose newest batch is not committed."""
+    files = written(**props)
+    files.newest_batch = 4
+    return files
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        {"value__converter": "JsonConverter"},
+        {"value__converter__schemas__enable": "false"},
+        {"header__converter": "StringConverter"},
+        {"transforms": "cast"},
+        {"transforms__cast__spec": "id:int64"},
+        {"predicates__null__type": "RecordIsTombstone"},
+        {"schema": "id BIGINT"},
+        {"behavior__on__null__values": "ignore"},
+    ],
+)
+def test_conversions_that_change_within_a_batch_with_letters_are_refused(
+    props: dict[str, str],
+) -> None:
+    files = interrupted()
+    before = dict(files.texts)
+    with pytest.raises(JobStartError, match="batch 4 is not complete") as caught:
+        check(files, **props)
+    assert caught.value.failure.is_permanent
+    assert files.texts == before
+    check(files)
+    files.done = 4
+    check(files, **props)
+    files.newest_batch = 5
+    with pytest.raises(JobStartError, match="batch 5 is not complete"):
+        check(files)
+
+
+def test_conversions_may_change_within_a_batch_without_letters() -> None:
+    files = interrupted()
+    check(files, transforms="cast", has_letters=False)
+    with pytest.raises(JobStartError, match="batch 4 is not complete"):
+        check(files)
+
+
+def test_conversions_may_change_where_spark_skips_the_batch() -> None:
+    files = interrupted()
+    files.in_files = 4
+    check(files, transforms="cast")
+
+
+def test_properties_that_conversions_do_not_depend_on_may_change_within_a_batch() -> None:
+    check(
+        interrupted(value__converter__schema__registry__password="old"),
+        value__converter__schema__registry__password="new",
+        errors__log__enable="true",
+        tasks__max="3",
+        spark__option__compression="none",
+    )
+
+
+def test_conversions_that_an_earlier_release_did_not_keep_may_be_any() -> None:
+    files = interrupted(transforms="cast")
+    stored = json.loads(files.texts[FILE])
+    assert stored["digest"]
+    files.texts[FILE] = json.dumps({**stored, "digest": ""})
+    check(files)
 
 
 def test_job_that_has_planned_no_batch_may_change() -> None:

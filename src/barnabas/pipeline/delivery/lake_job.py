@@ -7,6 +7,7 @@ kept with the data. The group's offsets follow it, for tools that show lag.
 
 import functools
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -51,10 +52,12 @@ from barnabas.pipeline.delivery.spark_library import SparkSession, pyspark
 from barnabas.pipeline.delivery.start_positions import PartitionState, StartPositions
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
 from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
+_FIRST_OFFSETS: Final = "sources/0/0"
 _COLUMNS_FILE: Final = "barnabas-columns.json"
-_FILE_LOG: Final = "_spark_metadata"
+_BATCH_POLL_S: Final = 0.1
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR")
 
 
@@ -143,8 +146,10 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         columns = _columns(files, plan, settings, found)
         if columns is None:
             return None
-        lake_version.check(files, settings, columns)
-        query = _started(session, plan, settings, found, columns)
+        task = task_plan(plan, topic_ids=found.topic_ids)
+        has_letters = functools.partial(lake_rows.has_letters, task, found.first_offsets)
+        lake_version.check(files, settings, columns, plan.properties, has_letters)
+        query = _started(session, plan, task, settings, found, columns)
     except (ConfigError, ConfigValueError, DataError) as error:
         raise refused(str(error)) from error
     except KafkaException as error:
@@ -161,8 +166,17 @@ def _query_job(session: SparkSession, plan: JobPlan) -> QueryJob | None:
         progress=JobProgress(trimmed=found.positions.trimmed, topic_ids=found.topic_ids),
         watch=functools.partial(changed_topic, found.cluster, found.topic_ids, REMEDY),
         on_batch=GroupPositions(plan.group_id, found.properties, found.topic_ids).commit,
+        settle=functools.partial(_wait_end_of_batch, files, settings.checkpoint),
         skipped=skipped if plan.on_trim is OnTrim.SKIP else None,
     )
+
+
+def _wait_end_of_batch(files: HadoopFiles, checkpoint: str, timeout_s: float) -> None:
+    """Wait until the running batch has ended: other conversions may begin then."""
+    deadline = time.monotonic() + timeout_s
+    batch = files.newest(f"{checkpoint}/offsets")
+    while batch > files.newest(f"{checkpoint}/commits") and time.monotonic() < deadline:
+        time.sleep(_BATCH_POLL_S)
 
 
 def check_libraries(session: SparkSession, kind: str) -> None:
@@ -184,7 +198,7 @@ def _check_file_log(files: HadoopFiles, settings: SparkSinkSettings) -> None:
     """
     if settings.format not in FILE_FORMATS:
         return
-    written = files.newest(f"{settings.path}/{_FILE_LOG}")
+    written = files.newest(lake_version.file_log(settings))
     planned = files.newest(f"{settings.checkpoint}/offsets")
     if written > planned:
         raise refused(
@@ -226,9 +240,12 @@ def _at(state: PartitionState, kept: int | None) -> PartitionState:
 
 
 def _positions_of(files: HadoopFiles, checkpoint: str) -> Mapping[str, Mapping[str, int]]:
-    """Return the next offsets after the newest batch that the checkpoint has as done."""
+    """Return the offsets at which the query begins: behind the newest batch that is done.
+
+    Before the first one they are those that Spark found when the checkpoint was new.
+    """
     newest = files.newest(f"{checkpoint}/commits")
-    text = files.read(f"{checkpoint}/offsets/{newest}") if newest >= 0 else None
+    text = files.read(f"{checkpoint}/{f'offsets/{newest}' if newest >= 0 else _FIRST_OFFSETS}")
     if text is None:
         return {}
     return json.loads(text.splitlines()[-1])
@@ -275,6 +292,7 @@ def _check_fit(settings: SparkSinkSettings, columns: Mapping[str, Any]) -> None:
 def _started(
     session: SparkSession,
     plan: JobPlan,
+    task: TaskPlan,
     settings: SparkSinkSettings,
     found: _Input,
     columns: dict[str, Any],
@@ -282,7 +300,6 @@ def _started(
     """Start the query. Raises DataError, JobStartError."""
     if settings.format == ICEBERG:
         iceberg_table.prepare(session, settings, columns)
-    task = task_plan(plan, topic_ids=found.topic_ids)
     options = source_options(plan, found.positions)
     options["failOnDataLoss"] = "true" if plan.on_trim is OnTrim.FAIL else "false"
     records = session.readStream.format("kafka").options(**options).load()

@@ -25,12 +25,15 @@ from barnabas.pipeline.delivery.record_writers import WriterCache
 from barnabas.pipeline.delivery.spark_columns import arrow_type, struct_fitting
 from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.transactional_producer import (
+    TransactionalProducer,
     TransactionSettings,
+    committed,
+    offset_reader,
     transaction,
 )
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
-DEAD_LETTERS: Final = "dead-letters"
+_DEAD_LETTERS: Final = "dead-letters"
 ROW: Final = "row"
 _SINK_CLASS: Final = "barnabas.SparkSink"
 
@@ -93,11 +96,12 @@ class _Letters:
 
     def write(self, plan: TaskPlan, figures: Figures) -> None:
         """Write the letters behind the last one that was committed."""
-        group = f"{plan.group_id}-{DEAD_LETTERS}"
-        settings = TransactionSettings(group, plan.generation, plan.producer, plan.consumer)
+        settings = TransactionSettings(
+            _letters_group(plan), plan.generation, plan.producer, plan.consumer
+        )
         for where, letters in self.found.items():
             topic, partition = where
-            transactional_id = f"{plan.transactional_id}-{DEAD_LETTERS}-{topic}-{partition}"
+            transactional_id = _letters_id(plan, topic, partition)
             with transaction(settings, transactional_id, [where]) as begun:
                 committed = begun.positions[where].offset
                 for letter in letters:
@@ -106,6 +110,29 @@ class _Letters:
                 following = max(committed, letters[-1].offset + 1)
                 begun.send_offsets([TopicPartition(topic, partition, following)])
             figures.transactions += 1
+
+
+def has_letters(plan: TaskPlan, offsets: Mapping[tuple[str, int], int]) -> bool:
+    """True when dead letters at or behind offsets of partitions are written.
+
+    Transactions of tasks that were killed are aborted first. Raises KafkaException, and the errors
+    of `TransactionalProducer`.
+    """
+    for place in offsets:
+        TransactionalProducer({**plan.producer, "transactional.id": _letters_id(plan, *place)})
+    reader = offset_reader(_letters_group(plan), plan.consumer)
+    return any(
+        position.offset > offsets[position.topic, position.partition]
+        for position in committed(reader, list(offsets))
+    )
+
+
+def _letters_group(plan: TaskPlan) -> str:
+    return f"{plan.group_id}-{_DEAD_LETTERS}"
+
+
+def _letters_id(plan: TaskPlan, topic: str, partition: int) -> str:
+    return f"{plan.transactional_id}-{_DEAD_LETTERS}-{topic}-{partition}"
 
 
 class RowConverter:
