@@ -36,9 +36,7 @@ LIBRARY = jars.ROOT / ".cache" / "jdbc-sink" / "lib"
 class DebeziumWorker(ConnectJava):
     """Java's Connect with Debezium's JDBC sink as a plug-in."""
 
-    def properties(self) -> dict[str, str]:
-        plugins = {"plugin.path": str(LIBRARY.parent), "plugin.discovery": "service_load"}
-        return {**super().properties(), **plugins}
+    plugins = LIBRARY.parent
 
 
 def our_sink(database: PostgresServer) -> dict[str, str]:

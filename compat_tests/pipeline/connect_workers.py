@@ -159,6 +159,14 @@ class JavaWorker(ConnectWorker):
     """Connect's distributed worker of Apache Kafka."""
 
     kind = "java"
+    plugins: Path | None = None
+    """A directory of directories with the jars of connectors."""
+
+    def properties(self) -> dict[str, str]:
+        found = super().properties()
+        if self.plugins is not None:
+            found |= {"plugin.path": str(self.plugins), "plugin.discovery": "service_load"}
+        return found
 
     def settle(self, sink: str, tasks: int) -> None:
         """Wait until the tasks of a sink are the members of a stable group.

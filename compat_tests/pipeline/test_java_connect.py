@@ -39,25 +39,16 @@ def missing() -> str | None:
     return None
 
 
-class ConnectorsWorker(JavaWorker):
-    """Java's worker with the connectors as plug-ins."""
-
-    def properties(self) -> dict[str, str]:
-        plugins = {"plugin.path": str(LIBRARY.parent), "plugin.discovery": "service_load"}
-        return {**super().properties(), **plugins}
-
-
 @pytest.fixture(scope="module")
 def worker(
     tmp_path_factory: pytest.TempPathFactory, server: ServerProcess | None
-) -> Iterator[ConnectorsWorker]:
+) -> Iterator[JavaWorker]:
     if reason := missing():
         pytest.skip(reason)
     if server is None:
         pytest.skip("needs a server that this suite starts")
-    process = ConnectorsWorker(
-        server.bootstrap, tmp_path_factory.mktemp("connect"), "java-connectors"
-    )
+    process = JavaWorker(server.bootstrap, tmp_path_factory.mktemp("connect"), "java-connectors")
+    process.plugins = LIBRARY.parent
     try:
         process.start()
         yield process
@@ -129,7 +120,7 @@ def changes(messages: list[Any]) -> list[tuple[str, int, str | None, str | None]
 
 
 def test_debezium_captures_every_change_of_a_table(
-    worker: ConnectorsWorker, database: PostgresServer
+    worker: JavaWorker, database: PostgresServer
 ) -> None:
     database.run(
         "CREATE TABLE people (id int PRIMARY KEY, name text)",
@@ -170,7 +161,7 @@ def test_debezium_captures_every_change_of_a_table(
 
 
 def test_mirror_maker_copies_records_settings_and_offsets(
-    worker: ConnectorsWorker, start_server: Callable[..., ServerProcess]
+    worker: JavaWorker, start_server: Callable[..., ServerProcess]
 ) -> None:
     origin = start_server()
     fill(origin.bootstrap, "orders", 100)
