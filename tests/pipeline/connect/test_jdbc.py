@@ -250,6 +250,37 @@ def test_jdbc_sink_evolves_a_table(url: str):
     assert run(url, "SELECT * FROM t ORDER BY id") == [(1, "a", None), (2, "b", None)]
 
 
+def test_jdbc_sink_rows_of_several_forms_in_one_batch_have_their_own_statements(url: str):
+    """Records that differ in topic, in the schema or presence of the value, or in the key."""
+    wider = s.struct_schema([("id", s.INT64), ("name", s.OPTIONAL_STRING), ("x", s.OPTIONAL_INT8)])
+
+    key_struct = s.struct_schema([("k", s.INT64)])
+
+    def keyed(topic: str, offset: int, key: Any, schema: s.Schema | None) -> SinkRecord:
+        key_schema = key.schema if isinstance(key, s.Struct) else s.INT64
+        value = None if schema is None else s.Struct.of(schema, {"id": offset, "name": topic})
+        return SinkRecord(
+            topic, 0, 0, key_schema, key, schema, value, (), offset, CREATE_TIME,
+            ("t", 0, offset),
+        )  # fmt: skip
+
+    batch = [
+        keyed("t", 0, 10, ROW),
+        keyed("u", 1, 11, ROW),
+        keyed("t", 2, 12, wider),
+        keyed("t", 3, 10, None),
+        keyed("u", 4, 14, ROW),
+        keyed("t", 5, s.Struct.of(key_struct, {"k": 15}), ROW),
+    ]
+    props = {"pk_mode": "record_key", "pk_fields": "k", "delete_enabled": "true"}
+    task = sink(url, auto_evolve="true", **props)
+    task.open(position(0))
+    task.put(batch)
+    task.flush({("t", 0): 6})
+    assert run(url, "SELECT * FROM t ORDER BY k") == [(12, 2, "t", None), (15, 5, "t", None)]
+    assert run(url, "SELECT * FROM u ORDER BY k") == [(11, 1, "u"), (14, 4, "u")]
+
+
 def test_jdbc_sink_field_that_no_column_holds_is_refused(url: str):
     nested = s.struct_schema([("id", s.INT64), ("name", ROW)])
     task = sink(url)

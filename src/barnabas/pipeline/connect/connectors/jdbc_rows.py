@@ -1,7 +1,12 @@
-"""Records as rows, and the statements that write rows: pure functions of a job's settings."""
+"""Records as rows, and the statements that write rows: pure functions of a job's settings.
 
-from collections.abc import Mapping
-from typing import Any, Final
+Records with the same schemas have rows of one form, so what depends on the schemas is decided once.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -13,6 +18,9 @@ from barnabas.pipeline.data.connect_errors import ConnectError, DataError
 from barnabas.pipeline.data.connect_schema import Field, Schema, Struct, Type
 from barnabas.pipeline.data.records import SinkRecord
 
+Reader: TypeAlias = Callable[[SinkRecord], Any]
+"""Returns the value of a column from a record."""
+
 _KAFKA_KEY: Final = (
     ("__connect_topic", s.STRING),
     ("__connect_partition", s.INT32),
@@ -23,16 +31,16 @@ _COMPOUND: Final = frozenset({Type.ARRAY, Type.MAP, Type.STRUCT})
 
 @attrs.frozen
 class Cell:
-    """The value of a column, with its schema."""
+    """A column of rows: its schema, and where its values are."""
 
     name: str
     schema: Schema
-    value: Any
+    value_of: Reader
 
 
 @attrs.frozen
-class Row:
-    """The cells of a row: those of the key, and the others."""
+class RowForm:
+    """The cells of rows: those of the key, and the others."""
 
     keys: tuple[Cell, ...]
     values: tuple[Cell, ...]
@@ -88,12 +96,23 @@ class SinkSettings:
         )
 
 
-def row_of(settings: SinkSettings, record: SinkRecord) -> Row:
-    """Return the row of a record. Raises DataError."""
+def form_key(record: SinkRecord) -> Hashable:
+    """Return what records have in common whose rows have one form."""
+    key, value = record.key, record.value
+    return (
+        record.topic,
+        record.key_schema,
+        key.schema if isinstance(key, Struct) else key.__class__,
+        value.schema if isinstance(value, Struct) else value.__class__,
+    )
+
+
+def form_of(settings: SinkSettings, record: SinkRecord) -> RowForm:
+    """Return the form of a record's row. Raises DataError."""
     keys = _keys(settings, record)
     if record.value is None:
         if settings.deletes:
-            return Row(keys, (), is_deletion=True)
+            return RowForm(keys, (), is_deletion=True)
         raise DataError(f"{_place(record)} has no value and delete.enabled is false")
     if not isinstance(record.value, Struct):
         raise DataError(
@@ -105,7 +124,7 @@ def row_of(settings: SinkSettings, record: SinkRecord) -> Row:
         for field in record.value.schema.fields
         if field.name not in names and (not settings.fields or field.name in settings.fields)
     ]
-    return Row(keys, tuple(_cell(record.value, field, record) for field in fields))
+    return RowForm(keys, tuple(_cell(_of_value, field, record) for field in fields))
 
 
 def _keys(settings: SinkSettings, record: SinkRecord) -> tuple[Cell, ...]:
@@ -113,20 +132,36 @@ def _keys(settings: SinkSettings, record: SinkRecord) -> tuple[Cell, ...]:
         return ()
     if settings.pk_mode == "kafka":
         names = settings.pk_fields or [name for name, _ in _KAFKA_KEY]
-        pairs = zip(names, _KAFKA_KEY, record.original, strict=True)
-        return tuple(Cell(name, schema, value) for name, (_, schema), value in pairs)
+        parts = [partial(_of_place, index) for index in range(len(_KAFKA_KEY))]
+        pairs = zip(names, _KAFKA_KEY, parts, strict=True)
+        return tuple(Cell(name, schema, value_of) for name, (_, schema), value_of in pairs)
     is_key = settings.pk_mode == "record_key"
     found = record.key if is_key else record.value
     if isinstance(found, Struct):
         names = settings.pk_fields or [field.name for field in found.schema.fields]
-        return tuple(_cell(found, _field(found, name, record), record) for name in names)
+        read = _of_key if is_key else _of_value
+        return tuple(_cell(read, _field(found, name, record), record) for name in names)
     if is_key and found is not None and len(settings.pk_fields) == 1:
         schema = record.key_schema or _schema_of(found, record)
-        return (Cell(settings.pk_fields[0], schema, found),)
+        return (Cell(settings.pk_fields[0], schema, attrgetter("key")),)
     raise DataError(
         f"{_place(record)} has no primary key in its {settings.pk_mode}: it must be a struct, or a "
         "key of one value with one name in pk.fields"
     )
+
+
+def _of_key(field: Field, record: SinkRecord) -> Any:
+    key: Any = record.key
+    return key.value_of(field)
+
+
+def _of_value(field: Field, record: SinkRecord) -> Any:
+    value: Any = record.value
+    return value.value_of(field)
+
+
+def _of_place(index: int, record: SinkRecord) -> Any:
+    return record.original[index]
 
 
 def _place(record: SinkRecord) -> str:
@@ -141,13 +176,13 @@ def _field(struct: Struct, name: str, record: SinkRecord) -> Field:
     return field
 
 
-def _cell(struct: Struct, field: Field, record: SinkRecord) -> Cell:
+def _cell(read: Callable[[Field, SinkRecord], Any], field: Field, record: SinkRecord) -> Cell:
     if field.schema.type in _COMPOUND:
         raise DataError(
             f"{_place(record)}: field {field.name} is of type {field.schema.type}, which no column "
             "has: flatten it, or leave it out by fields.whitelist"
         )
-    return Cell(field.name, field.schema, struct.value_of(field))
+    return Cell(field.name, field.schema, partial(read, field))
 
 
 def _schema_of(value: Any, record: SinkRecord) -> Schema:
@@ -157,22 +192,22 @@ def _schema_of(value: Any, record: SinkRecord) -> Schema:
     return Schema(kind)
 
 
-def statement_of(database: Database, mode: str, table: TableName, row: Row) -> str:
+def statement_of(database: Database, mode: str, table: TableName, form: RowForm) -> str:
     """Return the statement that writes rows with the columns of this one."""
     place = database.reference(table)
-    if row.is_deletion:
-        return f"DELETE FROM {place} WHERE {_equals(database, row.keys, ' AND ')}"
+    if form.is_deletion:
+        return f"DELETE FROM {place} WHERE {_equals(database, form.keys, ' AND ')}"
     if mode == "update":
-        if not row.values:
+        if not form.values:
             raise DataError(f"insert.mode=update: a record of {table} has no field to set")
-        changes = _equals(database, row.values, ", ")
-        return f"UPDATE {place} SET {changes} WHERE {_equals(database, row.keys, ' AND ')}"
-    names = listed(database.quoted(cell.name) for cell in row.cells)
-    marks = listed(database.mark for _ in row.cells)
+        changes = _equals(database, form.values, ", ")
+        return f"UPDATE {place} SET {changes} WHERE {_equals(database, form.keys, ' AND ')}"
+    names = listed(database.quoted(cell.name) for cell in form.cells)
+    marks = listed(database.mark for _ in form.cells)
     text = f"INSERT INTO {place} ({names}) VALUES ({marks})"
     if mode == "upsert":
-        keys = [database.quoted(cell.name) for cell in row.keys]
-        text += f" {database.upsert(keys, [database.quoted(cell.name) for cell in row.values])}"
+        keys = [database.quoted(cell.name) for cell in form.keys]
+        text += f" {database.upsert(keys, [database.quoted(cell.name) for cell in form.values])}"
     return text
 
 
@@ -180,23 +215,22 @@ def _equals(database: Database, cells: tuple[Cell, ...], separator: str) -> str:
     return separator.join(f"{database.quoted(cell.name)} = {database.mark}" for cell in cells)
 
 
-def parameters_of(database: Database, mode: str, row: Row) -> list[Any]:
-    """Return the parameters of a row's statement."""
-    is_update = mode == "update" and not row.is_deletion
-    cells = (*row.values, *row.keys) if is_update else row.cells
-    return [database.parameter(cell.schema, cell.value) for cell in cells]
+def marked_cells(mode: str, form: RowForm) -> tuple[Cell, ...]:
+    """Return the cells in the order of the statement's parameters."""
+    is_update = mode == "update" and not form.is_deletion
+    return (*form.values, *form.keys) if is_update else form.cells
 
 
-def creation_of(database: Database, table: TableName, row: Row) -> str:
+def creation_of(database: Database, table: TableName, form: RowForm) -> str:
     """Return the statement that creates a table for rows like this one."""
-    keys = {cell.name for cell in row.keys}
+    keys = {cell.name for cell in form.keys}
     columns = [
         f"{database.quoted(cell.name)} "
         + database.type_name(cell.schema, is_key=cell.name in keys)
         + ("" if cell.schema.optional and cell.name not in keys else " NOT NULL")
-        for cell in row.cells
+        for cell in form.cells
     ]
-    if row.keys:
-        columns.append(f"PRIMARY KEY ({listed(database.quoted(cell.name) for cell in row.keys)})")
+    if form.keys:
+        columns.append(f"PRIMARY KEY ({listed(database.quoted(cell.name) for cell in form.keys)})")
     place = database.reference(table)
     return f"CREATE TABLE {place} ({listed(columns)}){database.table_options}"

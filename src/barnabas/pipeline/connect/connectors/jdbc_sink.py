@@ -13,7 +13,7 @@ The position of a batch is written only when it still is the one that the batch 
 task that was suspended, and wakes up after another has taken its place, rolls back.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
@@ -30,11 +30,13 @@ from barnabas.pipeline.connect.connectors.database_access import (
 )
 from barnabas.pipeline.connect.connectors.jdbc_config import SINK
 from barnabas.pipeline.connect.connectors.jdbc_rows import (
-    Row,
+    Cell,
+    RowForm,
     SinkSettings,
     creation_of,
-    parameters_of,
-    row_of,
+    form_key,
+    form_of,
+    marked_cells,
     statement_of,
 )
 from barnabas.pipeline.connect.plugin_api import (
@@ -47,8 +49,6 @@ from barnabas.pipeline.data import connect_schema as s
 from barnabas.pipeline.data.connect_errors import ConnectError, RetriableError
 from barnabas.pipeline.data.records import SinkRecord
 
-_Names = tuple[str, ...]
-
 _OFFSETS: Final = "barnabas_offsets"
 _KEY: Final = "job = ? AND topic = ? AND part = ?"
 
@@ -60,6 +60,16 @@ class _Stored:
     next: int
     batch: int
     is_confirmed: bool
+
+
+@attrs.frozen
+class _Writing:
+    """The table, the statement and its parameters, for rows of one form."""
+
+    table: TableName
+    form: RowForm
+    statement: str
+    cells: tuple[Cell, ...]
 
 
 class JdbcSinkTask(SinkTask):
@@ -99,25 +109,26 @@ class JdbcSinkTask(SinkTask):
         self._reached: dict[TopicPartition, int] = {}
         self._noted = {where for where, position in positions.items() if position.note}
         self._flushed: list[TopicPartition] = []
-        self._statements: dict[tuple[TableName, _Names, _Names, bool], str] = {}
+        self._writings: dict[Hashable, _Writing] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write the rows that an earlier batch has not written. Raises ConnectError."""
         statement, pending = "", list[Parameters]()
+        parameter = self._connected().parameter
         for record in records:
             topic, partition, offset = record.original
             where = topic, partition
             if offset < self._written(where):
                 continue
-            row = row_of(self._settings, record)
-            table = self._table(record)
-            following = self._statement(table, row)
-            if following != statement:
+            writing = self._writing(record)
+            if writing.statement != statement:
                 self._write(statement, pending)
-                statement, pending = following, []
-                if not row.is_deletion:
-                    self._prepare(table, row)
-            pending.append(parameters_of(self._connected(), self._settings.mode, row))
+                statement, pending = writing.statement, []
+                if not writing.form.is_deletion:
+                    self._prepare(writing.table, writing.form)
+            pending.append(
+                [parameter(cell.schema, cell.value_of(record)) for cell in writing.cells]
+            )
             self._reached[where] = offset + 1
         self._write(statement, pending)
 
@@ -223,37 +234,36 @@ class JdbcSinkTask(SinkTask):
                 "batch began: the batch is rolled back"
             )
 
-    def _table(self, record: SinkRecord) -> TableName:
-        name = self._settings.table.replace("${topic}", record.topic)
-        return self._connected().table(name)
-
-    def _statement(self, table: TableName, row: Row) -> str:
-        """Return the statement of a row, made once for rows with the same columns."""
-        keys = tuple([cell.name for cell in row.keys])
-        form = (table, keys, tuple([cell.name for cell in row.values]), row.is_deletion)
-        statement = self._statements.get(form)
-        if statement is None:
-            statement = statement_of(self._connected(), self._settings.mode, table, row)
-            self._statements[form] = statement
-        return statement
+    def _writing(self, record: SinkRecord) -> _Writing:
+        """Return how a record is written, decided once for records with the same schemas."""
+        key = form_key(record)
+        found = self._writings.get(key)
+        if found is None:
+            database, mode = self._connected(), self._settings.mode
+            form = form_of(self._settings, record)
+            table = database.table(self._settings.table.replace("${topic}", record.topic))
+            statement = statement_of(database, mode, table, form)
+            found = _Writing(table, form, statement, marked_cells(mode, form))
+            self._writings[key] = found
+        return found
 
     def _write(self, statement: str, parameters: Sequence[Parameters]) -> None:
         if parameters:
             self._connected().execute_each(statement, parameters)
 
-    def _prepare(self, table: TableName, row: Row) -> None:
+    def _prepare(self, table: TableName, form: RowForm) -> None:
         """Create the table or add columns, if that is allowed. Raises ConnectError."""
         known = self._columns.get(table)
-        names = {cell.name for cell in row.cells}
+        names = {cell.name for cell in form.cells}
         if known is None or not names <= known:
-            known = self._columns[table] = self._changed(table, row)
+            known = self._columns[table] = self._changed(table, form)
         missing = sorted(names - known)
         if missing:
             raise ConnectError(
                 f"table {table} has no column {', '.join(missing)} and auto.evolve is false"
             )
 
-    def _changed(self, table: TableName, row: Row) -> set[str]:
+    def _changed(self, table: TableName, form: RowForm) -> set[str]:
         """Return the columns of a table, after it has got what is missing."""
         database, settings = self._connected(), self._settings
         columns = _names(database.columns(table))
@@ -261,15 +271,15 @@ class JdbcSinkTask(SinkTask):
             database.check_transactional(table)
         if not columns and not settings.creates:
             raise ConnectError(f"table {table} does not exist and auto.create is false")
-        missing = [cell for cell in row.cells if cell.name not in columns]
+        missing = [cell for cell in form.cells if cell.name not in columns]
         if not missing or (columns and not settings.evolves):
             return columns
         with self._definitions():
             columns = _names(database.columns(table))
             if not columns:
-                database.execute(creation_of(database, table, row))
-                return {cell.name for cell in row.cells}
-            for cell in row.cells:
+                database.execute(creation_of(database, table, form))
+                return {cell.name for cell in form.cells}
+            for cell in form.cells:
                 if cell.name not in columns:
                     database.execute(
                         f"ALTER TABLE {database.reference(table)} ADD COLUMN "

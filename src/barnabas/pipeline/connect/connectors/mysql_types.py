@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
+from types import NoneType
 from typing import Any, Final
 
 import attrs
@@ -89,6 +90,8 @@ _KEY_TYPES: Final[Mapping[Type, str]] = {
     Type.BYTES: "VARBINARY(1024)",
 }
 """Types of key columns: InnoDB's keys have at most 3,072 bytes, of which a character takes four."""
+_AS_THEY_ARE: Final = frozenset({str, int, bool, bytes, Decimal, NoneType})
+"""The classes of most values that the driver takes; it takes classes derived from them, too."""
 
 
 @attrs.frozen
@@ -139,13 +142,15 @@ def column_type(schema: Schema, *, is_key: bool, collation: str) -> str:
 
 def driver_value(schema: Schema, value: Any) -> Any:
     """Return a value of a record as the driver takes it. Raises DataError."""
+    if value.__class__ in _AS_THEY_ARE:
+        return value
     if isinstance(value, EpochMillis):
         return moment_value(schema, value.ms)
     if isinstance(value, float):
         if not isfinite(value):
             raise DataError(f"MariaDB and MySQL have no number {value}")
         return float(value)
-    if value is None or isinstance(value, bool | int | str | bytes | Decimal):
+    if isinstance(value, int | str | bytes | Decimal):
         return value
     raise DataError(f"{schema} has no type of a column")
 

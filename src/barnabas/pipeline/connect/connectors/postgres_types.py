@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
+from types import NoneType
 from typing import Any, Final
 
 import attrs
@@ -75,6 +76,8 @@ _LOGICAL_TYPES: Final[Mapping[str | None, str]] = {
     TIME_NAME: "TIME",
     TIMESTAMP_NAME: "TIMESTAMP",
 }
+_AS_THEY_ARE: Final = frozenset({int, bool, bytes, Decimal, NoneType})
+"""The classes of most values that the driver takes; it takes classes derived from them, too."""
 
 
 @attrs.frozen
@@ -127,14 +130,18 @@ def column_type(schema: Schema) -> str:
 
 def driver_value(schema: Schema, value: Any) -> Any:
     """Return a value of a record as the driver takes it. Raises DataError."""
+    if value.__class__ in _AS_THEY_ARE:
+        return value
+    if isinstance(value, str):
+        if "\0" in value:
+            raise DataError("PostgreSQL's texts have no character 0")
+        return value
     if isinstance(value, EpochMillis):
         return moment_value(schema, value.ms)
-    if isinstance(value, str) and "\0" in value:
-        raise DataError("PostgreSQL's texts have no character 0")
-    if value is None or isinstance(value, bool | int | str | bytes | Decimal):
-        return value
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, int | str | bytes | Decimal):
+        return value
     raise DataError(f"{schema} has no type of a column")
 
 
