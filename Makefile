@@ -44,6 +44,9 @@ GO := .cache/go/.built
 RUST := .cache/rust/.built
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIP_ENV := PIP_ROOT_USER_ACTION=ignore
+# Three attempts of a command that fetches: one fault of the network would fail a fresh clone.
+FETCH := sh -c 'for pause in 5 20; do "$$@" && exit; \
+  echo "failed, again in $$pause s: $$*" >&2; sleep $$pause; done; exec "$$@"' fetch
 
 COMPAT = $(BIN)/python -m pytest -p no:cacheprovider --size-mb $(SIZE_MB)
 PIPELINE_TESTS := compat_tests/pipeline
@@ -218,7 +221,7 @@ $(CONNECTORS): compat_tests/connectors/pom.xml
 $(JDBC_SINK): bench/jdbc/pom.xml
 $(JARS) $(FLINK) $(CONNECTORS) $(JDBC_SINK):
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
-	  rm -rf $(@D) && mvn -q -B -f $< \
+	  rm -rf $(@D) && $(FETCH) mvn -q -B -f $< \
 	    -Dmaven.repo.local=$(CURDIR)/.cache/m2 -DoutputDirectory=$(CURDIR)/$(@D)/lib \
 	    dependency:copy-dependencies && touch $@; \
 	else echo "java or mvn not found (Debian: apt install openjdk-17-jdk maven):" \
@@ -228,13 +231,13 @@ $(JARS) $(FLINK) $(CONNECTORS) $(JDBC_SINK):
 $(NODE): compat_tests/node/package.json
 	@if command -v npm >/dev/null; then \
 	  mkdir -p $(@D) && cp $< $(@D) && \
-	  npm install --prefix $(@D) --no-audit --no-fund --silent && touch $@; \
+	  $(FETCH) npm install --prefix $(@D) --no-audit --no-fund --silent && touch $@; \
 	else echo "npm not found (Debian: apt install npm): skipping what needs the clients of $<"; fi
 
 $(GO): $(wildcard compat_tests/go/*)
 	@if command -v go >/dev/null; then \
-	  mkdir -p $(@D) && (cd compat_tests/go && go build -o $(CURDIR)/$(@D)/registryclients .) && \
-	  touch $@; \
+	  mkdir -p $(@D) && (cd compat_tests/go && $(FETCH) go mod download && \
+	    go build -o $(CURDIR)/$(@D)/registryclients .) && touch $@; \
 	else echo "go not found (Debian: apt install golang): skipping what needs compat_tests/go"; fi
 
 # 200 crates: two minutes of two cores, so only `make compat-rust` builds them.
