@@ -57,7 +57,7 @@ from barnabas.pipeline.delivery.worker_rows import map_in_workers
 
 _FIRST_OFFSETS: Final = "sources/0/0"
 _COLUMNS_FILE: Final = "barnabas-columns.json"
-_BATCH_POLL_S: Final = 0.1
+_BATCH_POLL_S: Final = 0.05
 _ANALYSIS: Final = ("AnalysisException", "UNSUPPORTED", "PARSE_SYNTAX_ERROR")
 
 
