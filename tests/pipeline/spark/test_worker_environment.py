@@ -75,3 +75,23 @@ def test_packages_are_those_of_the_extra_with_what_they_require() -> None:
     found = worker_environment._packages()
     assert {"attrs", "trio", "confluent-kafka"} <= found.keys()
     assert not {"pyspark", "py4j", "barnabas", "pytest"} & found.keys()
+
+
+def test_packages_have_the_drivers_of_databases_with_their_own_extras() -> None:
+    assert {"psycopg", "psycopg-binary"} <= worker_environment._packages().keys()
+
+
+def test_package_is_required_once_with_each_of_its_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "barnabas": ['driver[fast, safe]>=3; extra == "jdbc"', "base", 'web; extra == "registry"'],
+        "driver": [
+            "base",
+            'quick==1 ; extra == "fast"',
+            'lock; extra=="safe"',
+            'x; extra == "dev"',
+        ],
+    }
+    monkeypatch.setattr(metadata, "requires", lambda name: texts.get(name))
+    monkeypatch.setattr(metadata, "distribution", lambda name: name)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: ())
+    assert list(worker_environment._packages()) == ["base", "driver", "lock", "quick"]

@@ -1,8 +1,8 @@
 """The Python packages of Spark's workers on other hosts, packed into one archive.
 
-The archive has barnabas, what its extra `spark` needs, and the packages that bring plug-ins, as
-they are installed here. PySpark is not in it: every host of a Spark cluster has it. Python is not
-in it either: hosts need the same minor version and platform as this one.
+The archive has barnabas, what its extras `spark` and `jdbc` need, and the packages that bring
+plug-ins, as they are installed here. PySpark is not in it: every host of a Spark cluster has it.
+Python is not in it either: hosts need the same minor version and platform as this one.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import barnabas
 from barnabas.pipeline.connect.plugin_registry import ENTRY_POINT_GROUPS
@@ -26,10 +26,12 @@ DIRECTORY: Final = "barnabas-workers"
 """Where the archive is unpacked, in the directory of each executor."""
 
 _ROOT: Final = "barnabas"
-_EXTRA: Final = "spark"
+_EXTRAS: Final = ("spark", "jdbc")
 _OF_SPARK: Final = frozenset({"pyspark", "py4j"})
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([\w.,\s-]+)\])?")
 _EXTRA_MARKER: Final = re.compile(r"extra\s*==\s*['\"]([\w.-]+)['\"]")
+_Requirement: TypeAlias = tuple[str, str | None]
+"""The name of a package, and one of its extras."""
 _UNUSED: Final = frozenset({"__pycache__", "tests", "include"})
 _KEPT_S: Final = 24 * 3_600.0
 
@@ -67,16 +69,21 @@ def _remove_old(cache: Path) -> None:
 def _packages() -> dict[str, metadata.Distribution]:
     """Return the installed packages that workers need, by name, without barnabas itself."""
     found: dict[str, metadata.Distribution] = {}
-    left = [*_required(_ROOT, _EXTRA), *_plugin_packages()]
+    seen = set[_Requirement]()
+    left: list[_Requirement] = [(_ROOT, extra) for extra in _EXTRAS]
+    left += [(name, None) for name in _plugin_packages()]
     while left:
-        name = left.pop()
-        if name in found or name in _OF_SPARK or name == _ROOT:
+        requirement = left.pop()
+        name, extra = requirement
+        if requirement in seen or name in _OF_SPARK:
             continue
+        seen.add(requirement)
         try:
             found[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue  # it is for another platform or version
-        left += _required(name, None)
+        left += _required(name, extra)
+    found.pop(_ROOT, None)
     return dict(sorted(found.items()))
 
 
@@ -87,17 +94,17 @@ def _plugin_packages() -> Iterator[str]:
                 yield _normal(entry.dist.name)
 
 
-def _required(package: str, extra: str | None) -> Iterator[str]:
-    """Return the names of the packages that a package requires, with those of an extra."""
-    try:
-        requirements = metadata.requires(package) or []
-    except metadata.PackageNotFoundError:
-        return
-    for text in requirements:
+def _required(package: str, extra: str | None) -> Iterator[_Requirement]:
+    """Return the packages that a package requires, also for one of its extras."""
+    for text in metadata.requires(package) or []:
         marker = _EXTRA_MARKER.search(text)
-        name = _NAME.match(text)
-        if name is not None and (marker is None or marker[1] == extra):
-            yield _normal(name[0])
+        found = _REQUIREMENT.match(text)
+        if found is not None and (marker is None or marker[1] == extra):
+            name = _normal(found[1])
+            yield name, None
+            for each in (found[2] or "").split(","):
+                if each:
+                    yield name, _normal(each.strip())
 
 
 def _normal(name: str) -> str:
