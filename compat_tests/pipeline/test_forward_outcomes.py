@@ -18,6 +18,7 @@ from barnabas.pipeline.delivery.job_plan import (
     OnTrim,
     RecordPosition,
 )
+from barnabas.pipeline.delivery.offset_ranges import OffsetRange, to_read
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually, failure_of
@@ -223,17 +224,58 @@ def test_at_least_once_job_copies_and_commits_the_groups_offsets(plan, start, pr
     assert sorted(int(m.value()) for m in messages) == list(range(50))
 
 
-def test_check_finds_partitions_that_spark_cuts_in_pieces(plan, start, monkeypatch) -> None:
-    """The check can fail: with this option each piece commits its own last offset."""
-    options = forward_job.source_options
-    monkeypatch.setattr(
-        forward_job, "source_options", lambda *given: {**options(*given), "minPartitions": "8"}
-    )
+def test_check_finds_ranges_that_are_cut_in_pieces(plan, start, monkeypatch) -> None:
+    """The check can fail: the second piece commits its end, also when the first failed."""
+
+    def pieces(*given: Any) -> list[OffsetRange]:
+        cut = []
+        for each in to_read(*given):
+            half = (each.start + each.end) // 2
+            cut += [attrs.evolve(each, start=half), attrs.evolve(each, end=half)]
+        return cut
+
+    monkeypatch.setattr(forward_job, "to_read", pieces)
     produce(plan, numbers(0, 4000), partition=0)
     job = start(plan)
-    eventually(lambda: job.progress().records >= 4000 or job.failure() is not None)
+    eventually(lambda: job.progress().batches > 0 or job.failure() is not None)
     values = {int(message.value()) for message in read_committed(plan.bootstrap, plan.target_topic)}
     assert job.failure() is not None or len(values) < 4000
+
+
+@pytest.fixture
+def trimmed(plan, start, admin) -> Any:
+    """Return a function that runs a slow job, and deletes most of its records before it read them.
+
+    The records are more than a worker fetches ahead.
+    """
+
+    def run(on_trim: OnTrim) -> Any:
+        produce(plan, [value.ljust(50_000) for value in numbers(0, 400)], partition=0)
+        job = start(attrs.evolve(plan, on_trim=on_trim, records_per_second_max=50))
+        eventually(lambda: job.progress().records > 0, job)
+        cut = TopicPartition(plan.topics[0], 0, 390)
+        admin.delete_records([cut])[cut].result(30)
+        return job
+
+    return run
+
+
+def test_forward_job_skips_what_retention_deletes_while_it_runs(plan, trimmed) -> None:
+    """It counts what it did not copy."""
+    job = trimmed(OnTrim.SKIP)
+    eventually(lambda: not sum(each.lag for each in job.progress().lag), job)
+    messages = read_committed(plan.bootstrap, plan.target_topic)
+    found = sorted(int(m.value()) for m in messages)
+    assert found[-10:] == [*range(390, 400)]
+    assert job.progress().trimmed == 400 - len({*found})
+    assert job.progress().trimmed > 0
+    assert len({*found}) == len(found)
+
+
+def test_forward_job_fails_when_retention_deletes_records_while_it_runs(plan, trimmed) -> None:
+    failure = failure_of(trimmed(OnTrim.FAIL))
+    assert failure.is_permanent
+    assert f"to 389 of {plan.topics[0]}-0" in failure.message
 
 
 def test_forward_job_with_a_largest_rate_keeps_it(plan, start) -> None:

@@ -10,15 +10,15 @@ from barnabas.pipeline.delivery.source_offsets import SourceOffsets, encode_key,
 TOPIC_IDS = st.text("abcXYZ019-_", min_size=1)
 
 
-@given(st.none() | TOPIC_IDS, st.text(), st.integers(0, 1 << 50))
+@given(st.none() | TOPIC_IDS, st.text(), st.integers(0, 1 << 50), st.integers(0, 1 << 50))
 def test_offset_metadata_survives_encoding(
-    topic_id: str | None, note: str, committed_ms: int
+    topic_id: str | None, note: str, committed_ms: int, position: int
 ) -> None:
-    metadata = OffsetMetadata(topic_id, note, committed_ms)
+    metadata = OffsetMetadata(topic_id, note, committed_ms, position)
     assert decode(metadata.encode()) == metadata
 
 
-@pytest.mark.parametrize("text", [None, "", "x", "[]", '{"topic_id": 5}'])
+@pytest.mark.parametrize("text", [None, "", "x", "[]", '{"topic_id": 5, "position": "9"}'])
 def test_metadata_of_another_program_is_empty(text: str | None) -> None:
     assert decode(text) == OffsetMetadata()
 

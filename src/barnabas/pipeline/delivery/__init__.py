@@ -2,16 +2,21 @@
 
 What lives here: the plan of a job, its progress and its failure as plain values; what runs in
 Spark's tasks (transactions, offsets, dead letters); and the driver's side of each delivery, which
-builds the Spark query. What may not: HTTP, trio, the state of jobs, the formats of records.
+starts Spark's queries and jobs. What may not: HTTP, trio, the state of jobs, formats of records.
 
 How data passes: `spark.engine` gives a `JobPlan` and a Spark session to a delivery, the delivery
-starts a query whose tasks call `worker_tasks`, and each task returns one row of figures.
+starts a query, or one Spark job after the other, whose tasks call `worker_tasks`, and each task
+returns figures.
 
     job_plan                a job to run, its progress, its failure: plain data
-    forward_job             start a forward job; query_job watches it
+    looped_job              a job that is one Spark job after the other
+    forward_job             run a copy or a sink batch by batch; offset_ranges plans a batch
+    source_partitions       the partitions of its topics, and its position in each
+    slices_job              run a source connector slice by slice
+    query_job               a job that is a Spark query; kafka_queries has options of such queries
     frame_job               start a job that forwards the rows of a user's query
     frame_sources           the sources of a user's query
-    slices_job              run a source connector slice by slice
+    at_least_once_job       start a copy with Spark's own source and sink
     epochs_job              start a job with state; epoch_markers decides what a task repeats
     marker_records          the markers in a topic, where they do not expire
     offset_refresh          commit the offsets of idle partitions before they expire
@@ -28,6 +33,9 @@ starts a query whose tasks call `worker_tasks`, and each task returns one row of
     kafka_properties        client properties for librdkafka and for Spark
     worker_plan             the part of a plan that travels to the tasks
     worker_tasks            the functions that Spark's Python workers call
+    forward_ranges          read ranges and write their records; range_reader reads them
+    forward_rows            write the rows of a user's query
+    forward_transaction     the transaction of both
     record_writers          what happens to rows inside a transaction: topic_writers, sink_writer,
                             frame_writer
     slice_tasks             polls of a connector's task; source_offsets has its positions

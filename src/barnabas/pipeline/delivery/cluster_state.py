@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 
 from barnabas.pipeline.delivery import offset_metadata
 from barnabas.pipeline.delivery.job_plan import JobFailure
@@ -19,6 +19,7 @@ _NO_IDS: Final[Mapping[str, str]] = {}
 _ABSENT: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "GROUP_ID_NOT_FOUND"})
 # The package has too few annotations to be type-checked.
 _admin: Final[Any] = importlib.import_module("confluent_kafka.admin")
+_READ_COMMITTED: Final = IsolationLevel.READ_COMMITTED
 
 
 @attrs.frozen
@@ -112,6 +113,10 @@ class ClusterState:
         ends = self._offsets(pairs, _admin.OffsetSpec.latest())
         return {pair: (starts[pair], ends[pair]) for pair in pairs}
 
+    def ends(self, pairs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the end of what read_committed shows of each partition."""
+        return self._offsets(pairs, _admin.OffsetSpec.latest(), isolation_level=_READ_COMMITTED)
+
     def log_starts(self, pairs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the log start offsets of partitions."""
         return self._offsets(pairs, _admin.OffsetSpec.earliest())
@@ -135,7 +140,7 @@ class ClusterState:
                     *pair,
                     start=ranges[pair][0],
                     end=ranges[pair][1],
-                    committed=position.offset if has_position else None,
+                    committed=max(position.offset, noted.position) if has_position else None,
                     committed_topic_id=noted.topic_id if has_position else None,
                     topic_id=ids[position.topic],
                     known_topic_id=known_ids.get(position.topic),
@@ -185,9 +190,11 @@ class ClusterState:
         if name := properties.get(f"{prefix}.name", "").strip():
             self.create_topic(name, 1, {}, int(properties.get(f"{prefix}.replication.factor", "3")))
 
-    def _offsets(self, pairs: Sequence[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
+    def _offsets(
+        self, pairs: Sequence[tuple[str, int]], which: Any, **more: Any
+    ) -> dict[tuple[str, int], int]:
         wanted = {TopicPartition(topic, partition): which for topic, partition in pairs}
-        futures = self._client.list_offsets(wanted, request_timeout=_TIMEOUT_S)
+        futures = self._client.list_offsets(wanted, request_timeout=_TIMEOUT_S, **more)
         return {
             (entry.topic, entry.partition): future.result(_TIMEOUT_S).offset
             for entry, future in futures.items()

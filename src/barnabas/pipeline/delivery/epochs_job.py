@@ -26,7 +26,6 @@ from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic
 from barnabas.pipeline.delivery.collected_rows import FAILED
 from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.epoch_tasks import EpochPlan
-from barnabas.pipeline.delivery.forward_job import figures_of
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.job_plan import (
     REBUILD,
@@ -35,6 +34,7 @@ from barnabas.pipeline.delivery.job_plan import (
     JobPlan,
     JobProgress,
 )
+from barnabas.pipeline.delivery.kafka_queries import figures_of
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_version import QueryVersion
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark

@@ -24,7 +24,6 @@ from barnabas.pipeline.delivery import (
     worker_tasks,
 )
 from barnabas.pipeline.delivery.cluster_state import ClusterState, changed_topic
-from barnabas.pipeline.delivery.forward_job import figures_of, started
 from barnabas.pipeline.delivery.frame_sources import KafkaSource
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.job_plan import (
@@ -34,6 +33,7 @@ from barnabas.pipeline.delivery.job_plan import (
     JobProgress,
     OnTrim,
 )
+from barnabas.pipeline.delivery.kafka_queries import figures_of, started
 from barnabas.pipeline.delivery.query_job import QueryJob
 from barnabas.pipeline.delivery.query_progress import FIGURES
 from barnabas.pipeline.delivery.spark_library import DataFrame, pyspark

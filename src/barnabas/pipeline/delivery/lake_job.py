@@ -38,10 +38,10 @@ from barnabas.pipeline.delivery.cluster_state import (
     changed_topic,
     check_topic,
 )
-from barnabas.pipeline.delivery.forward_job import batch_limits, figures_of, source_options
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan, JobProgress, OnTrim
+from barnabas.pipeline.delivery.kafka_queries import batch_limits, figures_of, source_options
 from barnabas.pipeline.delivery.lake_rows import LakePlan
 from barnabas.pipeline.delivery.lake_version import REMEDY
 from barnabas.pipeline.delivery.query_job import QueryJob

@@ -84,6 +84,17 @@ def resolved(
     return found
 
 
+def trimmed_text(
+    position: RecordPosition, log_start: int, remedies: Remedies = DEFAULT_REMEDIES
+) -> str:
+    """Return why a job does not continue at a position before the log start offset."""
+    return (
+        f"retention deleted offsets {position.offset} to {log_start - 1} of "
+        f"{position.topic}-{position.partition} before the job read them; {remedies.trimmed}, or "
+        f"{remedies.positions.format(topic=position.topic)}"
+    )
+
+
 def _start(
     state: PartitionState, offset_reset: str, on_trim: OnTrim, remedies: Remedies
 ) -> int | JobFailure:
@@ -112,10 +123,8 @@ def _start(
             record=RecordPosition(state.topic, state.partition, state.committed),
         )
     if state.committed < state.start and on_trim is OnTrim.FAIL:
+        record = RecordPosition(state.topic, state.partition, state.committed)
         return JobFailure(
-            f"retention deleted offsets {state.committed} to {state.start - 1} of {where} before "
-            f"the job read them; {remedies.trimmed}, or {remedy}",
-            is_permanent=True,
-            record=RecordPosition(state.topic, state.partition, state.committed),
+            trimmed_text(record, state.start, remedies), is_permanent=True, record=record
         )
     return max(state.committed, state.start)

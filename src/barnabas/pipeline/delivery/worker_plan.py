@@ -23,8 +23,10 @@ class TaskPlan:
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     is_single_task: bool = False
     """True when one task writes the records of all partitions."""
+    skips_trimmed: bool = False
+    """True when a task that reads ranges continues behind offsets that retention deleted."""
     counts_trimmed: bool = False
-    """True when tasks count the offsets that retention deleted before they were read."""
+    """True when tasks that get rows count the offsets that retention deleted before them."""
     offsets_topic: str = ""
     slice_ms: int = 0
     records_max: int = 0

@@ -1,0 +1,73 @@
+"""The transaction of a forward task: records, dead letters, and the offsets behind them."""
+
+import contextlib
+import time
+from collections.abc import Generator, Sequence
+
+import attrs
+from confluent_kafka import TopicPartition
+
+from barnabas.pipeline.delivery.offset_metadata import OffsetMetadata
+from barnabas.pipeline.delivery.offset_ranges import Partition
+from barnabas.pipeline.delivery.record_writers import WRITERS, RecordWriter
+from barnabas.pipeline.delivery.task_figures import Figures
+from barnabas.pipeline.delivery.transactional_producer import (
+    Transaction,
+    TransactionSettings,
+    transaction,
+)
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
+
+
+@attrs.define
+class ForwardTransaction:
+    """An open transaction with the writer of the job.
+
+    `positions` are the group's committed offsets; one is negative where there is none.
+    """
+
+    begun: Transaction
+    writer: RecordWriter
+    figures: Figures
+    following: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
+    """The offsets to commit, behind the last records."""
+    reached: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
+    """Positions behind them that are known to have no records before."""
+
+    def committed(self, where: Partition) -> int:
+        """Return the offset that the group had committed when the transaction began."""
+        return self.begun.positions[where].offset
+
+
+@contextlib.contextmanager
+def forward_transaction(
+    plan: TaskPlan, name: str, partitions: Sequence[Partition]
+) -> Generator[ForwardTransaction]:
+    """Begin the transaction `name`; at the end flush the writer, and commit.
+
+    The caller sets `following`. An exception aborts the transaction.
+    """
+    figures = Figures()
+    settings = TransactionSettings(plan.group_id, plan.generation, plan.producer, plan.consumer)
+    with (
+        WRITERS.borrowed(plan) as writer,
+        transaction(settings, name, partitions) as begun,
+    ):
+        writer.open(begun.producer, begun.positions, figures)
+        current = ForwardTransaction(begun, writer, figures)
+        yield current
+        note = writer.flush(current.following) or ""
+        begun.send_offsets(_entries(plan, current, note))
+    figures.transactions += 1
+    figures.fenced += begun.fenced
+
+
+def _entries(plan: TaskPlan, current: ForwardTransaction, note: str) -> list[TopicPartition]:
+    now_ms = int(time.time() * 1000)
+    found: list[TopicPartition] = []
+    for where, offset in current.following.items():
+        reached = current.reached.get(where, offset)
+        position = reached if reached > offset else 0
+        metadata = OffsetMetadata(plan.topic_ids.get(where[0]), note, now_ms, position)
+        found.append(TopicPartition(*where, offset, metadata=metadata.encode()))
+    return found
