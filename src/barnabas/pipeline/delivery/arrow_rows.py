@@ -1,11 +1,12 @@
-"""Rows of Spark's Kafka source as lists, by topic and partition.
+"""Records of one topic partition as lists: those of a consumer, or rows of Spark's Kafka source.
 
-Arrow batches are cut into runs of one partition, whose columns are lists of bytes and numbers:
-those cost less to walk than rows. The columns are those of Spark's Kafka source with headers.
+Spark's Arrow batches are cut into runs of one partition, whose columns are lists of bytes and
+numbers: those cost less to walk than rows. The columns are those of Spark's Kafka source with
+headers.
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -19,8 +20,6 @@ Headers: TypeAlias = list[tuple[str, bytes | None]]
 @attrs.frozen
 class PartitionRows:
     """Consecutive rows of one partition, in the order of their offsets."""
-
-    repeats_offsets: ClassVar[bool] = False
 
     topic: str
     partition: int
@@ -36,35 +35,9 @@ class PartitionRows:
         return len(self.offsets)
 
     @property
-    def first_offset(self) -> int:
-        """Return the offset of the first row."""
-        return self.offsets[0]
-
-    @property
     def last_offset(self) -> int:
         """Return the offset of the last row."""
         return self.offsets[-1]
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """Return the lowest timestamp."""
-        return min(self.timestamps_ms)
-
-    def after(self, offset: int) -> "PartitionRows":
-        """Return the rows at `offset` and behind."""
-        first = next((i for i, found in enumerate(self.offsets) if found >= offset), len(self))
-        if first == 0:
-            return self
-        return PartitionRows(
-            self.topic,
-            self.partition,
-            self.offsets[first:],
-            self.keys[first:],
-            self.values[first:],
-            self.timestamps_ms[first:],
-            self.timestamp_types[first:],
-            None if self.headers is None else self.headers[first:],
-        )
 
     def is_log_append_time(self, index: int) -> bool:
         """True when the broker set the timestamp of a row."""

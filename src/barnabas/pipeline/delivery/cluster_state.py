@@ -1,4 +1,4 @@
-"""The state of the cluster that the driver reads before it starts a job: topics, ids, offsets."""
+"""The state of the cluster that jobs read: topics, ids, offsets."""
 
 import importlib
 import re
@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 
 from barnabas.pipeline.delivery import offset_metadata
 from barnabas.pipeline.delivery.job_plan import JobFailure
@@ -29,6 +35,8 @@ class Topic:
     name: str
     topic_id: str
     partitions: int
+    is_internal: bool = False
+    """True for topics of the cluster, such as `__consumer_offsets`."""
 
 
 def check_topic(topic: Topic, known_id: str | None, remedy: str) -> None:
@@ -59,6 +67,14 @@ def changed_topic(
     return None
 
 
+def _result(future: Any) -> Any:
+    """Return what the cluster answers. Raises KafkaException, also when the time is over."""
+    try:
+        return future.result(_TIMEOUT_S)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+
+
 class ClusterState:
     """Reads from the cluster; every call blocks and raises KafkaException when it fails."""
 
@@ -76,7 +92,7 @@ class ClusterState:
         found: dict[str, Topic | None] = {}
         for name, future in futures.items():
             try:
-                described = future.result(_TIMEOUT_S)
+                described = _result(future)
             except KafkaException as exception:
                 if exception.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
                     raise
@@ -86,17 +102,22 @@ class ClusterState:
                     name,
                     offset_metadata.url_safe(str(described.topic_id)),
                     len(described.partitions),
+                    bool(described.is_internal),
                 )
         return found
 
     def source_topics(self, names: Sequence[str], pattern: str | None) -> list[Topic]:
-        """Return the topics of a subscription. Raises JobStartError when one does not exist."""
+        """Return the topics of a subscription; a pattern selects no internal topics.
+
+        Raises JobStartError when one does not exist.
+        """
         named = self.names_like(pattern) if pattern is not None else list(names)
         found: list[Topic] = []
         for name, topic in self.topics(named).items():
             if topic is None:
                 raise refused(f"topic {name} does not exist", is_permanent=False)
-            found.append(topic)
+            if pattern is None or not topic.is_internal:
+                found.append(topic)
         return found
 
     def names_like(self, pattern: str) -> list[str]:
@@ -128,6 +149,7 @@ class ClusterState:
         ranges = self.log_ranges(topics)
         if not ranges:
             return []
+        stable_ends = self.ends(list(ranges))
         positions = committed(offset_reader(group_id, self._properties), list(ranges))
         ids = {topic.name: topic.topic_id for topic in topics}
         states: list[PartitionState] = []
@@ -144,6 +166,7 @@ class ClusterState:
                     committed_topic_id=noted.topic_id if has_position else None,
                     topic_id=ids[position.topic],
                     known_topic_id=known_ids.get(position.topic),
+                    stable_end=stable_ends[pair],
                 )
             )
         return states
@@ -153,7 +176,7 @@ class ClusterState:
         resource = _admin.ConfigResource(_admin.ConfigResource.Type.TOPIC, topic)
         future = self._client.describe_configs([resource], request_timeout=_TIMEOUT_S)[resource]
         try:
-            return int(future.result(_TIMEOUT_S)["max.message.bytes"].value)
+            return int(_result(future)["max.message.bytes"].value)
         except (KafkaException, KeyError, TypeError, ValueError):
             return None
 
@@ -164,7 +187,7 @@ class ClusterState:
         new = _admin.NewTopic(name, partitions, replication, config=dict(config))
         future = self._client.create_topics([new], operation_timeout=_TIMEOUT_S)[name]
         try:
-            future.result(_TIMEOUT_S)
+            _result(future)
         except KafkaException as exception:
             if exception.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
@@ -179,7 +202,7 @@ class ClusterState:
 
     def _remove(self, future: Any) -> None:
         try:
-            future.result(_TIMEOUT_S)
+            _result(future)
         except KafkaException as exception:
             if exception.args[0].name() not in _ABSENT:
                 raise
@@ -196,6 +219,6 @@ class ClusterState:
         wanted = {TopicPartition(topic, partition): which for topic, partition in pairs}
         futures = self._client.list_offsets(wanted, request_timeout=_TIMEOUT_S, **more)
         return {
-            (entry.topic, entry.partition): future.result(_TIMEOUT_S).offset
+            (entry.topic, entry.partition): _result(future).offset
             for entry, future in futures.items()
         }

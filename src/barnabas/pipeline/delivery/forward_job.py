@@ -37,6 +37,7 @@ from barnabas.pipeline.delivery.source_partitions import SourcePartitions
 from barnabas.pipeline.delivery.spark_library import SparkSession
 from barnabas.pipeline.delivery.task_failures import refused
 from barnabas.pipeline.delivery.task_plans import consumer_properties, task_plan
+from barnabas.pipeline.delivery.transactional_producer import error_of
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 _CHECK_EVERY_S: Final = 1.0
@@ -49,6 +50,7 @@ _SHOWN_S: Final = 10.0
 """The figures of the newest batch are shown for this time, when no other follows."""
 _UNREACHABLE_S: Final = 30.0
 _RETRY_S: Final = 0.5
+_REFUSED: Final = ("AUTHORIZATION_FAILED", "_AUTHENTICATION")
 
 
 def start(session: SparkSession, plan: JobPlan, work_directory: Path) -> RunningJob:
@@ -91,7 +93,7 @@ class ForwardJob(LoopedJob):
         self._checked_s = self._busy_s = time.monotonic()
 
     def progress(self) -> JobProgress:
-        """Return the totals up to now. A turn that lasts is ended when a topic has gone."""
+        """Return the totals up to now; end the job when one of its topics is gone."""
         now_s = time.monotonic()
         if self.is_running() and now_s - self._checked_s >= _WATCH_EVERY_S:
             self._checked_s = now_s
@@ -113,6 +115,8 @@ class ForwardJob(LoopedJob):
         self._refresh(began_s)
         ends = self._ends()
         ranges = to_read(self._partitions.positions, ends, self._records_max, self._batches)
+        if self._stopping.is_set():  # while the cluster did not answer
+            return 0.0
         if ranges:
             self._run_batch(ranges, began_s)
         self._report(ends)
@@ -121,7 +125,7 @@ class ForwardJob(LoopedJob):
         return max(0.0, began_s + trigger_s - time.monotonic())
 
     def _refresh(self, now_s: float) -> None:
-        """Look for new partitions. Raises JobStartError when a topic has gone."""
+        """Look for new partitions. Raises JobStartError when a topic is gone."""
         if now_s - self._checked_s < _CHECK_EVERY_S:
             return
         with contextlib.suppress(KafkaException):  # repeated at the next turn
@@ -132,14 +136,19 @@ class ForwardJob(LoopedJob):
             self._checked_s = now_s
 
     def _ends(self) -> dict[Partition, int]:
-        """Return the ends of all partitions; leaders may be elected meanwhile."""
+        """Return the ends of all partitions; leaders may be elected meanwhile.
+
+        Raises JobStartError when the cluster refuses, or does not answer.
+        """
         deadline = time.monotonic() + _UNREACHABLE_S
         while True:
             try:
                 return self._partitions.ends()
-            except KafkaException:
-                if time.monotonic() > deadline or self._stopping.wait(_RETRY_S):
-                    raise
+            except KafkaException as error:
+                is_refused = error_of(error).name().endswith(_REFUSED)
+                if is_refused or time.monotonic() > deadline or self._stopping.wait(_RETRY_S):
+                    text = f"the ends of the source topics cannot be read: {error_of(error).str()}"
+                    raise refused(text, is_permanent=is_refused) from error
 
     def _run_batch(self, ranges: list[OffsetRange], began_s: float) -> None:
         tasks = [ranges] if self._task.is_single_task else [[each] for each in ranges]

@@ -35,7 +35,7 @@ def run(plan: TaskPlan, ranges: Sequence[OffsetRange]) -> ForwardResult:
     partitions = [each.where for each in ranges]
     if plan.is_single_task:
         known = partitions_of(plan.group_id, plan.consumer, plan.topic_ids)
-        partitions = list(dict.fromkeys([*known, *partitions]))
+        partitions = list(dict.fromkeys([*partitions, *known]))
     consumer = {**plan.consumer, "group.id": plan.group_id}
     with (
         READERS.borrowed(name, plan.generation, consumer) as reader,
@@ -85,11 +85,9 @@ def _after_trimmed(
             is_permanent=False,
             record=record,
         )
-    was_read = current.committed(where) >= 0
-    if was_read and not plan.skips_trimmed:
+    if not plan.skips_trimmed:
         raise TaskFailureError(
             start_positions.trimmed_text(record, start), is_permanent=True, record=record
         )
-    if was_read:
-        current.figures.trimmed += start - offset
+    current.figures.trimmed += start - offset
     return start

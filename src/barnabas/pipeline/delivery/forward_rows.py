@@ -6,11 +6,12 @@ transaction has committed are dropped.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from barnabas.pipeline.delivery import trimmed_offsets
 from barnabas.pipeline.delivery.forward_transaction import ForwardTransaction, forward_transaction
+from barnabas.pipeline.delivery.frame_rows import FrameRows
 from barnabas.pipeline.delivery.job_plan import RecordPosition
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.task_figures import Figures
@@ -18,50 +19,7 @@ from barnabas.pipeline.delivery.transactional_producer import log_start
 from barnabas.pipeline.delivery.worker_plan import TaskPlan, transactional_id
 
 
-class SourceRows(Protocol):
-    """Consecutive rows of one source partition, in the order of their offsets."""
-
-    repeats_offsets: ClassVar[bool]
-    """True when a record may have several rows."""
-
-    @property
-    def topic(self) -> str:
-        """Return the topic of the records."""
-        ...
-
-    @property
-    def partition(self) -> int:
-        """Return the partition of the records."""
-        ...
-
-    @property
-    def offsets(self) -> Sequence[int]:
-        """Return the offset of each row's record."""
-        ...
-
-    @property
-    def first_offset(self) -> int:
-        """Return the offset of the first row's record."""
-        ...
-
-    @property
-    def last_offset(self) -> int:
-        """Return the offset of the last row's record."""
-        ...
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """Return the lowest timestamp, None without one."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def after(self, offset: int) -> Self:
-        """Return the rows at `offset` and behind."""
-        ...
-
-
-def run(plan: TaskPlan, rows: Iterator[SourceRows]) -> Iterator[Any]:
+def run(plan: TaskPlan, rows: Iterator[FrameRows]) -> Iterator[Any]:
     """Write the rows of a task in one transaction; yield one row of figures.
 
     Raises TaskFailureError.
@@ -71,7 +29,7 @@ def run(plan: TaskPlan, rows: Iterator[SourceRows]) -> Iterator[Any]:
         yield _run(plan, first, rows).as_batch()
 
 
-def _run(plan: TaskPlan, first: SourceRows, others: Iterable[SourceRows]) -> Figures:
+def _run(plan: TaskPlan, first: FrameRows, others: Iterable[FrameRows]) -> Figures:
     where = (first.topic, first.partition)
     with forward_transaction(plan, transactional_id(plan, *where), [where]) as current:
         _write(plan, current, first)
@@ -86,7 +44,7 @@ def _run(plan: TaskPlan, first: SourceRows, others: Iterable[SourceRows]) -> Fig
     return current.figures
 
 
-def _write(plan: TaskPlan, current: ForwardTransaction, rows: SourceRows) -> None:
+def _write(plan: TaskPlan, current: ForwardTransaction, rows: FrameRows) -> None:
     where = (rows.topic, rows.partition)
     _check_order(rows, current.following.get(where))
     left = rows.after(current.committed(where))
@@ -102,7 +60,7 @@ def _write(plan: TaskPlan, current: ForwardTransaction, rows: SourceRows) -> Non
             figures.see_timestamp(left.oldest_ms)
 
 
-def _trimmed(current: ForwardTransaction, rows: SourceRows) -> int:
+def _trimmed(current: ForwardTransaction, rows: FrameRows) -> int:
     """Return the number of offsets that retention deleted before these rows."""
     where = (rows.topic, rows.partition)
     position = max(current.committed(where), current.following.get(where, -1))
@@ -112,11 +70,11 @@ def _trimmed(current: ForwardTransaction, rows: SourceRows) -> int:
     return trimmed_offsets.count(rows.offsets, position, read_start)
 
 
-def _check_order(rows: SourceRows, following: int | None) -> None:
-    """Raise TaskFailureError when rows of a partition come out of order."""
+def _check_order(rows: FrameRows, following: int | None) -> None:
+    """Raise TaskFailureError when rows come out of order; a record may have several rows."""
     if following is None:
         return
-    if rows.first_offset < following - rows.repeats_offsets:
+    if rows.first_offset < following - 1:
         first = RecordPosition(rows.topic, rows.partition, rows.first_offset)
         message = f"rows of a task are not in the order of offsets: {first} behind {following}"
         raise TaskFailureError(message, is_permanent=True, record=first)

@@ -5,7 +5,7 @@ are not written, but the offset that is committed comes behind them.
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
@@ -16,8 +16,6 @@ from barnabas.pipeline.delivery.arrow_rows import column_list, ends_of_runs, hea
 @attrs.frozen
 class FrameRows:
     """Consecutive rows of one source partition, in the order of their offsets."""
-
-    repeats_offsets: ClassVar[bool] = True
 
     topic: str
     partition: int

@@ -166,7 +166,7 @@ class JobProgress:
     fenced: int = 0
     """Producers that another task replaced."""
     skipped: int = 0
-    """Records that an earlier transaction had committed already."""
+    """Offsets that an earlier transaction had committed already."""
     topic_ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
     """Ids of the source topics, for `JobPlan.topic_ids` of the next run."""
     trimmed: int = 0

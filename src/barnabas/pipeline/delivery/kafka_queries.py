@@ -16,7 +16,8 @@ from barnabas.pipeline.delivery.task_plans import consumer_properties
 def source_options(plan: JobPlan, positions: StartPositions) -> dict[str, str]:
     """Return the options of Spark's Kafka source.
 
-    Raises ConfigError.
+    `minPartitions` and `maxRecordsPerPartition` must never be among the options of a query whose
+    tasks commit offsets: they cut a partition into several tasks. Raises ConfigError.
     """
     subscription = (
         {"subscribePattern": plan.topics_pattern}

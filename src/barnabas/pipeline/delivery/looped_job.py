@@ -81,11 +81,11 @@ class LoopedJob(abc.ABC):
             self._context.setJobGroup(self._group, self._plan.name, interruptOnCancel=True)
             while not self._stopping.is_set():
                 self._stopping.wait(self._turn())
-        except JobStartError as error:
-            self._failure = error.failure
         except Exception as error:
             if not self._stopping.is_set():
-                self._failure = self._explained(task_failures.from_text(str(error)))
+                is_known = isinstance(error, JobStartError)
+                failure = error.failure if is_known else task_failures.from_text(str(error))
+                self._failure = self._explained(failure)
 
     def _add(
         self, figures: Sequence[Figures], elapsed_s: float, phases_ms: Mapping[str, int]

@@ -19,8 +19,9 @@ from barnabas.pipeline.delivery.offset_ranges import OffsetRange, Partition
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.transactional_producer import QUIET
 
-_READERS_MAX: Final = 64
+_READERS_MAX: Final = 32
 _IDLE_S: Final = 1.0
+_CLOSED_AFTER_S: Final = 30.0
 _MESSAGES_MAX: Final = 5_000
 _POLL_S: Final = 0.1
 _METADATA_S: Final = 30.0
@@ -50,7 +51,6 @@ _PERMANENT: Final = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError._AUTHENTICATION,
-        KafkaError._FATAL,
     }
 )
 
@@ -92,7 +92,7 @@ class RangeReader:
             if len(records) < len(messages):
                 newest = self._serve(messages, trimmed) or newest
             if time.monotonic() > deadline:
-                raise _stalled(self._positions, newest)
+                raise _stalled(self._positions, ends, newest)
 
     def finish(self, ranges: Sequence[OffsetRange]) -> dict[Partition, int]:
         """Return the offsets behind what `rows` read; leave partitions that were read whole."""
@@ -130,7 +130,7 @@ class RangeReader:
             )
         # librdkafka looks for the leader of a new partition once a second, or on request.
         for topic in {where[0] for where, _ in added if where not in self._known}:
-            self._consumer.list_topics(topic, _METADATA_S)
+            _check(self._consumer.list_topics(topic, _METADATA_S).topics[topic].error)
         self._known.update(starts)
         self._positions.update(starts)
 
@@ -169,9 +169,8 @@ class RangeReader:
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 if at is not None:
                     self._assign({**self._positions, where: trimmed(where, at)})
-            elif error.code() in _PERMANENT or error.fatal():
-                raise KafkaException(error)
             else:
+                _check(error)
                 newest = error
         return newest
 
@@ -192,24 +191,45 @@ def partition_rows(where: Partition, records: _Messages) -> PartitionRows:
     )
 
 
-def _stalled(positions: Mapping[Partition, int], error: KafkaError | None) -> TaskFailureError:
-    where = ", ".join(f"{topic}-{number}@{at}" for (topic, number), at in positions.items())
+def _check(error: KafkaError | None) -> None:
+    """Raise TaskFailureError for an error that waiting does not end."""
+    if error is None:
+        return
+    if error.code() in _PERMANENT or error.fatal():
+        message = f"the broker refuses to send records: {error.str()}"
+        raise TaskFailureError(message, is_permanent=not error.fatal())
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        raise TaskFailureError(f"a source topic is missing: {error.str()}", is_permanent=False)
+
+
+def _stalled(
+    positions: Mapping[Partition, int], ends: Mapping[Partition, int], error: KafkaError | None
+) -> TaskFailureError:
+    behind = [where for where, end in ends.items() if positions[where] < end]
+    where = ", ".join(f"{topic}-{number}@{positions[topic, number]}" for topic, number in behind)
     cause = f": {error.str()}" if error is not None else ""
     message = f"the broker sent no record of {where} within {_STALLED_S:.0f} s{cause}"
     return TaskFailureError(message, is_permanent=False)
 
 
 class ReaderCache:
-    """The readers of this worker process; those that were not used for the longest are closed.
+    """The readers of this worker process. Above the limit, the least recently used is closed.
 
-    A reader that is not used for a while fetches nothing ahead: another worker may have its
-    partitions, and at the end of a partition its fetches would never pause.
+    A reader that is not used for `idle_s` fetches nothing ahead: another worker may have its
+    partitions, and at the end of a partition its fetches would never pause. After `closed_after_s`
+    its connections are closed.
     """
 
-    def __init__(self, limit: int = _READERS_MAX, idle_s: float = _IDLE_S) -> None:
+    def __init__(
+        self,
+        limit: int = _READERS_MAX,
+        idle_s: float = _IDLE_S,
+        closed_after_s: float = _CLOSED_AFTER_S,
+    ) -> None:
         self._readers: OrderedDict[tuple[str, int], tuple[RangeReader, float]] = OrderedDict()
         self._limit = limit
         self._idle_s = idle_s
+        self._closed_after_s = closed_after_s
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
 
@@ -226,7 +246,8 @@ class ReaderCache:
         try:
             yield reader
         except BaseException:
-            reader.close()
+            with contextlib.suppress(Exception):
+                reader.close()
             raise
         self._keep(key, reader)
 
@@ -245,12 +266,25 @@ class ReaderCache:
     def _watch(self) -> None:
         while True:
             time.sleep(self._idle_s)
-            with self._lock:
-                until_s = time.monotonic() - self._idle_s
-                for reader, used_s in self._readers.values():
-                    if used_s < until_s:
-                        with contextlib.suppress(KafkaException):  # tried again
-                            reader.release()
+            for reader in self._unused():
+                with contextlib.suppress(Exception):
+                    reader.close()
+
+    def _unused(self) -> list[RangeReader]:
+        """Release readers that are idle; return those to close."""
+        now_s = time.monotonic()
+        with self._lock:
+            old = [
+                key
+                for key, (_, used_s) in self._readers.items()
+                if now_s - used_s >= self._closed_after_s
+            ]
+            closed = [self._readers.pop(key)[0] for key in old]
+            for reader, used_s in self._readers.values():
+                if now_s - used_s >= self._idle_s:
+                    with contextlib.suppress(KafkaException):  # tried again
+                        reader.release()
+        return closed
 
 
 READERS: Final = ReaderCache()

@@ -21,6 +21,7 @@ from barnabas.pipeline.delivery.task_figures import Figures
 from barnabas.pipeline.delivery.task_plans import task_plan
 from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
+_IDLE_PAUSE_MIN_S: Final = 0.01
 _IDLE_PAUSE_MAX_S: Final = 1.0
 
 
@@ -48,7 +49,8 @@ class SlicesJob(LoopedJob):
     def __init__(self, session: SparkSession, plan: JobPlan, task: TaskPlan) -> None:
         super().__init__(session, plan, JobProgress())
         self._task = task
-        self._pause_s = plan.trigger_ms / 1000
+        self._first_pause_s = max(_IDLE_PAUSE_MIN_S, plan.trigger_ms / 1000)
+        self._pause_s = self._first_pause_s
 
     def _turn(self) -> float:
         """Run one slice of each task; pauses of an idle connector grow."""
@@ -60,7 +62,7 @@ class SlicesJob(LoopedJob):
         )
         if any(each.records for each in figures):
             self._add(figures, time.monotonic() - started, {})
-            self._pause_s = self._plan.trigger_ms / 1000
+            self._pause_s = self._first_pause_s
             return 0.0
-        self._pause_s = min(_IDLE_PAUSE_MAX_S, 2 * self._pause_s)
+        self._pause_s = max(self._first_pause_s, min(_IDLE_PAUSE_MAX_S, 2 * self._pause_s))
         return self._pause_s

@@ -1,12 +1,14 @@
 """The partitions that a forward job reads, with its position in each, followed while it runs."""
 
+from typing import Final
+
 from barnabas.pipeline.delivery import start_positions
 from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic, changed_topic, check_topic
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan
 from barnabas.pipeline.delivery.offset_ranges import Partition
 from barnabas.pipeline.delivery.task_failures import JobStartError, refused
 
-OFFSETS_REMEDY = "reset the offsets of the job"
+OFFSETS_REMEDY: Final = "reset the offsets of the job"
 
 
 class SourcePartitions:

@@ -27,6 +27,10 @@ class Remedies:
 DEFAULT_REMEDIES: Final = Remedies()
 
 
+def _end_of(state: "PartitionState") -> int:
+    return state.end
+
+
 @attrs.frozen
 class PartitionState:
     """One partition of a source topic, and what the group has committed for it."""
@@ -36,12 +40,14 @@ class PartitionState:
     start: int
     """The log start offset."""
     end: int
-    """The end of what read_committed shows."""
+    """The high watermark."""
     committed: int | None
     committed_topic_id: str | None
     topic_id: str | None
     known_topic_id: str | None = None
     """The id that the topic had in an earlier run."""
+    stable_end: int = attrs.field(default=attrs.Factory(_end_of, takes_self=True))
+    """The last stable offset: the end of what read_committed shows."""
 
 
 @attrs.frozen
@@ -79,7 +85,7 @@ def resolved(
     found: dict[str, dict[int, int]] = {}
     for state in states:
         offset = offsets[state.topic][state.partition]
-        number = {EARLIEST: state.start, LATEST: state.end}.get(offset, offset)
+        number = {EARLIEST: state.start, LATEST: state.stable_end}.get(offset, offset)
         found.setdefault(state.topic, {})[state.partition] = number
     return found
 

@@ -1,4 +1,4 @@
-"""The row that a task returns: what it did, which Spark adds up over the tasks of a batch."""
+"""The numbers that a task returns: what it did, to be added up over the tasks of a batch."""
 
 from typing import Any, Final
 

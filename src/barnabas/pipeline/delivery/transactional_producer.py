@@ -340,8 +340,9 @@ def transaction(
 ) -> Generator[Transaction]:
     """Begin a transaction behind the committed offsets of `partitions`, and commit it at the end.
 
-    The caller sends the offsets before it leaves. An exception aborts the transaction; the
-    producer is then forgotten, so that the next attempt starts with a new epoch.
+    The caller sends the offsets before it leaves, that of the first partition among them. An
+    exception aborts the transaction; the producer is then forgotten, so that the next attempt
+    starts with a new epoch.
     """
     try:
         begun = _begin(settings, transactional_id, partitions)
@@ -375,12 +376,16 @@ def _begin(
 
 
 def _probe(positions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return offsets that change nothing: the committed ones, or zero where there are none."""
+    """Return offsets that change nothing: the committed ones.
+
+    Without any it is zero for the first partition, for which the caller sends another offset.
+    """
+    known = [entry for entry in positions if entry.offset >= 0] or positions[:1]
     return [
         TopicPartition(
             entry.topic, entry.partition, max(0, entry.offset), metadata=entry.metadata or ""
         )
-        for entry in positions
+        for entry in known
     ]
 
 

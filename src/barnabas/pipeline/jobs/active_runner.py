@@ -309,8 +309,8 @@ def _look(runs: dict[str, _Run]) -> list[_Seen]:
 def _look_at(name: str, run: _Run) -> _Seen:
     job = run.job
     try:
-        failure, is_running = job.failure(), job.is_running()
-        return _Seen(name, run, job.progress(), is_running, failure)
+        is_running = job.is_running()  # before `failure`, which is known when it ends
+        return _Seen(name, run, job.progress(), is_running, job.failure())
     except Exception as error:
         logger.warning("cannot read progress job=%s error=%s", name, error)
         return _Seen(name, run, None, True, None)

@@ -1,0 +1,127 @@
+"""Forward tasks that read ranges, against a node."""
+
+import uuid
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas.pipeline.delivery import forward_ranges, offset_metadata
+from barnabas.pipeline.delivery.offset_ranges import OffsetRange
+from barnabas.pipeline.delivery.task_failures import TaskFailureError
+from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
+from barnabas.pipeline.delivery.worker_plan import TaskPlan
+from barnabas.testing import Node
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with Node() as found:
+        yield found
+
+
+@pytest.fixture
+def admin(node: Node) -> AdminClient:
+    return AdminClient({"bootstrap.servers": node.bootstrap})
+
+
+@pytest.fixture
+def plan(node: Node, admin: AdminClient) -> TaskPlan:
+    """Return a copy of a topic with three partitions, named like the job."""
+    name = f"job-{uuid.uuid4().hex[:8]}"
+    topics = [NewTopic(name, 3, 1), NewTopic(f"{name}-target", 1, 1)]
+    for future in admin.create_topics(topics).values():
+        future.result(60)
+    client = {"bootstrap.servers": node.bootstrap}
+    return TaskPlan(
+        name,
+        1,
+        "copy",
+        name,
+        name,
+        client,
+        client,
+        {"key.converter": BYTES, "value.converter": BYTES},
+        target_topic=f"{name}-target",
+        topic_ids={name: "id"},
+    )
+
+
+def fill(plan: TaskPlan, count: int, partition: int = 0) -> None:
+    producer = Producer({**plan.producer})
+    for number in range(count):
+        producer.produce(plan.job, str(number).encode(), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def positions(plan: TaskPlan) -> list[TopicPartition]:
+    reader = offset_reader(plan.group_id, plan.consumer)
+    return committed(reader, [(plan.job, number) for number in range(3)])
+
+
+def test_range_is_copied_once_although_two_tasks_have_it(plan: TaskPlan) -> None:
+    fill(plan, 30)
+    wanted = OffsetRange(plan.job, 0, 0, 30, 100)
+    first = forward_ranges.run(plan, [wanted])
+    again = forward_ranges.run(plan, [attrs.evolve(wanted, start=10)])
+    assert (first.figures.records, first.positions) == (30, {(plan.job, 0): 30})
+    assert (again.figures.records, again.figures.skipped) == (0, 20)
+    assert again.positions == {(plan.job, 0): 30}
+    assert [each.offset for each in positions(plan)] == [30, -1001, -1001]
+
+
+@pytest.mark.parametrize("is_single_task", [False, True])
+def test_transaction_commits_the_offsets_of_its_ranges_only(
+    plan: TaskPlan, is_single_task: bool
+) -> None:
+    """An offset of zero for another partition would have the next run read it from its start."""
+    plan = attrs.evolve(plan, is_single_task=is_single_task)
+    fill(plan, 5, partition=1)
+    forward_ranges.run(plan, [OffsetRange(plan.job, 1, 0, 5, 100)])
+    assert [each.offset for each in positions(plan)] == [-1001, 5, -1001]
+    fill(plan, 5, partition=2)
+    forward_ranges.run(plan, [OffsetRange(plan.job, 2, 0, 5, 100)])
+    assert [each.offset for each in positions(plan)] == [-1001, 5, 5]
+
+
+def test_position_behind_a_control_record_is_committed_with_the_offset(plan: TaskPlan) -> None:
+    producer = Producer({**plan.producer, "transactional.id": f"{plan.job}-input"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(plan.job, b"v", partition=0)
+    producer.commit_transaction(60)
+    result = forward_ranges.run(plan, [OffsetRange(plan.job, 0, 0, 2, 100)])
+    assert result.positions == {(plan.job, 0): 2}
+    found = positions(plan)[0]
+    assert (found.offset, offset_metadata.decode(found.metadata).position) == (1, 2)
+
+
+@pytest.mark.parametrize("has_offset", [False, True])
+@pytest.mark.parametrize("skips", [False, True])
+def test_offsets_that_retention_deleted_fail_the_task_or_are_counted(
+    plan: TaskPlan, admin: AdminClient, has_offset: bool, skips: bool
+) -> None:
+    plan = attrs.evolve(plan, skips_trimmed=skips)
+    fill(plan, 30)
+    start = 0
+    if has_offset:
+        start = forward_ranges.run(plan, [OffsetRange(plan.job, 0, 0, 30, 10)]).positions[
+            plan.job, 0
+        ]
+    cut = TopicPartition(plan.job, 0, 20)
+    admin.delete_records([cut])[cut].result(60)
+    # Another worker, which has fetched nothing ahead.
+    plan = attrs.evolve(plan, generation=2)
+    wanted = OffsetRange(plan.job, 0, start, 30, 100)
+    if skips:
+        figures = forward_ranges.run(plan, [wanted]).figures
+        assert (figures.records, figures.trimmed) == (10, 20 - start)
+        return
+    with pytest.raises(TaskFailureError, match=f"deleted offsets {start} to 19 of") as caught:
+        forward_ranges.run(plan, [wanted])
+    assert caught.value.failure.is_permanent
