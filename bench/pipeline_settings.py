@@ -30,6 +30,8 @@ NO_FILE_MANAGER = {
     "FileContextBasedCheckpointFileManager"
 }
 FETCH_WAIT = {"consumer": {"fetch.max.wait.ms": "500"}}
+# Such a copy is a query of Spark, with a checkpoint and Spark's own consumer.
+QUERY = {"guarantee": "at-least-once"}
 # Row: (measurement, what differs from the engine's settings)
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "start": ("start", {}),
@@ -37,11 +39,14 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "start, short-lived": ("start", {"short": True}),
     "latency": ("latency", {}),
     "latency, Spark's daemon": ("latency", {"spark": NO_DAEMON}),
-    "latency, Spark's file manager": ("latency", {"spark": NO_FILE_MANAGER}),
-    "latency, fetch.max.wait.ms=500": ("latency", FETCH_WAIT),
-    "latency, at least once": ("latency", {"guarantee": "at-least-once"}),
+    "latency, at least once": ("latency", QUERY),
+    "latency, at least once, Spark's file manager": (
+        "latency",
+        {**QUERY, "spark": NO_FILE_MANAGER},
+    ),
+    "latency, at least once, fetch.max.wait.ms=500": ("latency", {**QUERY, **FETCH_WAIT}),
     "forward": ("forward", {}),
-    "forward, at least once": ("forward", {"guarantee": "at-least-once"}),
+    "forward, at least once": ("forward", QUERY),
 }
 
 
