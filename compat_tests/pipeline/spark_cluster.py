@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyspark
@@ -17,6 +18,7 @@ from barnabas.testing.free_ports import free_ports
 
 HOME = Path(pyspark.__file__).parent
 WORKERS = 2
+_WAIT_S = 120.0
 
 
 class SparkCluster:
@@ -29,6 +31,7 @@ class SparkCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
+        """Start all, and wait for the workers: an application has its executors where they are."""
         self._start(
             "master",
             "org.apache.spark.deploy.master.Master",
@@ -41,6 +44,11 @@ class SparkCluster:
                 *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "2", "--memory", "1g"),
                 *("--work-dir", str(self.directory / f"worker-{number}"), self.master),
             )
+        log = self.directory / "master.log"
+        deadline = time.monotonic() + _WAIT_S
+        while log.read_text(errors="replace").count("Registering worker") < WORKERS:
+            assert time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.1)
 
     def _start(self, name: str, *command: str) -> None:
         folder = self.directory / name
