@@ -109,11 +109,15 @@ class ForwardJob:
         (self.driver.points / "failed-commits").unlink(missing_ok=True)
         self.driver.plant(point, "suspend-worker")
         zombie = int((self.driver.points / f"{point}.reached").read_text())
-        self.restart_driver()
+        self.replace_driver_of_zombie()
         os.kill(zombie, signal.SIGCONT)
         notes = self.driver.points / "failed-commits"
         wait_until(notes.exists, "failed commit of the suspended worker", self.driver)
         return notes.read_text()
+
+    def replace_driver_of_zombie(self) -> None:
+        """Start a driver that works while the worker is suspended."""
+        self.restart_driver()
 
     def restart_driver(self) -> None:
         self.driver.kill()

@@ -111,6 +111,19 @@ class FileSinkJob(ForwardJob):
             "properties": {**CONVERTERS, **config},
         }
 
+    def replace_driver_of_zombie(self) -> None:
+        """Start a driver: it reports the lock of the file, which the suspended worker holds."""
+        self.driver.kill()
+        self.driver.start()
+        wait_until(lambda: bool(self.driver.events("failed")), "failure", self.driver)
+        assert "holds the lock" in str(self.driver.events("failed")[0])
+
+    def resume_zombie(self, point: str = "offsets-sent") -> str:
+        """Suspend a worker inside a transaction, start a new driver, and resume the worker."""
+        found = super().resume_zombie(point)
+        self.driver.wait_for_progress()
+        return found
+
     def check_output(self, sent: int) -> None:
         lines = [int(line) for line in self.file.read_text().splitlines()]
         assert sorted(lines) == list(range(sent))

@@ -31,4 +31,5 @@ def test_file_sink_killed_inside_transactions_writes_each_line_once(
     job = FileSinkJob(start_server(), tmp_path, unique("sink"))
     job.kill_worker_at("offsets-sent")
     job.kill_driver_at("committed")
+    assert "Fenced" in job.resume_zombie()
     assert job.check() > 500
