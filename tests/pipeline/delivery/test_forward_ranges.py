@@ -1,7 +1,6 @@
 """Forward tasks that read ranges, against a node."""
 
 import uuid
-from collections.abc import Iterator
 
 import attrs
 import pytest
@@ -17,17 +16,6 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 from barnabas.testing import Node
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    with Node() as found:
-        yield found
-
-
-@pytest.fixture
-def admin(node: Node) -> AdminClient:
-    return AdminClient({"bootstrap.servers": node.bootstrap})
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Markers in the epochs topic, against a node."""
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -12,12 +10,6 @@ from barnabas.pipeline.delivery.epoch_markers import Marker
 from barnabas.pipeline.delivery.marker_records import MarkerRecord, decode, newest
 from barnabas.pipeline.delivery.transactional_producer import committed, offset_reader
 from barnabas.testing import Node
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    with Node() as found:
-        yield found
 
 
 def record(epoch: int) -> MarkerRecord:

@@ -3,7 +3,6 @@
 import json
 import time
 import uuid
-from collections.abc import Iterator
 
 import attrs
 import pytest
@@ -19,12 +18,6 @@ from barnabas.pipeline.delivery.transactional_producer import committed, offset_
 from barnabas.testing import Node
 
 DAY_MS = 24 * 3_600_000
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    with Node() as found:
-        yield found
 
 
 @pytest.fixture

@@ -23,12 +23,6 @@ from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.testing import Node
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    with Node() as found:
-        yield found
-
-
 @pytest.fixture
 def reader(node: Node) -> Iterator[RangeReader]:
     found = RangeReader({"bootstrap.servers": node.bootstrap, "group.id": "readers"})

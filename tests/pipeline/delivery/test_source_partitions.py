@@ -1,7 +1,6 @@
 """The partitions that a forward job reads, against a node."""
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -15,17 +14,6 @@ from barnabas.pipeline.delivery.source_partitions import SourcePartitions
 from barnabas.pipeline.delivery.task_failures import JobStartError
 from barnabas.pipeline.delivery.transactional_producer import offset_reader
 from barnabas.testing import Node
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    with Node() as found:
-        yield found
-
-
-@pytest.fixture
-def admin(node: Node) -> AdminClient:
-    return AdminClient({"bootstrap.servers": node.bootstrap})
 
 
 @pytest.fixture

@@ -222,3 +222,22 @@ class ClusterState:
             (entry.topic, entry.partition): _result(future).offset
             for entry, future in futures.items()
         }
+
+
+def existing_topics(
+    cluster: ClusterState,
+    names: Sequence[str],
+    pattern: str | None,
+    known_ids: Mapping[str, str],
+    remedy: str,
+) -> list[Topic]:
+    """Return the topics of a subscription.
+
+    Raises JobStartError when one does not exist, none matches, or one is not that of a known id.
+    """
+    found = cluster.source_topics(names, pattern)
+    for topic in found:
+        check_topic(topic, known_ids.get(topic.name), remedy)
+    if not found:
+        raise refused("no topic matches the subscription", is_permanent=False)
+    return found

@@ -21,10 +21,7 @@ from barnabas.pipeline.delivery.worker_plan import TaskPlan
 
 @attrs.define
 class ForwardTransaction:
-    """An open transaction with the writer of the job.
-
-    `positions` are the group's committed offsets; one is negative where there is none.
-    """
+    """An open transaction with the writer of the job."""
 
     begun: Transaction
     writer: RecordWriter
@@ -35,7 +32,7 @@ class ForwardTransaction:
     """Positions behind them that are known to have no records before."""
 
     def committed(self, where: Partition) -> int:
-        """Return the offset that the group had committed when the transaction began."""
+        """Return the offset that the group had committed before; negative without one."""
         return self.begun.positions[where].offset
 
 

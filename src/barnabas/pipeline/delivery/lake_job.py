@@ -36,7 +36,7 @@ from barnabas.pipeline.delivery.cluster_state import (
     ClusterState,
     Topic,
     changed_topic,
-    check_topic,
+    existing_topics,
 )
 from barnabas.pipeline.delivery.group_positions import GroupPositions
 from barnabas.pipeline.delivery.hadoop_files import HadoopFiles
@@ -212,11 +212,7 @@ def _input(plan: JobPlan, files: HadoopFiles, settings: SparkSinkSettings) -> _I
     """Return the topics and the start. Raises JobStartError, KafkaException, ConfigError."""
     properties = kafka_properties.for_librdkafka(consumer_properties(plan))
     cluster = ClusterState(properties)
-    topics = cluster.source_topics(plan.topics, plan.topics_pattern)
-    for topic in topics:
-        check_topic(topic, plan.topic_ids.get(topic.name), REMEDY)
-    if not topics:
-        raise refused("no topic matches the subscription", is_permanent=False)
+    topics = existing_topics(cluster, plan.topics, plan.topics_pattern, plan.topic_ids, REMEDY)
     cluster.create_dead_letter_topic(plan.properties)
     kept = _positions_of(files, settings.checkpoint)
     states = [

@@ -1,12 +1,18 @@
 """The partitions that a forward job reads, with its position in each, followed while it runs."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from barnabas.pipeline.delivery import start_positions
-from barnabas.pipeline.delivery.cluster_state import ClusterState, Topic, changed_topic, check_topic
+from barnabas.pipeline.delivery.cluster_state import (
+    ClusterState,
+    Topic,
+    changed_topic,
+    existing_topics,
+)
 from barnabas.pipeline.delivery.job_plan import JobFailure, JobPlan
 from barnabas.pipeline.delivery.offset_ranges import Partition
-from barnabas.pipeline.delivery.task_failures import JobStartError, refused
+from barnabas.pipeline.delivery.task_failures import JobStartError
 
 OFFSETS_REMEDY: Final = "reset the offsets of the job"
 
@@ -23,16 +29,17 @@ class SourcePartitions:
         """The offset of the next record."""
         self.trimmed = 0
         """Offsets that retention had deleted when a partition was added."""
-        self._add(existing_topics(cluster, plan), plan.offset_reset)
+        self._add(self._existing(plan.topic_ids), plan.offset_reset)
 
     def refresh(self) -> bool:
         """Add partitions, and topics that match the pattern; return whether there are new ones.
 
         They are read from their start. Raises JobStartError when a topic was deleted or recreated.
         """
-        if failure := self.changed():
+        found = self._existing(self.topic_ids)
+        is_one_missing = not self.topic_ids.keys() <= {topic.name for topic in found}
+        if is_one_missing and (failure := self.changed()):  # a pattern matches others
             raise JobStartError(failure)
-        found = self._cluster.source_topics(self._plan.topics, self._plan.topics_pattern)
         known = len(self.positions)
         self._add(found, "earliest")
         return len(self.positions) > known
@@ -44,6 +51,10 @@ class SourcePartitions:
     def ends(self) -> dict[Partition, int]:
         """Return the end of what read_committed shows of each partition."""
         return self._cluster.ends(list(self.positions))
+
+    def _existing(self, known_ids: Mapping[str, str]) -> list[Topic]:
+        names, pattern = self._plan.topics, self._plan.topics_pattern
+        return existing_topics(self._cluster, names, pattern, known_ids, OFFSETS_REMEDY)
 
     def _add(self, topics: list[Topic], offset_reset: str) -> None:
         new = [
@@ -61,13 +72,3 @@ class SourcePartitions:
             self.positions |= {(topic, number): offset for number, offset in offsets.items()}
         self.topic_ids |= {topic.name: topic.topic_id for topic in new}
         self.trimmed += found.trimmed
-
-
-def existing_topics(cluster: ClusterState, plan: JobPlan) -> list[Topic]:
-    """Return the source topics. Raises JobStartError when one does not exist."""
-    found = cluster.source_topics(plan.topics, plan.topics_pattern)
-    for topic in found:
-        check_topic(topic, plan.topic_ids.get(topic.name), OFFSETS_REMEDY)
-    if not found:
-        raise refused("no topic matches the subscription", is_permanent=False)
-    return found
