@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import select
 import shutil
 import signal
 import socket
@@ -36,6 +37,8 @@ class DatabaseProcess:
         self.log_file = self.directory / "log"
         (self.port,) = free_ports(1)
         self.process: subprocess.Popen[bytes] | None = None
+        self._alive = -1
+        """A pipe whose other end each process of the server has."""
         self._account: dict[str, Any] = {}
         if os.getuid() == 0:
             names = {entry.pw_name: entry for entry in pwd.getpwall()}
@@ -61,10 +64,13 @@ class DatabaseProcess:
         """Create the databases at the first start, and wait until the server answers."""
         if not self.data.exists():
             self.create()
+        self._alive, inherited = os.pipe()
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._account
-            )
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                pass_fds=[inherited], **self._account,
+            )  # fmt: skip
+        os.close(inherited)
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._answers():
             assert self.process.poll() is None, f"{self.title} ended:\n{self.log_tail()}"
@@ -112,10 +118,17 @@ class DatabaseProcess:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-40:])
 
     def kill(self) -> None:
-        """Kill the server: its data stay, and `start` recovers them."""
+        """Kill the server: its data stay, and `start` recovers them.
+
+        PostgreSQL's other processes end by themselves a moment later, and share its memory until
+        then: a server that starts earlier refuses its data.
+        """
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+        ended, _, _ = select.select([self._alive], [], [], _STOP_TIMEOUT_S)
+        assert ended, f"processes of {self.title} run on:\n{self.log_tail()}"
+        os.close(self._alive)
 
     def close(self) -> None:
         """Stop the server and remove its directory."""
@@ -126,4 +139,5 @@ class DatabaseProcess:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+            os.close(self._alive)
         shutil.rmtree(self.directory, ignore_errors=True)
