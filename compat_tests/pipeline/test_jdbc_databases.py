@@ -154,6 +154,26 @@ def test_column_that_is_added_is_taken_up(db: DatabaseProcess):
     assert task.poll()[0].value.values == [2, "new"]
 
 
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ("none", ["BYTES", "BYTES", "BYTES"]),
+        ("precision_only", ["INT16", "BYTES", "BYTES"]),
+        ("best_fit", ["INT16", "FLOAT64", "BYTES"]),
+        ("best_fit_eager_double", ["INT16", "FLOAT64", "FLOAT64"]),
+    ],
+)
+def test_numeric_mapping_decides_the_type_of_a_decimal(
+    db: DatabaseProcess, mapping: str, expected: list[str]
+):
+    sign = {"PostgreSQL": "", "MariaDB": " unsigned"}[db.title]
+    db.run(f"CREATE TABLE n (a decimal(4), b decimal(9,2){sign}, c decimal(30,2))")
+    db.run("INSERT INTO n VALUES (12, 1.5, 2.25)")
+    (found,) = source(db, mode="bulk", numeric_mapping=mapping).poll()
+    assert [str(field.schema.type) for field in found.value.schema.fields] == expected
+    assert [float(each) for each in found.value.values] == [12, 1.5, 2.25]
+
+
 def test_column_of_the_mode_that_may_be_null_is_refused(db: DatabaseProcess):
     db.run("CREATE TABLE p (id int, at timestamp)", "INSERT INTO p VALUES (NULL, now()), (7, NULL)")
     for props in (

@@ -129,25 +129,6 @@ def test_type_of_every_kind_is_read_and_written_back(db: MariadbServer):
 
 
 @pytest.mark.parametrize(
-    ("mapping", "expected"),
-    [
-        ("none", ["BYTES", "BYTES", "BYTES"]),
-        ("precision_only", ["INT16", "BYTES", "BYTES"]),
-        ("best_fit", ["INT16", "FLOAT64", "BYTES"]),
-        ("best_fit_eager_double", ["INT16", "FLOAT64", "FLOAT64"]),
-    ],
-)
-def test_numeric_mapping_decides_the_type_of_a_decimal(
-    db: MariadbServer, mapping: str, expected: list[str]
-):
-    db.run("CREATE TABLE n (a decimal(4), b decimal(9,2) unsigned, c decimal(30,2))")
-    db.run("INSERT INTO n VALUES (12, 1.5, 2.25)")
-    (found,) = source(db, mode="bulk", numeric_mapping=mapping).poll()
-    assert [str(field.schema.type) for field in found.value.schema.fields] == expected
-    assert [float(each) for each in found.value.values] == [12, 1.5, 2.25]
-
-
-@pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
         ("bigint unsigned", 1 << 63, "column v: 9223372036854775808 is greater than INT64"),

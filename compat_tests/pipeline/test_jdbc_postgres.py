@@ -114,25 +114,6 @@ def test_type_of_every_kind_is_read_and_written_back(db: PostgresServer):
         assert again[1].get(name) is None
 
 
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    [
-        ("none", ["BYTES", "BYTES", "BYTES"]),
-        ("precision_only", ["INT16", "BYTES", "BYTES"]),
-        ("best_fit", ["INT16", "FLOAT64", "BYTES"]),
-        ("best_fit_eager_double", ["INT16", "FLOAT64", "FLOAT64"]),
-    ],
-)
-def test_numeric_mapping_decides_the_type_of_a_decimal(
-    db: PostgresServer, mapping: str, expected: list[str]
-):
-    db.run("CREATE TABLE n (a numeric(4), b numeric(9,2), c numeric(30,2))")
-    db.run("INSERT INTO n VALUES (12, 1.5, 2.25)")
-    (found,) = source(db, mode="bulk", numeric_mapping=mapping).poll()
-    assert [str(field.schema.type) for field in found.value.schema.fields] == expected
-    assert [float(each) for each in found.value.values] == [12, 1.5, 2.25]
-
-
 def test_numeric_without_scale_is_refused_or_read_as_double(db: PostgresServer):
     db.run("CREATE TABLE n (a numeric)", "INSERT INTO n VALUES (1.5)")
     with pytest.raises(ConnectError, match="column a is numeric without a scale"):

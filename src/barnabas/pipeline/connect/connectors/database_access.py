@@ -252,6 +252,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
+def in_quotes(name: str, quote: str) -> str:
+    """Return an identifier between quote characters; those within it are doubled."""
+    return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+
 def table_of(text: str) -> TableName:
     """Return the table of "table" or "schema.table". Raises ConnectError."""
     parts = text.split(".")

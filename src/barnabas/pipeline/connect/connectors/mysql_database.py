@@ -27,7 +27,6 @@ from barnabas.pipeline.connect.connectors.database_access import (
     TableName,
     first_value,
     listed,
-    table_of,
 )
 from barnabas.pipeline.connect.connectors.mysql_address import driver_arguments
 from barnabas.pipeline.connect.connectors.mysql_errors import NO_SUCH_TABLE, driver_errors
@@ -39,6 +38,10 @@ from barnabas.pipeline.connect.connectors.mysql_types import (
     driver_value,
     nanos_of,
     schema_of,
+)
+from barnabas.pipeline.connect.connectors.server_database import (
+    ServerDatabase,
+    check_table_types,
 )
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
@@ -70,14 +73,14 @@ _MESSAGE_BYTES_MAX: Final = 1_000_000
 _VALUES: Final = " VALUES "
 
 
-class MysqlDatabase:
+class MysqlDatabase(ServerDatabase):
     """A connection to a database."""
 
-    mark: str = "%s"
     table_options: str = " ENGINE=InnoDB"
     are_definitions_transactional: bool = False
 
     def __init__(self, settings: DatabaseSettings) -> None:
+        super().__init__("`", connect_value)
         self._mapping: NumericMapping = settings.numeric_mapping
         arguments = driver_arguments(settings)
         with driver_errors(f"{arguments['host']}:{arguments['port']}"):
@@ -105,26 +108,17 @@ class MysqlDatabase:
 
         Raises ConnectError.
         """
-        unknown = [each for each in types if each.upper() not in _KINDS]
-        if unknown:
-            raise ConnectError(f"table.types={listed(unknown)}: known types: {listed(_KINDS)}")
+        check_table_types(types, _KINDS)
         kinds = [kind for each in types for kind in _KINDS[each.upper()]]
         parameters = [kinds, schema_pattern, schema_pattern]
         return [TableName(*row) for row in self.fetch(_TABLES, parameters)]
 
-    def table(self, text: str) -> TableName:
-        """Return the table of "table" or "database.table". Raises ConnectError."""
-        return table_of(text)
-
     def columns(self, table: TableName) -> list[Column]:
         """Return the columns of a table; none when it does not exist."""
-        return self._described(self.reference(table), is_table=True)
+        return self.described(self.reference(table), is_table=True)
 
-    def columns_of_query(self, query: str) -> list[Column]:
-        """Return the columns of a query's result."""
-        return self._described(f"({self.escaped(query)}) q", is_table=False)
-
-    def _described(self, source: str, *, is_table: bool) -> list[Column]:
+    def described(self, source: str, *, is_table: bool = False) -> list[Column]:
+        """Return the columns of a query in brackets or a table; none when there is no table."""
         statement = f"SELECT * FROM {source} LIMIT 0"
         with driver_errors(statement), self._connection.cursor() as cursor:
             try:
@@ -253,18 +247,6 @@ class MysqlDatabase:
         changes = [f"{name} = VALUES({name})" for name in values] or [f"{keys[0]} = {keys[0]}"]
         return f"ON DUPLICATE KEY UPDATE {listed(changes)}"
 
-    def escaped(self, text: str) -> str:
-        """Return a part of a statement whose percent signs are not parameters."""
-        return text.replace("%", "%%")
-
-    def quoted(self, name: str) -> str:
-        """Return an identifier in quotes."""
-        return self.escaped(f"`{name.replace('`', '``')}`")
-
-    def reference(self, table: TableName) -> str:
-        """Return the quoted name of a table."""
-        return ".".join(self.quoted(part) for part in (table.schema, table.table) if part)
-
     def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
         """Return the type of a column for a schema. Raises DataError."""
         return column_type(schema, is_key=is_key, collation=self._collation)
@@ -272,13 +254,6 @@ class MysqlDatabase:
     def parameter(self, schema: Schema, value: Any) -> Any:
         """Return a value of a record as the driver takes it. Raises DataError."""
         return driver_value(schema, value)
-
-    def value(self, column: Column, value: Any) -> Any:
-        """Return a value of the driver as one of the column's schema. Raises DataError."""
-        try:
-            return connect_value(column.schema, value)
-        except DataError as error:
-            raise DataError(f"column {column.name}: {error}") from error
 
     def moment(self, columns: Sequence[Column]) -> Moment:
         """Return the first timestamp that has a value. Raises ConnectError."""

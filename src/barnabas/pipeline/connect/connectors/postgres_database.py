@@ -5,7 +5,7 @@ stays in a transaction without a statement is ended by the server, and a wait fo
 a task that was suspended within a batch does not block its successor without limit.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote
@@ -31,7 +31,6 @@ from barnabas.pipeline.connect.connectors.database_access import (
     first_value,
     listed,
     on_conflict,
-    table_of,
 )
 from barnabas.pipeline.connect.connectors.postgres_types import (
     DATE_OID,
@@ -42,6 +41,10 @@ from barnabas.pipeline.connect.connectors.postgres_types import (
     connect_value,
     driver_value,
     schema_of,
+)
+from barnabas.pipeline.connect.connectors.server_database import (
+    ServerDatabase,
+    check_table_types,
 )
 from barnabas.pipeline.data.connect_errors import ConnectError, DataError, RetriableError
 from barnabas.pipeline.data.connect_schema import Schema
@@ -84,14 +87,14 @@ _DEFINITIONS_LOCK: Final = 7_166_218
 """The number of the advisory lock that tasks hold while they change tables."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(ServerDatabase):
     """A connection to a database."""
 
-    mark: str = "%s"
     table_options: str = ""
     are_definitions_transactional: bool = True
 
     def __init__(self, settings: DatabaseSettings) -> None:
+        super().__init__('"', connect_value)
         self._mapping: NumericMapping = settings.numeric_mapping
         address, parameters, schema = _address(settings)
         with _errors(address):
@@ -109,15 +112,9 @@ class PostgresDatabase:
 
     def tables(self, types: Sequence[str], schema_pattern: str | None) -> list[TableName]:
         """Return the tables of the given types outside of system schemas. Raises ConnectError."""
-        unknown = [each for each in types if each.upper() not in _KINDS]
-        if unknown:
-            raise ConnectError(f"table.types={listed(unknown)}: known types: {listed(_KINDS)}")
+        check_table_types(types, _KINDS)
         kinds = [_KINDS[each.upper()] for each in types]
         return [TableName(*row) for row in self.fetch(_TABLES, [kinds, schema_pattern or "%"])]
-
-    def table(self, text: str) -> TableName:
-        """Return the table of "table" or "schema.table". Raises ConnectError."""
-        return table_of(text)
 
     def columns(self, table: TableName) -> list[Column]:
         """Return the columns of a table; none when it does not exist."""
@@ -128,13 +125,10 @@ class PostgresDatabase:
         if not found:
             return []
         required = {column for column, is_required in found if is_required}
-        return self._described(reference, required)
+        return self.described(reference, required)
 
-    def columns_of_query(self, query: str) -> list[Column]:
-        """Return the columns of a query's result."""
-        return self._described(f"({self.escaped(query)}) q", set())
-
-    def _described(self, source: str, required: set[str]) -> list[Column]:
+    def described(self, source: str, required: Collection[str] = ()) -> list[Column]:
+        """Return the columns of a query in brackets or a table; the required ones are NOT NULL."""
         statement = f"SELECT * FROM {source} LIMIT 0"
         with _errors(statement):
             cursor = self._connection.execute(statement.encode(), ())
@@ -210,18 +204,6 @@ class PostgresDatabase:
         """Return the end of an INSERT that replaces the values of a row with the same key."""
         return on_conflict(keys, values)
 
-    def escaped(self, text: str) -> str:
-        """Return a part of a statement whose percent signs are not parameters."""
-        return text.replace("%", "%%")
-
-    def quoted(self, name: str) -> str:
-        """Return an identifier in quotes."""
-        return self.escaped(f'"{name.replace(chr(34), chr(34) * 2)}"')
-
-    def reference(self, table: TableName) -> str:
-        """Return the quoted name of a table."""
-        return ".".join(self.quoted(part) for part in (table.schema, table.table) if part)
-
     def type_name(self, schema: Schema, *, is_key: bool = False) -> str:
         """Return the type of a column for a schema. Raises DataError."""
         return column_type(schema)
@@ -229,13 +211,6 @@ class PostgresDatabase:
     def parameter(self, schema: Schema, value: Any) -> Any:
         """Return a value of a record as the driver takes it. Raises DataError."""
         return driver_value(schema, value)
-
-    def value(self, column: Column, value: Any) -> Any:
-        """Return a value of the driver as one of the column's schema. Raises DataError."""
-        try:
-            return connect_value(column.schema, value)
-        except DataError as error:
-            raise DataError(f"column {column.name}: {error}") from error
 
     def moment(self, columns: Sequence[Column]) -> Moment:
         """Return the first timestamp that has a value. Raises ConnectError."""

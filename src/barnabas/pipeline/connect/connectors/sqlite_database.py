@@ -18,6 +18,7 @@ from barnabas.pipeline.connect.connectors.database_access import (
     Parameters,
     TableName,
     first_value,
+    in_quotes,
     listed,
     on_conflict,
 )
@@ -156,7 +157,7 @@ class SqliteDatabase:
 
     def quoted(self, name: str) -> str:
         """Return an identifier in quotes."""
-        return f'"{name.replace(chr(34), chr(34) * 2)}"'
+        return in_quotes(name, '"')
 
     def reference(self, table: TableName) -> str:
         """Return the quoted name of a table."""
