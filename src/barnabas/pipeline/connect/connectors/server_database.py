@@ -27,7 +27,7 @@ class ServerDatabase(abc.ABC):
 
     @abc.abstractmethod
     def described(self, source: str) -> list[Column]:
-        """Return the columns of what stands behind FROM in a query."""
+        """Return the columns of a table, or of a query in brackets, behind FROM."""
 
     def table(self, text: str) -> TableName:
         """Return the table of "table" or "schema.table". Raises ConnectError.
