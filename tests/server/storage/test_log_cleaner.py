@@ -52,7 +52,7 @@ def first_size(node: Node, topic: str) -> int:
 
 
 def is_clean(node: Node, topic: str) -> bool:
-    """Whether the first segment has been replaced by a small one.
+    """True when the first segment has been replaced by a small one.
 
     A swap renames the old file before the new file gets its name, so no file has the name for a
     moment.
