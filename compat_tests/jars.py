@@ -28,6 +28,10 @@ def missing() -> str | None:
     return None
 
 
+needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+"""Skips a test, or the tests of a module, where Java programs cannot run."""
+
+
 def classpath() -> str:
     """Return the class path of Kafka and its tools; skip the test without one."""
     if reason := missing():

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from compat_tests.database_process import DatabaseProcess
 
 _SHARES = (Path("/usr/share/mysql"), Path("/usr/share/mariadb"))
@@ -49,6 +51,10 @@ def missing() -> str | None:
     if find_spec("pymysql") is None:
         return "PyMySQL is missing: pip install 'barnabas[jdbc]'"
     return None
+
+
+needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+"""Skips a test, or the tests of a module, where MariaDB cannot run."""
 
 
 class MariadbServer(DatabaseProcess):

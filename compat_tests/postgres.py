@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from compat_tests.database_process import DatabaseProcess
 
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -37,6 +39,10 @@ def missing() -> str | None:
     if find_spec("psycopg") is None:
         return "psycopg is missing: pip install 'barnabas[jdbc]'"
     return None
+
+
+needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+"""Skips a test, or the tests of a module, where PostgreSQL cannot run."""
 
 
 class PostgresServer(DatabaseProcess):

@@ -23,6 +23,10 @@ def missing() -> str | None:
     return None
 
 
+needed = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+"""Skips a test, or the tests of a module, where Spark cannot run."""
+
+
 def environment() -> dict[str, str]:
     """Return the environment in which Spark resolves its connector.
 

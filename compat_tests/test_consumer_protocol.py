@@ -888,7 +888,7 @@ def test_a_group_outlives_its_coordinator(start_server, unique, group) -> None:
 
 
 @pytest.mark.barnabas_only
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 @pytest.mark.parametrize("kinds", [("barnabas", "kafka"), ("kafka", "barnabas")], ids="-to-".join)
 def test_groups_pass_from_one_server_to_the_other_on_disk(unique, group, kinds) -> None:
     first, second = (KINDS[kind](QUICK_GROUPS) for kind in kinds)

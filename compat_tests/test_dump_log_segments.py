@@ -16,7 +16,7 @@ from compat_tests import jars
 from compat_tests.servers import BarnabasProcess
 
 pytestmark = [
-    pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or ""),
+    jars.needed,
     pytest.mark.barnabas_only,
 ]
 

@@ -81,7 +81,7 @@ def test_an_unknown_kind_is_refused_at_the_top_and_for_each(bootstrap, topics) -
     assert elect(bootstrap, kind=5) == (0, [])
 
 
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 def test_kafkas_tool_elects(bootstrap, topics, unique) -> None:
     topic = topics.create("elect-tool")
 

@@ -186,7 +186,7 @@ def test_consumer_protocol_depends_on_the_group_version(changeable, unique) -> N
 
 # A directory of an older Kafka
 
-needs_jars = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+needs_jars = jars.needed
 
 
 @pytest.fixture(params=["3.9", "4.0-IV1"])

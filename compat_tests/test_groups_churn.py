@@ -258,7 +258,7 @@ def test_a_group_reads_on_where_it_was_after_a_restart(server, unique, settings)
     assert again.owners.read == second
 
 
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 def test_javas_console_consumer_speaks_the_consumer_protocol(server, unique) -> None:
     at = server.bootstrap
     admin = AdminClient({"bootstrap.servers": at})

@@ -8,7 +8,7 @@ import pytest
 
 from compat_tests import jars
 
-pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+pytestmark = jars.needed
 
 TOOLS = "org.apache.kafka.tools"
 CONSUMER_GROUP = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

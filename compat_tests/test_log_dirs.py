@@ -136,7 +136,7 @@ def test_a_directory_that_dies_takes_its_partitions_offline_until_it_is_back(
 
 
 @pytest.mark.barnabas_only
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 @pytest.mark.parametrize("kinds", [("barnabas", "kafka"), ("kafka", "barnabas")])
 def test_both_servers_take_over_two_directories_from_each_other(
     kinds: tuple[str, str], started: Callable[[str], ServerProcess]

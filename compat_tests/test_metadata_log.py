@@ -23,7 +23,7 @@ from compat_tests import jars
 from compat_tests.cluster.machines import barnabas
 from compat_tests.servers import KafkaProcess
 
-pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+pytestmark = jars.needed
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"

@@ -39,7 +39,7 @@ def test_the_python_example_works(bootstrap) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or "")
+@spark.needed
 def test_the_spark_example_works(bootstrap, admin) -> None:
     assert run("spark", bootstrap).split()[-1] == "1000"
     admin.delete_topics(["squares"])["squares"].result(30)

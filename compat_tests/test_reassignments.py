@@ -88,7 +88,7 @@ def test_list_reassignments_without_any_is_empty(bootstrap, topics, unique) -> N
         assert (answer.error_code, answer.error_message, answer.topics) == (0, None, [])
 
 
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 def test_kafkas_tool_executes_verifies_and_lists(
     bootstrap, topics, node_id, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from compat_tests.servers import KafkaProcess
 from tests.server.coordinators.transaction_transcript import Transcript
 
 pytestmark = [
-    pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or ""),
+    jars.needed,
     pytest.mark.barnabas_only,
 ]
 

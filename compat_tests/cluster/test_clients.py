@@ -140,7 +140,7 @@ def test_kafka_python_and_aiokafka_read_what_they_write(cluster: ClusterProcess)
     assert asyncio.run(main()) == 2 * RECORDS
 
 
-@pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+@jars.needed
 def test_kafkas_tools_describe_and_change_the_cluster(cluster: ClusterProcess) -> None:
     server = ("--bootstrap-server", addresses(cluster)[1])
     jars.java(

@@ -15,7 +15,7 @@ from barnabas.testing.free_ports import free_ports
 from compat_tests import jars
 from compat_tests.servers import KafkaProcess
 
-pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+pytestmark = jars.needed
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 VOTERS = "1@127.0.0.1:{port}:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:19094:MvDxzVmcRsaTz33bUuRU6A"

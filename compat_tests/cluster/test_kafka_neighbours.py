@@ -20,7 +20,7 @@ from barnabas.testing.free_ports import free_ports
 from barnabas.testing.known_brokers import known_brokers
 from compat_tests import jars
 
-pytestmark = pytest.mark.skipif(jars.missing() is not None, reason=jars.missing() or "")
+pytestmark = jars.needed
 
 FEATURES = ("-f", "share.version=0", "-f", "streams.version=0")
 PARTITIONS = 3

@@ -12,7 +12,7 @@ from compat_tests.pipeline import test_spark_connectors as connectors
 from compat_tests.pipeline.test_spark_connectors import CONVERTERS, numbers, produce, rows, wait_for
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.skipif("BARNABAS_DELTA" not in os.environ, reason="run `make compat-delta`"),
     pytest.mark.timeout(900),
 ]

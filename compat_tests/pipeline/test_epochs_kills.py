@@ -9,7 +9,7 @@ from compat_tests.pipeline.epochs_kills import CountingJob
 from compat_tests.pipeline.planted_daemon import POINTS
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

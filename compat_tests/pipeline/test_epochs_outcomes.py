@@ -14,7 +14,7 @@ from compat_tests.pipeline.conftest import failure_of
 from compat_tests.pipeline.count_job import PARTITIONS, CountJob, count_job
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

@@ -8,7 +8,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline.slices_kills import FileSinkJob, FileSourceJob
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

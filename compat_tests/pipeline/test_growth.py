@@ -24,7 +24,7 @@ from compat_tests.pipeline.count_job import CountJob, count_job
 from compat_tests.pipeline.killed_job import read_committed
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

@@ -24,7 +24,7 @@ from compat_tests.pipeline.test_spark_connectors import (
 )
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.skipif("BARNABAS_ICEBERG" not in os.environ, reason="run `make compat-iceberg`"),
     pytest.mark.timeout(900),
 ]

@@ -37,7 +37,7 @@ from compat_tests.pipeline.jdbc_tasks import (
 pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.barnabas_only,
-    pytest.mark.skipif(mariadb.missing() is not None, reason=mariadb.missing() or ""),
+    mariadb.needed,
 ]
 
 BYTES_KEY = s.struct_schema([("id", s.BYTES), ("name", s.OPTIONAL_STRING)])

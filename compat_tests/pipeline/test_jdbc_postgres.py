@@ -31,7 +31,7 @@ from compat_tests.postgres import PostgresServer
 pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.barnabas_only,
-    pytest.mark.skipif(postgres.missing() is not None, reason=postgres.missing() or ""),
+    postgres.needed,
 ]
 
 

@@ -16,7 +16,7 @@ from compat_tests.pipeline.killed_job import DriverProcess, read_committed, wait
 from compat_tests.pipeline.test_spark_connectors import COLUMNS, PLAIN, produce, wait_for
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

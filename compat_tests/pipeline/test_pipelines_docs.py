@@ -24,7 +24,7 @@ from compat_tests.servers import BarnabasProcess
 pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.barnabas_only,
-    pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or ""),
+    spark.needed,
 ]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()

@@ -17,7 +17,7 @@ from compat_tests.pipeline.killed_job import children, read_committed, wait_unti
 from compat_tests.servers import ServerProcess
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

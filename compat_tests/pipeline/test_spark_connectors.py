@@ -19,7 +19,7 @@ from compat_tests.pipeline.conftest import eventually, failure_of
 from compat_tests.pipeline.killed_job import read_committed
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

@@ -26,7 +26,7 @@ from compat_tests.servers import BarnabasProcess
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.barnabas_only,
-    pytest.mark.skipif(spark.missing() is not None, reason=spark.missing() or ""),
+    spark.needed,
 ]
 
 ROOT = Path(__file__).parents[2]

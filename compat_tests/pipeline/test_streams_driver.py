@@ -7,7 +7,7 @@ from barnabas.pipeline.delivery.task_failures import from_text
 from compat_tests import spark as setup
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

@@ -23,7 +23,7 @@ from compat_tests import spark as setup
 from compat_tests.pipeline.conftest import eventually
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

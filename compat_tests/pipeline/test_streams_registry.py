@@ -34,7 +34,7 @@ from compat_tests.pipeline.killed_job import read_committed
 from tests.registry.live_registry import live_registry
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

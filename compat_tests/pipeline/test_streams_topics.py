@@ -26,7 +26,7 @@ from compat_tests.pipeline.killed_job import children, read_committed
 from compat_tests.pipeline.recreated_app import Settings, describe
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 

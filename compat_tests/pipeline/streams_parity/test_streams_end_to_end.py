@@ -20,7 +20,7 @@ from compat_tests.pipeline.killed_job import read_committed
 from compat_tests.pipeline.streams_parity.streams_peer import SOURCE
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(300),
 ]
 

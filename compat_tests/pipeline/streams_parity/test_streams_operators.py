@@ -14,7 +14,7 @@ from compat_tests.pipeline.streams_parity.stream_cases import case
 from compat_tests.pipeline.streams_parity.streams_peer import Input, Output, StreamsPeer
 
 pytestmark = [
-    pytest.mark.skipif(setup.missing() is not None, reason=setup.missing() or ""),
+    setup.needed,
     pytest.mark.timeout(600),
 ]
 
