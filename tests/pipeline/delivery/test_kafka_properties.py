@@ -18,6 +18,7 @@ def test_plain_properties_pass_to_both() -> None:
         **BASE,
         "security.protocol": "PLAINTEXT",
         "metadata.recovery.strategy": "none",
+        "reconnect.backoff.ms": "20",
     }
     assert for_spark(BASE) == {
         "kafka.bootstrap.servers": "h:1",
@@ -25,9 +26,12 @@ def test_plain_properties_pass_to_both() -> None:
     }
 
 
-def test_strategy_of_recovery_of_the_job_wins() -> None:
-    given = {**BASE, "metadata.recovery.strategy": "rebootstrap"}
-    assert for_librdkafka(given)["metadata.recovery.strategy"] == "rebootstrap"
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("metadata.recovery.strategy", "rebootstrap"), ("reconnect.backoff.ms", "1000")],
+)
+def test_property_of_the_job_wins_over_our_default(name: str, value: str) -> None:
+    assert for_librdkafka({**BASE, name: value})[name] == value
 
 
 def test_jaas_becomes_username_and_password_for_librdkafka() -> None:

@@ -1,5 +1,6 @@
 """The producer of Spark's tasks, against a node."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas.pipeline.delivery import transactional_producer
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 from barnabas.pipeline.delivery.transactional_producer import (
+    AbortableError,
     FencedError,
     ProducerCache,
     TransactionalProducer,
@@ -79,6 +81,17 @@ def test_producer_that_is_fenced_while_records_are_in_its_queue_raises_fenced() 
             fenced.produce("to", b"x", b"k", number % 4, 0, None)
         with pytest.raises(FencedError):
             poll_for(60, fenced)
+
+
+def test_producer_without_a_coordinator_raises_after_a_limited_time(monkeypatch) -> None:
+    monkeypatch.setattr(transactional_producer, "_INIT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        properties = {
+            "bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}",
+            "transactional.id": "job-unreachable-0",
+        }
+        with pytest.raises(AbortableError, match="imed out"):
+            TransactionalProducer(properties)
 
 
 def poll_for(seconds: float, producer: TransactionalProducer) -> None:

@@ -8,6 +8,7 @@ offsets must be read after that, with the producer epoch that the transaction wi
 
 import contextlib
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -25,6 +26,8 @@ from confluent_kafka import (
 from barnabas.pipeline.delivery.task_failures import TaskFailureError
 
 _INIT_TIMEOUT_S: Final = 60.0
+_INIT_ATTEMPT_S: Final = 0.03
+"""The time of the first attempt; the next has twice as much."""
 _CALL_TIMEOUT_S: Final = 60.0
 _ABORT_TIMEOUT_S: Final = 10.0
 _ATTEMPTS_MAX: Final = 10
@@ -128,7 +131,7 @@ class TransactionalProducer:
         self._delivery_error: KafkaError | None = None
         self._refused_topic: str | None = None
         self._producer = Producer({**properties, "on_delivery": self._delivered, "logger": QUIET})
-        self._call(lambda: self._producer.init_transactions(_INIT_TIMEOUT_S))
+        self._initialize()
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -190,6 +193,28 @@ class TransactionalProducer:
     def abort(self) -> None:
         """Abort the transaction. Raises AbortableError, FencedError."""
         self._call(lambda: self._producer.abort_transaction(_ABORT_TIMEOUT_S))
+
+    def _initialize(self) -> None:
+        """Take the transactional id over.
+
+        librdkafka looks for a broker at once when the call begins, then each 0.5 s. It misses the
+        first one when the bootstrap connection is being closed, so the call is soon repeated.
+        """
+        deadline = time.monotonic() + _INIT_TIMEOUT_S
+        attempt_s = _INIT_ATTEMPT_S
+        while True:
+            try:
+                self._producer.init_transactions(attempt_s)
+            except KafkaException as exception:
+                error = error_of(exception)
+                left_s = deadline - time.monotonic()
+                if not error.retriable() or left_s <= 0:
+                    raise_by_kind(exception)
+                if error.code() != KafkaError._TIMED_OUT:
+                    self._producer.poll(attempt_s)
+                attempt_s = min(2 * attempt_s, left_s)
+            else:
+                return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._delivery_error is None:
